@@ -14,11 +14,14 @@ from quantgraph.data.files import FileSource
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("600519.SH,2024/13/01,10,10,10,10,10,1,1", "row 2, column trade_date: 2024/13/01 is not a date"),
+        (
+            "600519.SH,2024/13/01,10,10,10,10,10,1,1",
+            "row 2, column trade_date: 2024/13/01 is not a day of the calendar",
+        ),
         ("600519.SH,20240230,10,10,10,10,10,1,1", "20240230 is not a day of the calendar; write YYYYMMDD"),
         ("600519.SH,,10,10,10,10,10,1,1", "row 2, column trade_date:"),
-        ("600519.SH,2024-01-03T00:00:00+08:00,10,10,10,10,10,1,1", "has a time zone"),
-        ("600519.SH,2024-01-03 09:30:00,10,10,10,10,10,1,1", "is not a date"),
+        ("600519.SH,2024-01-03T09:30:00+08:00,10,10,10,10,10,1,1", "has a time of day in its time zone"),
+        ("600519.SH,2024-01-03 09:30:00,10,10,10,10,10,1,1", "must be midnight; write YYYYMMDD"),
         ("600519.SH,20240103,10,ten,10,10,10,1,1", "row 2, column high: 'ten' is not a number"),
         ("600519.SH,20240103,10,10,-1,10,10,1,1", "row 2, column low: -1 is too small; a price is above 0"),
         ("600519.SH,20240103,0,10,10,10,10,1,1", "row 2, column open: 0 is too small"),
@@ -47,12 +50,12 @@ def test_equal_rows_count_once(tmp_path: Path) -> None:
     assert len(FileSource(tmp_path).sessions()) == 1
 
 
-def test_a_zoned_datetime_column_is_refused(tmp_path: Path) -> None:
+def test_a_session_is_the_date_of_midnight_in_its_own_zone(tmp_path: Path) -> None:
     columns = {name: [1.0] for name in ("open", "high", "low", "close", "vol")}
     dates = pd.to_datetime(["2024-01-02"]).tz_localize("Asia/Shanghai")
     path = tmp_path / "bars.parquet"
     pd.DataFrame({"ts_code": ["600519.SH"], "trade_date": dates, **columns}).to_parquet(path)
-    assert "row 1, column trade_date: 2024-01-02 00:00:00+08:00 has a time zone" in refusal(path)
+    assert FileSource(path).sessions().tolist() == [day("2024-01-02")]
 
 
 def test_a_time_of_day_is_refused(tmp_path: Path) -> None:

@@ -104,13 +104,13 @@ def test_the_announcement_of_a_plan_is_not_a_declaration(folder: Path) -> None:
 def test_events_on_one_ex_date_are_combined(tmp_path: Path, ending: str) -> None:
     (tmp_path / "bars.csv").write_text(
         "symbol,date,open,high,low,close,volume\n"
-        + "".join(f"000001,{day},1,1,1,1,1\nNA,{day},1,1,1,1,1\n" for day in DAYS)
+        + "".join(f"002594,{day},1,1,1,1,1\nNA,{day},1,1,1,1,1\n" for day in DAYS)
     )
     table = pd.DataFrame(
         [
-            ("000001", "2024-01-04", 0.1, 1.1, "2024-01-02", "2024-01-03", "2024-01-08"),
-            ("000001", "2024-01-04", 0.2, 1.2, "2024-01-03", "2024-01-03", "2024-02-01"),
-            ("000001", "2024-01-04", 0.2, 1.2, "2024-01-03", "2024-01-03", "2024-02-01"),
+            ("002594", "2024-01-04", 0.1, 1.1, "2024-01-02", "2024-01-03", "2024-01-08"),
+            ("002594", "2024-01-04", 0.2, 1.2, "2024-01-03", "2024-01-03", "2024-02-01"),
+            ("002594", "2024-01-04", 0.2, 1.2, "2024-01-03", "2024-01-03", "2024-02-01"),
             ("NA", "2024-01-06", 0.5, None, "2024-01-02", None, "2024-01-10"),  # a Saturday
             ("NA", "2024-01-08", 0.25, None, None, None, "2024-01-09"),
         ],
@@ -119,11 +119,11 @@ def test_events_on_one_ex_date_are_combined(tmp_path: Path, ending: str) -> None
     path = tmp_path / f"events.{ending}"
     table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
     panel = everything(FileSource(tmp_path))
-    assert cells(panel, "dividend") == {("01-04", "000001"): 0.3, ("01-08", "NA"): 0.75}
-    assert cells(panel, "split") == {("01-04", "000001"): 1.32}
-    assert cells(panel, "action_declared") == {("01-04", "000001"): 20240103}, "one of NA's is unknown"
-    assert cells(panel, "action_record") == {("01-04", "000001"): 20240103}
-    assert cells(panel, "action_pay") == {("01-04", "000001"): 20240201, ("01-08", "NA"): 20240110}
+    assert cells(panel, "dividend") == {("01-04", "002594.SZ"): 0.3, ("01-08", "NA"): 0.75}
+    assert cells(panel, "split") == {("01-04", "002594.SZ"): 1.32}
+    assert cells(panel, "action_declared") == {("01-04", "002594.SZ"): 20240103}, "one of NA's is unknown"
+    assert cells(panel, "action_record") == {("01-04", "002594.SZ"): 20240103}
+    assert cells(panel, "action_pay") == {("01-04", "002594.SZ"): 20240201, ("01-08", "NA"): 20240110}
 
 
 def test_bars_may_carry_their_events_and_status(folder: Path) -> None:

@@ -1,11 +1,10 @@
-"""Long tables whose cells are checked: codes, dates, numbers; and several of them merged into one.
+"""Long tables whose cells are checked: codes and numbers; and several of them merged into one.
 
 Every error names the file, the row and the column.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import Note
+from quantgraph.data.cell_places import bad_cell, row_name
 from quantgraph.data.market_data import EVENT_FIELDS
-from quantgraph.data.symbol_codes import is_code
+from quantgraph.data.symbol_codes import is_code, is_index_code, possible_codes, standard_code
 from quantgraph.errors import BadFile
 
 __all__ = [
@@ -23,9 +24,9 @@ __all__ = [
     "CheckedTable",
     "NumberKind",
     "TableKind",
+    "full_codes",
     "merge_tables",
     "read_codes",
-    "read_dates",
     "read_numbers",
     "unique_rows",
 ]
@@ -39,63 +40,75 @@ TableKind = Literal["bars", "extras", "events", "indicators", "members", "names"
 _KEYS = ["ts_code", "trade_date"]
 _NO_ROWS = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
 _PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
-_DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")
-_ZONED = re.compile(r".*\d{2}:\d{2}.*(?:Z|[+-]\d{2}:?\d{2})")
+_MAINLAND = re.compile(r"(?:SH|SZ|BJ)\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE)
 _VALID_CODE = "write a code such as 600519.SH"
-_VALID_DATE = "write YYYYMMDD or YYYY-MM-DD"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedTable:
     """Checked rows of one kind, under tushare's column names, and the file they came from.
 
-    ``in_shares``: the file's volumes were in shares; in ``rows`` they are in hands.
+    ``read_as`` says which column was taken for what, and in which unit it was.
     """
 
     kind: TableKind
     file: str
     rows: pd.DataFrame
-    in_shares: bool = False
+    read_as: Note | None = None
 
 
-def read_codes(column: pd.Series, file: str) -> pd.Series:
-    """Symbols as text without surrounding blanks.
+def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd.Series:
+    """Symbols in tushare's form, from any of the usual ones; six bare digits by the exchanges' numbering.
+
+    Parameters
+    ----------
+    shares_only
+        Whether bare digits are those of a share: ``000001`` is ``000001.SZ`` then, not an index.
 
     Raises
     ------
     BadFile
-        At the first cell that is empty or not a code.
+        At the first cell that is empty, not a code, or the digits of a share and of an index.
     """
+    if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")
     codes = column.astype("str").str.strip()
     empty = np.flatnonzero(column.isna().to_numpy() | (codes == "").to_numpy(dtype=bool))
     if len(empty):
-        raise _bad_cell(file, column, int(empty[0]), f"is empty; {_VALID_CODE}")
-    for code in codes.unique():
-        if not is_code(code):
-            position = int((codes == code).argmax())
-            raise _bad_cell(file, column, position, f"{code!r:.40} is not a code; {_VALID_CODE}")
-    return codes
+        raise bad_cell(file, column, int(empty[0]), f"is empty; {_VALID_CODE}")
+    written = codes.unique()
+    meant: dict[str, str] = {}
+    for code in written:
+        found = full_codes(code, shares_only=shares_only) if is_code(code) else ()
+        if len(found) != 1:
+            reason = f"may be {' or '.join(found)}; write which" if found else _no_code(code)
+            raise bad_cell(file, column, int((codes == code).argmax()), f"{code!r:.40} {reason}")
+        meant[code] = found[0]
+    if all(code == full for code, full in meant.items()):
+        return codes
+    return codes.map(meant)
 
 
-def read_dates(column: pd.Series, file: str) -> pd.Series:
-    """Sessions from integers, text or timestamps, as naive ``datetime64[us]``.
+def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
+    """Codes that a text may mean; none if its zeros are lost. Codes of other markets stay as written.
 
-    Raises
-    ------
-    BadFile
-        At the first cell that is empty, not a date, or has a time of day or a time zone.
+    >>> full_codes("sz000001"), full_codes("000001"), full_codes("1"), full_codes("brk-b")
+    (('000001.SZ',), ('000001.SZ', '000001.SH'), (), ('brk-b',))
     """
-    codes, values = pd.factorize(column)
-    dates = np.empty(len(values), dtype="datetime64[us]")
-    for number, value in enumerate(values):
-        date = _date(value)
-        if isinstance(date, str):
-            position = int(np.argmax(codes == number))
-            raise _bad_cell(file, column, position, f"{value!s} {date}; {_VALID_DATE}")
-        dates[number] = date
-    if (codes < 0).any():
-        raise _bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID_DATE}")
-    return pd.Series(dates[codes], index=column.index, name=column.name)
+    if _MAINLAND.fullmatch(code):
+        return (standard_code(code),)
+    if code.isascii() and code.isdecimal():
+        codes = possible_codes(code) if len(code) == 6 else ()
+        if shares_only:
+            codes = tuple(each for each in codes if not is_index_code(each))
+        return codes or ((code,) if len(code) >= 6 else ())
+    return (code,)
+
+
+def _no_code(code: str) -> str:
+    if is_code(code):
+        return f"is not a code: has it lost its leading zeros? {_VALID_CODE}"
+    return f"is not a code; {_VALID_CODE}"
 
 
 def read_numbers(column: pd.Series, file: str, kind: NumberKind = "number") -> pd.Series:
@@ -112,7 +125,7 @@ def read_numbers(column: pd.Series, file: str, kind: NumberKind = "number") -> p
     values = numbers.to_numpy()
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
-        raise _bad_cell(file, column, int(infinite[0]), "is infinite; leave an unknown value empty")
+        raise bad_cell(file, column, int(infinite[0]), "is infinite; leave an unknown value empty")
     if kind == "price":
         low, valid = values <= 0, "a price is above 0; leave it empty where there was no trading"
     elif kind == "quantity":
@@ -121,7 +134,7 @@ def read_numbers(column: pd.Series, file: str, kind: NumberKind = "number") -> p
         return numbers
     if low.any():
         position = int(np.argmax(low))
-        raise _bad_cell(file, column, position, f"{values[position]:g} is too small; {valid}")
+        raise bad_cell(file, column, position, f"{values[position]:g} is too small; {valid}")
     return numbers
 
 
@@ -146,7 +159,7 @@ def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str) -> pd.DataF
     ]
     key = " ".join(f"{x:%Y-%m-%d}" if isinstance(x, pd.Timestamp) else str(x) for x in other[list(keys)])
     raise BadFile(
-        f"{file}, {_row_name(table, first)} and {_row_name(table, second)}: {key} is there twice with "
+        f"{file}, {row_name(table, first)} and {row_name(table, second)}: {key} is there twice with "
         f"different {', '.join(differing)}; keep one row a symbol and session",
         file=file,
         columns=tuple(differing),
@@ -214,27 +227,6 @@ def _price_conflict(common: pd.DataFrame, other: pd.Series, field: str, files: S
     )
 
 
-def _date(value: object) -> np.datetime64 | str:
-    """The date, or what is wrong with the value."""
-    if isinstance(value, (dt.datetime, np.datetime64)):
-        stamp = pd.Timestamp(value)
-        if stamp.tz is not None:
-            return "has a time zone, and a session is a plain date"
-        if stamp != stamp.normalize():
-            return "has a time of day, and these are daily bars"
-        return np.datetime64(stamp.date(), "us")
-    text = str(value).strip().removesuffix(".0") if isinstance(value, float) else str(value).strip()
-    if _ZONED.fullmatch(text):
-        return "has a time zone, and a session is a plain date"
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return "is not a date"
-    try:
-        return np.datetime64(dt.date(*map(int, match.groups())), "us")
-    except ValueError:
-        return "is not a day of the calendar"
-
-
 def _numeric(column: pd.Series, file: str) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         return column.astype("float64")
@@ -244,18 +236,12 @@ def _numeric(column: pd.Series, file: str) -> pd.Series:
     wrong = np.flatnonzero((numbers.isna() & ~blank).to_numpy(dtype=bool))
     if len(wrong):
         shown = str(column.iloc[int(wrong[0])])[:40]
-        raise _bad_cell(file, column, int(wrong[0]), f"{shown!r} is not a number")
+        raise bad_cell(file, column, int(wrong[0]), f"{shown!r} is not a number{_mended(shown)}")
     return numbers
 
 
-def _row_name(table: pd.DataFrame | pd.Series, position: int) -> str:
-    """Name of a row in messages: counted from 1 below the header, or its own label."""
-    label = table.index[position]
-    return f"row {label + 1}" if isinstance(label, (int, np.integer)) else str(label)
-
-
-def _bad_cell(file: str, column: pd.Series, position: int, reason: str) -> BadFile:
-    where = _row_name(column, position)
-    return BadFile(
-        f"{file}, {where}, column {column.name}: {reason}", file=file, row=where, column=column.name
-    )
+def _mended(text: str) -> str:
+    """What to write instead of a number with marks."""
+    if "," in text:
+        return "; write a decimal point, and no separators of thousands"
+    return "; write it without the sign" if text.endswith("%") else ""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data.market_data import (
     BAR_FIELDS,
     EVENT_FIELDS,
@@ -59,6 +60,7 @@ class MarketTables:
     names: Mapping[str, str]
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    provenance: tuple[Note, ...] = ()
     records: tuple[Record, ...] = ()
 
     @property
@@ -127,6 +129,11 @@ class FrameSource(ABC):
     def notes(self) -> tuple[str, ...]:
         """Remarks about the data for its user: files left out, values chosen, units converted."""
         return self.market.notes
+
+    @property
+    def provenance(self) -> tuple[Note, ...]:
+        """Which columns were taken for what, and in which units they were."""
+        return self.market.provenance
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions, ascending."""

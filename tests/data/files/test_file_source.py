@@ -89,7 +89,7 @@ def test_real_us_volume_is_turned_from_shares_into_hands() -> None:
     assert panel["vol"].iloc[0, 0] == int(row["volume"]) / 100
     assert np.isnan(panel["pre_close"].iloc[0, 0])
     assert len(source.sessions()) == 100
-    assert any("shares" in note for note in source.notes)
+    assert any("volume (in shares" in note.en for note in source.provenance)
 
 
 @needs_real

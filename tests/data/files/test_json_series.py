@@ -61,7 +61,7 @@ def test_a_newer_file_completes_a_bar_that_had_only_its_open(tmp_path: Path) -> 
                 "Meta Data": {"2. Symbol": "A"},
                 "Time Series (Daily)": {"2024-01-02 10:00:00": {"1. open": "1"}},
             },
-            "column trade_date: 2024-01-02 10:00:00 is not a date",
+            "column trade_date: 2024-01-02 10:00:00 has a time of day",
         ),
     ],
 )

@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.checked_tables import read_codes, read_dates, read_numbers
+from quantgraph.data.checked_tables import read_codes, read_numbers
+from quantgraph.data.date_columns import read_dates
 from quantgraph.data.symbol_codes import is_code
 from quantgraph.errors import BadFile, UnknownSymbol
 from quantgraph.market.exchange_time import exchange_time, exchange_zone, in_zone

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
 from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
 from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
@@ -26,6 +26,7 @@ from quantgraph.data.market_data import (
 )
 from quantgraph.data.symbol_codes import is_index_code
 from quantgraph.data.symbol_resolution import INDEX_NAMES
+from quantgraph.data.table_reader import TableOptions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market.exchange_time import time_zone
 
@@ -40,8 +41,8 @@ _VALID = (
 class FileSource(FrameSource):
     """Daily bars from a file or a folder (without its sub-folders).
 
-    Formats are CSV and Parquet in tushare's columns, ``symbol, date, open .. close, volume`` (shares), and
-    AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A folder may also hold ``daily_basic``,
+    Formats are CSV and Parquet in the columns of tushare, yfinance or akshare, and AI-Trader's
+    ``merged.jsonl`` and ``daily_prices_*.json``. A folder may also hold ``daily_basic``,
     ``adj_factor`` and ``stk_limit`` tables, index members (``index_code, con_code, trade_date``), names
     (``ts_code, name``), news (JSON lines) and quarterly filings. Files are recognised by content. Two files
     must agree about a symbol and session; within a relative 1e-4 the first file by name wins.
@@ -56,6 +57,8 @@ class FileSource(FrameSource):
         Maximum megabytes of one unpacked file.
     record_zone
         Time zone, such as ``Asia/Shanghai``, of the times of news that have none; None refuses them.
+    table_options
+        Units and the order of dates, where the tables do not tell them.
 
     Raises
     ------
@@ -65,12 +68,20 @@ class FileSource(FrameSource):
         If ``max_file_mb`` is below 1, or ``record_zone`` is not a time zone.
     """
 
-    def __init__(self, path: str | Path, *, max_file_mb: int = 2048, record_zone: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_file_mb: int = 2048,
+        record_zone: str | None = None,
+        table_options: TableOptions | None = None,
+    ) -> None:
         super().__init__()
         if max_file_mb < 1:
             raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
         self._max_bytes = max_file_mb * MEGABYTE
         self._record_zone = None if record_zone is None else time_zone(record_zone, "record_zone")
+        self._table_options = table_options or TableOptions()
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():
@@ -88,20 +99,23 @@ class FileSource(FrameSource):
 
     def _load(self) -> MarketTables:
         try:
-            files = _read_files(self._path, self._max_bytes, self._record_zone)
-            return _market_tables(files, self._name)
+            return _market_tables(self._read(), self._name)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
-
-def _read_files(path: Path, max_bytes: int, record_zone: ZoneInfo | None) -> list[FileContents]:
-    if not path.is_dir():
-        contents = read_file(path, max_bytes, record_zone)
+    def _read(self) -> list[FileContents]:
+        if self._path.is_dir():
+            found = sorted(self._path.iterdir())
+            return [self._read_one(each) for each in found if each.is_file() and each.name[0] != "."]
+        contents = self._read_one(self._path)
         if contents.ignored_because:
-            raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
+            raise BadFile(
+                f"{self._name} cannot be read: {contents.ignored_because}; {_VALID}", file=self._name
+            )
         return [contents]
-    files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return [read_file(each, max_bytes, record_zone) for each in files]
+
+    def _read_one(self, path: Path) -> FileContents:
+        return read_file(path, self._max_bytes, self._record_zone, self._table_options)
 
 
 def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
@@ -129,11 +143,12 @@ def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
         dated_names=_dated_names(names),
         notes=(
             *(f"{file} was left out: {reason}" for file, reason in ignored),
-            *_unit_notes(of_stocks, stocks),
+            *_missing_fields(stocks),
             *notes,
             *event_notes,
             *_never_known_notes(files),
         ),
+        provenance=_provenance(of_stocks),
         records=to_records((record for each in files for record in each.records), symbols),
     )
 
@@ -167,11 +182,24 @@ def _split_indices(
     return stocks, indices
 
 
-def _unit_notes(tables: Sequence[CheckedTable], stocks: pd.DataFrame) -> list[str]:
-    in_shares = ", ".join(dict.fromkeys(table.file for table in tables if table.in_shares))
+def _provenance(tables: Iterable[CheckedTable]) -> tuple[Note, ...]:
+    """How the tables were read, one note for those that were read alike."""
+    files: dict[Note, list[str]] = {}
+    for table in tables:
+        if table.read_as is not None:
+            files.setdefault(table.read_as, []).append(table.file)
+    return tuple(
+        Note(
+            zh=f"{names[0]}{f' 等 {len(names)} 个' if names[1:] else ''}：{note.zh}",
+            en=f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {note.en}",
+        )
+        for note, names in files.items()
+    )
+
+
+def _missing_fields(stocks: pd.DataFrame) -> list[str]:
     missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
-    notes = [f"volume read as shares and turned into hands of 100: {in_shares}"] if in_shares else []
-    return [*notes, f"in no file, so NaN: {missing}"] if missing else notes
+    return [f"in no file, so NaN: {missing}"] if missing else []
 
 
 def _never_known_notes(files: Sequence[FileContents]) -> list[str]:

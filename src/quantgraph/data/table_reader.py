@@ -1,0 +1,304 @@
+"""Reading one table, of a file or of the caller: its columns are recognised and its cells checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data.checked_tables import (
+    CheckedTable,
+    NumberKind,
+    TableKind,
+    full_codes,
+    read_codes,
+    read_numbers,
+    unique_rows,
+)
+from quantgraph.data.column_names import ColumnNames, column_names
+from quantgraph.data.date_columns import DateOrder, dates_in_order
+from quantgraph.data.event_tables import events_from_rows, events_from_table, is_event_table
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    STATUS_FIELDS,
+)
+from quantgraph.data.symbol_codes import is_index_code
+from quantgraph.data.table_units import AmountUnit, TableUnits, VolumeUnit, units_of
+from quantgraph.errors import BadFile, UnknownSymbol
+from quantgraph.market.boards import board_of
+
+__all__ = ["TableOptions", "TableReading", "read_table", "symbol_in", "table_kinds"]
+
+_EXTRAS = BAR_FIELDS[7:]
+_BARS = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
+_QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
+_MEMBER_KEYS = ("index_code", "con_code", "trade_date")
+_SHARES_PER_HAND, _THOUSAND = 100, 1000
+_SHOWN = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What a table's owner says where it does not tell by itself; None asks, with an error.
+
+    Attributes
+    ----------
+    volume_unit
+        Whether volumes are in ``shares`` or in ``hands`` of 100 shares.
+    amount_unit
+        ``yuan``, ``thousand_yuan`` or ``ten_thousand_yuan``.
+    date_order
+        Whether ``01/02/2024`` has the month first (``month_first``) or the day (``day_first``).
+    """
+
+    volume_unit: VolumeUnit | None = None
+    amount_unit: AmountUnit | None = None
+    date_order: DateOrder | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReading:
+    """Tables that one table holds, or none and the reason why it was not recognised."""
+
+    tables: tuple[CheckedTable, ...] = ()
+    ignored_because: str = ""
+
+
+def read_table(
+    table: pd.DataFrame, file: str, options: TableOptions | None = None, *, symbol: str | None = None
+) -> TableReading:
+    """Recognise a table by its columns, and check its cells.
+
+    Parameters
+    ----------
+    file
+        Name of the file or frame, for messages.
+    symbol
+        Symbol of all rows of bars, where the table has no column of symbols.
+
+    Raises
+    ------
+    BadFile
+        If it is recognised and not valid: has no row, misses a column, or holds a cell that is not a valid
+        date, number or code.
+    """
+    if is_event_table(list(table.columns)):
+        return TableReading(tables=_event_tables(events_from_table(table, file), file))
+    names = column_names(table.columns)
+    have = set(names.fields)
+    named = symbol is not None and "ts_code" not in have and not _missing_for_bars({*have, "ts_code"})
+    if named:
+        have.add("ts_code")
+    kinds = table_kinds(have)
+    if "bars" not in kinds and _looks_like_bars(have) and not (kinds and not have & {"open", "high", "low"}):
+        raise _incomplete(have, file)
+    if not kinds:
+        shown = ", ".join(map(str, table.columns[:6]))
+        reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
+        return TableReading(ignored_because=reason)
+    if table.empty:
+        raise BadFile(f"{file} has a header and no row", file=file)
+    reader = _Reader(file, table, names, options or TableOptions(), symbol if named else None)
+    return TableReading(tables=tuple(reader.checked(kinds)))
+
+
+def symbol_in(text: str) -> str | None:
+    """The symbol that a name is, such as that of a file; None if it is no code of a board or an index.
+
+    >>> symbol_in("AAPL"), symbol_in("sh600519"), symbol_in("bars"), symbol_in("000001")
+    ('AAPL', '600519.SH', None, '000001')
+    """
+    codes = full_codes(text)
+    if len(codes) > 1:
+        return text  # read_codes asks which one is meant
+    return codes[0] if codes and _is_known(codes[0]) else None
+
+
+def _is_known(code: str) -> bool:
+    try:
+        return is_index_code(code) or bool(board_of(code))
+    except UnknownSymbol:
+        return False
+
+
+def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
+    """Kinds of table that these fields make."""
+    have = set(fields)
+    if have.issuperset(_MEMBER_KEYS):
+        return ("members",)
+    if have.issuperset(("ts_code", "trade_date")):
+        kinds: list[TableKind] = []
+        if not _missing_for_bars(have):
+            kinds.append("bars")
+        elif have & set(_EXTRAS):
+            kinds.append("extras")
+        if have & set(INDICATOR_FIELDS):
+            kinds.append("indicators")
+        return tuple(kinds)
+    return ("names",) if have.issuperset(("ts_code", "name")) else ()
+
+
+def _missing_for_bars(have: Collection[str]) -> list[str]:
+    return [name for name in ("ts_code", "trade_date", *LEVEL_FIELDS, "vol") if name not in have]
+
+
+def _looks_like_bars(have: set[str]) -> bool:
+    """Tushare's ``daily_basic`` has a close too, so a close alone is not enough."""
+    return bool(have & {"open", "high", "low"}) or (have >= {"ts_code", "trade_date", "close"})
+
+
+def _incomplete(have: Collection[str], file: str) -> BadFile:
+    missing = _missing_for_bars(have)
+    hint = ""
+    if missing == ["ts_code"]:
+        hint = "; name a file of one symbol by it, such as AAPL.csv, and a frame so: {'AAPL': frame}"
+    return BadFile(
+        f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
+        f"trade_date (or date), open, high, low, close and vol (hands) or volume (shares){hint}",
+        file=file,
+        columns=tuple(missing),
+    )
+
+
+class _Reader:
+    """One recognised table, column by column."""
+
+    def __init__(
+        self, file: str, table: pd.DataFrame, names: ColumnNames, options: TableOptions, symbol: str | None
+    ) -> None:
+        self._file, self._table, self._names, self._options = file, table, names, options
+        self._symbol = symbol
+
+    def checked(self, kinds: Sequence[TableKind]) -> list[CheckedTable]:
+        """Tables of these kinds, and of the names and events among their columns."""
+        tables = [self._of_kind(kind) for kind in kinds]
+        if "members" in kinds and "stock_name" in self._names.fields:
+            names = {"ts_code": self._codes("con_code", shares_only=True), "name": self._texts("stock_name")}
+            tables.append(self._as("names", pd.DataFrame(names)))
+        if {"bars", "extras"} & set(kinds):
+            rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
+            if {*rows.columns} & {"dividend", "split", "split_from", "stk_div", "delisting"}:
+                keys = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
+                tables += _event_tables(events_from_rows(rows.assign(**keys), self._file), self._file)
+        return tables
+
+    def _of_kind(self, kind: TableKind) -> CheckedTable:
+        if kind == "bars":
+            return self._bars()
+        if kind == "members":
+            codes = {name: self._codes(name, shares_only=name == "con_code") for name in _MEMBER_KEYS[:2]}
+            rows = pd.DataFrame({**codes, "trade_date": self._sessions[0]}).drop_duplicates()
+            return self._as(kind, rows)
+        if kind == "names":
+            columns = {"ts_code": self._symbols, "name": self._texts("name")}
+            if "start_date" in self._names.fields:
+                columns["start_date"] = self._dates("start_date")[0]
+            return self._as(kind, pd.DataFrame(columns))
+        fields = INDICATOR_FIELDS if kind == "indicators" else ("pre_close", *_BARS[7:])
+        return self._as(kind, self._daily(fields))
+
+    def _bars(self) -> CheckedTable:
+        rows = self._daily(_BARS)
+        numbers = {field: rows[field] for field in ("low", "high", "vol", "amount") if field in rows}
+        units = units_of(
+            self._names,
+            numbers,
+            self._file,
+            given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
+            is_us=_all_us(rows["ts_code"]),
+        )
+        if units.volume != _SHARES_PER_HAND:
+            rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
+        if "amount" in rows and units.amount != _THOUSAND:
+            rows = rows.assign(amount=rows["amount"] * units.amount / _THOUSAND)
+        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._told(rows, units))
+
+    def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
+        columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
+        present = [field for field in fields if field in self._names.fields]
+        columns |= {
+            field: read_numbers(self._column(field), self._file, _number_kind(field)) for field in present
+        }
+        return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file)
+
+    def _as(self, kind: TableKind, rows: pd.DataFrame) -> CheckedTable:
+        return CheckedTable(kind=kind, file=self._file, rows=rows)
+
+    def _column(self, field: str) -> pd.Series:
+        """The column of a field, under its own name, for messages."""
+        column: pd.Series = self._table[self._names.columns[field]]
+        return column
+
+    @cached_property
+    def _symbols(self) -> pd.Series:
+        if self._symbol is None:
+            return self._codes("ts_code", shares_only=self._names.shares_only)
+        column = pd.Series([self._symbol], name="(its name)")
+        (code,) = read_codes(column, self._file)
+        return pd.Series(code, index=self._table.index, dtype="str")
+
+    def _codes(self, field: str, *, shares_only: bool = False) -> pd.Series:
+        return read_codes(self._column(field), self._file, shares_only=shares_only)
+
+    def _texts(self, field: str) -> pd.Series:
+        return self._column(field).astype("str").str.strip()
+
+    @cached_property
+    def _sessions(self) -> tuple[pd.Series, DateOrder | None]:
+        return self._dates("trade_date")
+
+    def _dates(self, field: str) -> tuple[pd.Series, DateOrder | None]:
+        return dates_in_order(self._column(field), self._file, self._options.date_order)
+
+    def _told(self, rows: pd.DataFrame, units: TableUnits) -> Note | None:
+        """Which column was taken for what, where its name alone does not say it."""
+        notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
+        zh, en = [], []
+        if self._symbol is not None:
+            zh.append("ts_code 取自名称")
+            en.append("ts_code = its name")
+        for field, head in self._names.columns.items():
+            note = notes.get(field)
+            if field in rows and (note or head.lower() != field):
+                zh.append(f"{field} = {head}" + (f"（{note.zh}）" if note else ""))
+                en.append(f"{field} = {head}" + (f" ({note.en})" if note else ""))
+        if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
+            shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
+            zh.append(f"未使用 {shown}")
+            en.append(f"not used: {shown}")
+        return Note(zh="；".join(zh), en="; ".join(en)) if en else None
+
+    def _code_note(self, rows: pd.DataFrame) -> Note | None:
+        written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()
+        if written in {None, rows["ts_code"].iloc[0]}:
+            return None
+        return Note(zh="补全为 600519.SH 的写法", en="written as 600519.SH is")
+
+    def _order_note(self) -> Note | None:
+        order = self._sessions[1]
+        if order is None:
+            return None
+        return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))
+
+
+def _all_us(codes: pd.Series) -> bool:
+    def is_us(code: str) -> bool:
+        return _is_known(code) and not is_index_code(code) and board_of(code) == "us"
+
+    return all(map(is_us, codes.unique()))
+
+
+def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTable, ...]:
+    return tuple(CheckedTable(kind="events", file=file, rows=frame) for frame in frames)
+
+
+def _number_kind(field: str) -> NumberKind:
+    if field in _QUANTITIES:
+        return "quantity"
+    return "price" if field in BAR_FIELDS else "number"
