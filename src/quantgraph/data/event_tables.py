@@ -112,7 +112,10 @@ def events_from_rows(rows: pd.DataFrame, file: str) -> list[pd.DataFrame]:
 
     Returns and raises as :func:`events_from_table`.
     """
-    keys = {"ts_code": read_codes(rows["ts_code"], file), "trade_date": read_dates(rows["trade_date"], file)}
+    keys = {
+        "ts_code": read_codes(rows["ts_code"], file, shares_only=True),
+        "trade_date": read_dates(rows["trade_date"], file),
+    }
     dates = {name: _day_numbers(rows[name], file) for name in _DATES if name in rows}
     amounts = {"dividend": _cash(rows, file), "split": _ratio(rows, file)}
     if "delisting" in rows:

@@ -93,7 +93,7 @@ def test_a_table_with_bars_and_indicators_together_gives_both(tmp_path: Path) ->
     assert "in no file, so NaN: pre_close, amount" in source.notes
 
 
-def test_symbols_that_look_like_numbers_or_blanks_stay_as_written(tmp_path: Path) -> None:
+def test_symbols_that_look_like_numbers_or_blanks_keep_their_characters(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         "symbol,date,open,high,low,close,volume\n600519,2024-01-02,1,1,1,1,1\nNA,2024-01-02,1,1,1,1,1\n"
     )
