@@ -93,7 +93,10 @@ def test_a_window_after_all_data_is_refused(command):
 def test_a_file_with_wrong_columns_is_named_with_the_right_ones(command, tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("symbol,day,price\n600519.SH,20250102,1500\n", encoding="utf-8")
-    failed(command("run", SENTENCE, "--source", path, "--headless", "--json"), "prices.csv", "trade_date")
+    status, out, err = command("run", SENTENCE, "--source", path, "--headless", "--json")
+    assert (status, out) == (2, "")
+    assert "prices.csv" in err
+    assert "trade_date" in err
 
 
 def test_a_source_that_does_not_exist_is_wrong_usage_and_leaves_nothing(command, tmp_path):

@@ -34,7 +34,7 @@ def test_a_file_of_yfinance_is_traded_by_the_rules_of_its_market(tmp_path):
     bars().drop(columns="Ticker").to_csv(file)
     told = command("run", f"AAPL, {RULE}", "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 0, told.output
-    first = "data: AAPL.csv: ts_code from its name; trade_date = Date; open = Open"
+    first = "data: AAPL.csv: ts_code = its name; trade_date = Date; vol = Volume"
     assert any(line.startswith(first) for line in told.stdout.splitlines()[:2])
     (folder,) = (tmp_path / "runs").glob("2*")
     result = json.loads((folder / "result.json").read_text())
@@ -44,7 +44,7 @@ def test_a_file_of_yfinance_is_traded_by_the_rules_of_its_market(tmp_path):
     )
     assert json.loads((folder / "run.json").read_text())["spec"]["rules"]["market"] == "us"
     page = (folder / "report.html").read_text()
-    assert "ts_code from its name" in page
+    assert "ts_code = its name" in page
     assert str(tmp_path) not in page
 
 

@@ -219,10 +219,8 @@ def test_a_run_of_another_market_names_the_option(tmp_path: Path) -> None:
     table = pd.DataFrame({"ts_code": "AAPL", "trade_date": days.strftime("%Y%m%d"), **prices, "vol": 1e6})
     table.to_csv("aapl.csv", index=False)
     sentence = "AAPL, buy when the 2-day average crosses above the 5-day average, from 20240220 to 20240328"
-    done = CliRunner().invoke(app, ["run", sentence, "--source", "aapl.csv", "--headless"])
+    done = CliRunner().invoke(app, ["run", sentence, "--source", "aapl.csv", "--headless", "--market", "cn"])
     assert done.exit_code == 1
     assert "on the command line --market us" in done.stderr
-    traded = CliRunner().invoke(
-        app, ["run", sentence, "--source", "aapl.csv", "--headless", "--market", "us"]
-    )
+    traded = CliRunner().invoke(app, ["run", sentence, "--source", "aapl.csv", "--headless"])
     assert traded.exit_code == 0, traded.stderr

@@ -7,7 +7,7 @@ import datetime as dt
 import pandas as pd
 import pytest
 
-from quantgraph.data.date_columns import date_order, read_dates
+from quantgraph.data.date_columns import dates_in_order, read_dates
 from quantgraph.errors import BadFile
 
 DAY = pd.Timestamp("2024-03-15")
@@ -51,8 +51,8 @@ def test_the_order_of_day_and_month_is_told_by_another_row():
         pd.Timestamp("2024-02-01"),
         pd.Timestamp("2024-02-13"),
     ]
-    assert date_order(column("01/02/2024", "02/13/2024"), "a.csv") == "month_first"
-    assert date_order(column("2024-01-02"), "a.csv") is None
+    assert dates_in_order(column("01/02/2024", "02/13/2024"), "a.csv")[1] == "month_first"
+    assert dates_in_order(column("2024-01-02"), "a.csv")[1] is None
 
 
 def test_an_open_order_is_asked_for_and_taken_as_said():
@@ -60,10 +60,10 @@ def test_an_open_order_is_asked_for_and_taken_as_said():
         BadFile, match=r"01/02/2024 may be 2024-01-02 or 2024-02-01.*date_order='month_first'"
     ):
         read_dates(column("01/02/2024", "03/04/2024"), "a.csv")
-    said = read_dates(column("01/02/2024"), "a.csv", "day_first")
+    said, _ = dates_in_order(column("01/02/2024"), "a.csv", "day_first")
     assert said.tolist() == [pd.Timestamp("2024-02-01")]
     with pytest.raises(BadFile, match="date_order='day_first' is given, and the column has dates"):
-        read_dates(column("01/13/2024"), "a.csv", "day_first")
+        dates_in_order(column("01/13/2024"), "a.csv", "day_first")
     with pytest.raises(BadFile, match="some dates have the month first and others the day"):
         read_dates(column("13/01/2024", "01/13/2024"), "a.csv")
 

@@ -14,6 +14,7 @@ import pytest
 from quantgraph.broker import Decider
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.recording import Recorder
 from quantgraph.runs import RunSpec, resume_run, run_strategy, start
 from quantgraph.runs.outputs import strategy_source
@@ -119,8 +120,9 @@ def test_cash_is_an_amount_above_zero(tmp_path, cash):
 
 
 def test_stocks_that_the_rules_do_not_know_are_refused_before_the_first_session(shared_data, tmp_path):
+    sentence = "all stocks, buy the top 5 by 20-day momentum, 2025-07-01 to 2025-10-30"
     told = run_strategy(
-        "all stocks, buy the top 5 by 20-day momentum, 2025-07-01 to 2025-10-30",
+        RunSpec(question=sentence, rules=Rulebook.mainland()),
         source=shared_data / "ai-trader" / "us",
         out=tmp_path,
     )

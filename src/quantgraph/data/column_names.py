@@ -39,8 +39,10 @@ _UNITS: dict[str, Mapping[str, float]] = {
     "amount": {"元": 1, "yuan": 1, "cny": 1, "千元": 1e3, "万元": 1e4, "亿元": 1e8},
 }
 _CUSTOMS: dict[str, float] = {"vol": 100, "volume": 1}
-"""Shares in a unit of the column of this name: tushare's is in hands."""
+"""Shares in a unit of a column of volumes, by its name: tushare's is in hands."""
 _TUSHARE_AMOUNT = 1e3
+_AKSHARE = frozenset({"股票代码", "成交量", "成交额", "振幅", "涨跌幅", "涨跌额", "换手率"})
+"""Columns of akshare's ``stock_zh_a_hist``, in hands and yuan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +59,8 @@ class ColumnNames:
         Units that a column's name says, such as ``成交量(手)``: shares in a unit of ``vol``, currency units
         in one of ``amount``.
     customary
-        Units of documented columns: ``vol`` is in hands of 100 shares, ``volume`` in shares, and ``amount``
-        in thousands beside ``vol`` or alone.
+        Units of documented columns: tushare's ``vol`` in hands of 100 shares and ``amount`` in thousands,
+        ``volume`` in shares, akshare's bars of A shares in hands and yuan.
     shares_only
         Whether the column of symbols holds shares, not indices.
     """
@@ -93,17 +95,24 @@ def column_names(columns: Iterable[object]) -> ColumnNames:
             if unit is not None:
                 stated[name] = unit
     ordered = {name: column for column in listed for name, each in found.items() if each == column}
-    volume = plain[found["vol"]] if "vol" in found else "vol"
-    customary = {"vol": _CUSTOMS[volume]} if "vol" in found and volume in _CUSTOMS else {}
-    if "amount" in found and plain[found["amount"]] == "amount" and volume == "vol":
-        customary["amount"] = _TUSHARE_AMOUNT
     return ColumnNames(
         columns=MappingProxyType(ordered),
         ignored=tuple(column for column in listed if column not in found.values()),
         stated=stated,
-        customary=customary,
+        customary=_customary({field: plain[column] for field, column in found.items()}, plain.values()),
         shares_only=plain.get(found.get("ts_code", ""), "") == _SHARES,
     )
+
+
+def _customary(names: Mapping[str, str], listed: Collection[str]) -> dict[str, float]:
+    """Units by field, of columns with these names in small letters."""
+    if _AKSHARE.issubset(listed):
+        return {"vol": 100, "amount": 1}
+    volume = names.get("vol", "vol")
+    customary = {"vol": _CUSTOMS[volume]} if volume in _CUSTOMS else {}
+    if names.get("amount") == "amount" and volume == "vol":
+        customary["amount"] = _TUSHARE_AMOUNT
+    return customary
 
 
 def _column_of(name: str, plain: Mapping[str, str], listed: Sequence[str]) -> tuple[str | None, float | None]:

@@ -17,7 +17,7 @@ import pandas as pd
 from quantgraph.data.cell_places import bad_cell
 from quantgraph.errors import BadFile
 
-__all__ = ["DateOrder", "date_order", "read_dates"]
+__all__ = ["DateOrder", "dates_in_order", "read_dates"]
 
 DateOrder = Literal["month_first", "day_first"]
 
@@ -33,9 +33,8 @@ _MONTH_NAMED = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2}),?\s+(\d{4})", re.IGNOREC
 _DAY_NAMED = re.compile(r"(\d{1,2})[ -]([a-z]{3,9})\.?,?[ -](\d{4})", re.IGNORECASE)
 _SERIAL = re.compile(r"[2-5]\d{4}(?:\.0)?")
 _EXCEL_DAY_0 = dt.date(1899, 12, 30)
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
+_MONTHS = re.findall(
+    r"\w+", "january february march april may june july august september october november december"
 )
 
 
@@ -52,7 +51,14 @@ class _YearLast:
         return dt.date(self.year, month, day)
 
 
-def read_dates(column: pd.Series, file: str, order: DateOrder | None = None) -> pd.Series:
+def read_dates(column: pd.Series, file: str) -> pd.Series:
+    """Sessions of a column that tells the order of its days and months: see :func:`dates_in_order`."""
+    return dates_in_order(column, file)[0]
+
+
+def dates_in_order(
+    column: pd.Series, file: str, order: DateOrder | None = None
+) -> tuple[pd.Series, DateOrder | None]:
     """Sessions from integers, text or timestamps, as naive ``datetime64[us]``.
 
     A time must be midnight, and with a zone midnight in that zone: the session is the date it shows.
@@ -62,11 +68,16 @@ def read_dates(column: pd.Series, file: str, order: DateOrder | None = None) -> 
     order
         Order of ``01/02/2024`` if no cell of the column tells it.
 
+    Returns
+    -------
+    dates, order
+        ``order`` is None if the column's dates do not leave it open.
+
     Raises
     ------
     BadFile
         At the first cell that is empty, not a date, or has a time of day; or if the order of days and months
-        is not told.
+        is not told, or two cells contradict each other or ``order``.
     """
     codes, values = pd.factorize(column)
     parsed = [_parsed(value) for value in values]
@@ -81,18 +92,7 @@ def read_dates(column: pd.Series, file: str, order: DateOrder | None = None) -> 
         dates[number] = date
     if (codes < 0).any():
         raise bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID}")
-    return pd.Series(dates[codes], index=column.index, name=column.name)
-
-
-def date_order(column: pd.Series, file: str, order: DateOrder | None = None) -> DateOrder | None:
-    """Order of days and months in a column; None if its dates do not leave it open.
-
-    Raises
-    ------
-    BadFile
-        If no cell tells it, or two cells contradict each other or ``order``.
-    """
-    return _order([_parsed(value) for value in column.dropna().unique()], column, file, order)
+    return pd.Series(dates[codes], index=column.index, name=column.name), order
 
 
 def _order(

@@ -62,7 +62,6 @@ class MarketTables:
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
     read_as: tuple[Note, ...] = ()
     notes: tuple[str, ...] = ()
-    provenance: tuple[Note, ...] = ()
     records: tuple[Record, ...] = ()
 
     @property

@@ -1,9 +1,10 @@
-"""Reading one table, of a file or of the caller: its columns are recognised, its cells checked."""
+"""Reading one table, of a file or of the caller: its columns are recognised and its cells checked."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -18,7 +19,7 @@ from quantgraph.data.checked_tables import (
     unique_rows,
 )
 from quantgraph.data.column_names import ColumnNames, column_names
-from quantgraph.data.date_columns import DateOrder, date_order, read_dates
+from quantgraph.data.date_columns import DateOrder, dates_in_order
 from quantgraph.data.event_tables import events_from_rows, events_from_table, is_event_table
 from quantgraph.data.market_data import (
     BAR_FIELDS,
@@ -156,7 +157,7 @@ def _incomplete(have: Collection[str], file: str) -> BadFile:
     missing = _missing_for_bars(have)
     hint = ""
     if missing == ["ts_code"]:
-        hint = "; of one symbol, name the file (AAPL.csv, 600519.SH.csv) or the frame ({'AAPL': frame}) by it"
+        hint = "; name a file of one symbol by it, such as AAPL.csv, and a frame so: {'AAPL': frame}"
     return BadFile(
         f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
         f"trade_date (or date), open, high, low, close and vol (hands) or volume (shares){hint}",
@@ -183,7 +184,7 @@ class _Reader:
         if {"bars", "extras"} & set(kinds):
             rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
             if {*rows.columns} & {"dividend", "split", "split_from", "stk_div", "delisting"}:
-                keys = {"ts_code": self._symbols(), "trade_date": self._dates("trade_date")}
+                keys = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
                 tables += _event_tables(events_from_rows(rows.assign(**keys), self._file), self._file)
         return tables
 
@@ -192,12 +193,12 @@ class _Reader:
             return self._bars()
         if kind == "members":
             codes = {name: self._codes(name, shares_only=name == "con_code") for name in _MEMBER_KEYS[:2]}
-            rows = pd.DataFrame({**codes, "trade_date": self._dates("trade_date")}).drop_duplicates()
+            rows = pd.DataFrame({**codes, "trade_date": self._sessions[0]}).drop_duplicates()
             return self._as(kind, rows)
         if kind == "names":
-            columns = {"ts_code": self._symbols(), "name": self._texts("name")}
+            columns = {"ts_code": self._symbols, "name": self._texts("name")}
             if "start_date" in self._names.fields:
-                columns["start_date"] = self._dates("start_date")
+                columns["start_date"] = self._dates("start_date")[0]
             return self._as(kind, pd.DataFrame(columns))
         fields = INDICATOR_FIELDS if kind == "indicators" else ("pre_close", *_BARS[7:])
         return self._as(kind, self._daily(fields))
@@ -219,7 +220,7 @@ class _Reader:
         return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._told(rows, units))
 
     def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
-        columns = {"ts_code": self._symbols(), "trade_date": self._dates("trade_date")}
+        columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
         present = [field for field in fields if field in self._names.fields]
         columns |= {
             field: read_numbers(self._column(field), self._file, _number_kind(field)) for field in present
@@ -234,6 +235,7 @@ class _Reader:
         column: pd.Series = self._table[self._names.columns[field]]
         return column
 
+    @cached_property
     def _symbols(self) -> pd.Series:
         if self._symbol is None:
             return self._codes("ts_code", shares_only=self._names.shares_only)
@@ -247,41 +249,42 @@ class _Reader:
     def _texts(self, field: str) -> pd.Series:
         return self._column(field).astype("str").str.strip()
 
-    def _dates(self, field: str) -> pd.Series:
-        return read_dates(self._column(field), self._file, self._options.date_order)
+    @cached_property
+    def _sessions(self) -> tuple[pd.Series, DateOrder | None]:
+        return self._dates("trade_date")
 
-    def _told(self, rows: pd.DataFrame, units: TableUnits) -> Note:
-        """Which column was taken for what, where it has another name or a remark."""
+    def _dates(self, field: str) -> tuple[pd.Series, DateOrder | None]:
+        return dates_in_order(self._column(field), self._file, self._options.date_order)
+
+    def _told(self, rows: pd.DataFrame, units: TableUnits) -> Note | None:
+        """Which column was taken for what, where its name alone does not say it."""
+        notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
         zh, en = [], []
         if self._symbol is not None:
             zh.append("ts_code 取自名称")
-            en.append("ts_code from its name")
-        order = date_order(self._column("trade_date"), self._file, self._options.date_order)
+            en.append("ts_code = its name")
         for field, head in self._names.columns.items():
-            if field not in rows:
-                continue
-            note = units.notes.get(field)
-            if field == "trade_date" and order is not None:
-                first = order == "month_first"
-                note = Note(zh="月在前" if first else "日在前", en=order.replace("_", " "))
-            if field == "ts_code":
-                note = _code_note(self._column("ts_code"), rows["ts_code"])
-            if head != field or note:
-                taken = field if head == field else f"{field} = {head}"
-                zh.append(taken + (f"（{note.zh}）" if note else ""))
-                en.append(taken + (f" ({note.en})" if note else ""))
-        ignored = [head for head in self._names.ignored if not head.startswith("Unnamed: ")]
-        if ignored:
+            note = notes.get(field)
+            if field in rows and (note or head.lower() != field):
+                zh.append(f"{field} = {head}" + (f"（{note.zh}）" if note else ""))
+                en.append(f"{field} = {head}" + (f" ({note.en})" if note else ""))
+        if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
             shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
-            zh.append(f"未使用：{shown}")
+            zh.append(f"未使用 {shown}")
             en.append(f"not used: {shown}")
-        return Note(zh="；".join(zh), en="; ".join(en))
+        return Note(zh="；".join(zh), en="; ".join(en)) if en else None
 
+    def _code_note(self, rows: pd.DataFrame) -> Note | None:
+        written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()
+        if written in {None, rows["ts_code"].iloc[0]}:
+            return None
+        return Note(zh="补全为 600519.SH 的写法", en="written as 600519.SH is")
 
-def _code_note(written: pd.Series, codes: pd.Series) -> Note | None:
-    """An example of a code that was not written in tushare's form."""
-    first, code = str(written.iloc[0]).strip(), codes.iloc[0]
-    return None if first == code else Note(zh=f"{first} 即 {code}", en=f"{first} is {code}")
+    def _order_note(self) -> Note | None:
+        order = self._sessions[1]
+        if order is None:
+            return None
+        return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))
 
 
 def _all_us(codes: pd.Series) -> bool:

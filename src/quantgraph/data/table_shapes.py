@@ -1,8 +1,8 @@
-"""Shapes of tables: wide ones and those with an index are made long, a row a symbol and session."""
+"""Tables of every shape turned into long ones: a row a symbol and session, a column a field."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection
 
 import pandas as pd
 
@@ -11,80 +11,74 @@ from quantgraph.errors import BadFile
 
 __all__ = ["long_table"]
 
-_SYMBOL, _DATE = "Ticker", "Date"
-"""Names of the columns that are made of a header's tickers and of an index of dates."""
+_LEVELS = 2
 
 
 def long_table(table: pd.DataFrame, file: str) -> pd.DataFrame:
-    """Rows of sessions, or of symbols and sessions, with one header and a plain index.
+    """Bring dates and symbols from the index, and from above the columns, into columns.
 
-    An index of dates, or of symbols and dates, becomes columns. Of a header of two levels, as yfinance gives
-    it, one level has the fields and the other the tickers, which become a column.
-
-    >>> prices = pd.DataFrame({"Close": [1.0, 2.0]}, index=pd.to_datetime(["2024-01-02", "2024-01-03"]))
-    >>> long_table(prices, "prices").columns.tolist()
-    ['Date', 'Close']
+    The index may hold dates, or symbols and dates. Of two rows of headers, such as those of ``yf.download``,
+    one has the fields and the other the symbols. Rows of the result are counted from 0.
 
     Raises
     ------
     BadFile
-        If the header has more levels, or none of them has the fields of daily bars.
+        If the columns have more than two levels or none with fields, or two columns have one name.
     """
     if isinstance(table.columns, pd.MultiIndex):
-        table = _stacked(table, file)
-    names = _index_names(table.index)
-    if not names:
-        return table if _is_plain(table.index) else table.reset_index(drop=True)
-    return table.set_axis(_index_of(table.index, names), axis=0).reset_index()
+        table = _with_one_header(table, file)
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise BadFile(f"{file}: column {twice[0]} is there twice; keep one", file=file, column=str(twice[0]))
+    return _with_plain_index(table)
 
 
-def _is_plain(index: pd.Index) -> bool:
-    return isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
-
-
-def _index_names(index: pd.Index) -> list[Hashable]:
-    """Names of the columns that an index is turned into; none for one that only counts rows."""
-    if isinstance(index, pd.MultiIndex):
-        unnamed = [_DATE if _has_dates(index.get_level_values(level)) else _SYMBOL for level in (0, 1)]
-        return [name if name is not None else unnamed[place] for place, name in enumerate(index.names[:2])]
-    if index.name is not None and not isinstance(index, pd.RangeIndex):
-        return [index.name]
-    return [_DATE] if _has_dates(index) else []
-
-
-def _index_of(index: pd.Index, names: Sequence[Hashable]) -> pd.Index:
-    if isinstance(index, pd.MultiIndex):
-        return index.droplevel(list(range(2, index.nlevels))).set_names(list(names))
-    return index.rename(names[0])
-
-
-def _has_dates(index: pd.Index) -> bool:
-    return isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)) or pd.api.types.is_datetime64_any_dtype(
-        index
-    )
-
-
-def _stacked(table: pd.DataFrame, file: str) -> pd.DataFrame:
+def _with_one_header(table: pd.DataFrame, file: str) -> pd.DataFrame:
+    """Rows by session and symbol of a table whose columns are fields and symbols."""
     columns = table.columns
-    levels = range(columns.nlevels) if columns.nlevels == 2 else ()
-    fields = next((level for level in levels if _is_bars(columns.get_level_values(level))), None)
-    if fields is None:
-        shown = ", ".join(map(str, columns[:3]))
+    known = [len(column_names(columns.unique(level)).fields) for level in range(columns.nlevels)]
+    if len(known) != _LEVELS or not max(known):
         raise BadFile(
-            f"{file}: its header has {columns.nlevels} levels ({shown} …); valid: one level, or one of "
-            "fields (open, high, low, close, volume) and one of symbols",
+            f"{file}: its columns have {len(known)} levels, such as {columns[0]}; valid are two levels, one "
+            "of fields (open, high, low, close, volume) and one of symbols",
             file=file,
         )
-    tickers = columns.get_level_values(1 - fields)
-    parts = []
-    for ticker in tickers.unique():
-        part = table.loc[:, tickers == ticker]
-        part = part.set_axis(part.columns.get_level_values(fields), axis=1).dropna(how="all")
-        parts.append(part.assign(**{_SYMBOL: str(ticker)}))
-    long: pd.DataFrame = pd.concat(parts)
-    long.index.name, long.columns.name = table.index.name or _DATE, None
-    return long
+    of_symbols = _LEVELS - 1 - known.index(max(known))
+    plain = columns.get_level_values(of_symbols) == ""
+    if plain.all():
+        return table.droplevel(of_symbols, axis="columns")
+    if plain.any():  # reset_index() has put the dates there
+        keys = list(columns[plain])
+        table = table.set_index(keys).rename_axis(index=[str(each[1 - of_symbols]) for each in keys])
+    names = ["ts_code" if level == of_symbols else "field" for level in range(_LEVELS)]
+    long = table.rename_axis(columns=names).stack(level="ts_code")  # noqa: PD013 (melt would lose the fields)
+    return pd.DataFrame(long).dropna(how="all")
 
 
-def _is_bars(names: pd.Index) -> bool:
-    return {"open", "high", "low", "close"} <= set(column_names(names.unique()).fields)
+def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
+        return table.reset_index(drop=True)
+    have = set(column_names(table.columns).fields)
+    names = _level_names(table.index, have)
+    levels = {name: table.index.get_level_values(level) for level, name in names.items()}
+    table = table.reset_index(drop=True)
+    for position, (name, values) in enumerate(levels.items()):
+        if name not in table.columns:
+            table.insert(position, name, pd.Series(values, name=name))
+    return table
+
+
+def _level_names(index: pd.Index, have: Collection[str]) -> dict[int, str]:
+    """Names of the levels to keep: their own, else the field that the level must be."""
+    names = {level: str(name) for level, name in enumerate(index.names) if name is not None}
+    have = {*have, *column_names(names.values()).fields}
+    missing = [key for key in ("ts_code", "trade_date") if key not in have]
+    unnamed = {level: index.get_level_values(level) for level in range(index.nlevels) if level not in names}
+    for level, values in unnamed.items():
+        if isinstance(values, pd.DatetimeIndex) and "trade_date" in missing:
+            names[level] = "trade_date"
+            missing.remove("trade_date")
+    for level, values in unnamed.items():
+        if level not in names and missing and "close" in have and not pd.api.types.is_numeric_dtype(values):
+            names[level] = missing.pop(0) if index.nlevels > 1 else missing.pop()
+    return dict(sorted(names.items()))

@@ -37,10 +37,12 @@ _ZH = {
 }
 _TOLERANCE = 0.01
 """Relative room around low and high for the average price: hands are rounded."""
+_LEAST_AGAINST = 20
+"""Traded rows from which on the numbers speak against a convention."""
+_LOOKED_AT = 200_000
+"""Rows of a long table that are looked at, evenly spread."""
 _MOST = 0.9
 """Part of the traded rows whose average price must be in its place."""
-_FEWEST = 20
-"""Traded rows that contradict a column's name; fewer may be odd ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def units_of(
     sizes = {field: _said(field, names, file, given, is_us=is_us) for field in present}
     told = _fitting(numbers) if len(present) == 2 else []
     fits = [pair for pair in told if all(sizes[f][0] in {None, pair[f]} for f in present)]
-    if len(told) == 1 and not fits and (numbers["vol"] > 0).sum() >= _FEWEST:
+    if len(told) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
         raise _contradiction(names, sizes, told[0], file)
     notes, found = {}, {"vol": 1.0, "amount": 1.0}
     for field in present:
@@ -122,8 +124,9 @@ def _said(
 
 def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
     """Pairs of units with which nearly all average prices lie between low and high."""
+    step = max(1, len(numbers["vol"]) // _LOOKED_AT)
     low, high, volume, amount = (
-        numbers[name].to_numpy(dtype=float) for name in ("low", "high", "vol", "amount")
+        numbers[name].to_numpy(dtype=float)[::step] for name in ("low", "high", "vol", "amount")
     )
     traded = (volume > 0) & (amount > 0) & (low > 0) & (high > 0)
     if not traded.any():

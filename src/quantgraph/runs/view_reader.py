@@ -308,8 +308,9 @@ def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:
     told = {**result, "history": [without_places(line) for line in result.get("history") or ()]}
     if error := result.get("error"):
         told["error"] = without_places(error)
-    if lines := result["source"].get("provenance"):
-        told["source"] = {**result["source"], "provenance": [without_places(line) for line in lines]}
+    source = result["source"]
+    lines = [without_places(line) for line in source.get("provenance") or ()]
+    told["source"] = {**source, "name": without_places(source["name"]), "provenance": lines}
     return told
 
 

@@ -32,8 +32,7 @@ def test_a_frame_of_one_symbol_is_named_and_its_index_has_the_dates():
     assert panel["vol"]["AAPL"].tolist() == [10.0, 11.0, 12.0]  # in hands of 100 shares
     assert source.sessions().tolist() == DAYS.tolist()
     (line, missing) = source.provenance("en")
-    assert line.startswith("AAPL: ts_code from its name; trade_date = Date; open = Open;")
-    assert line.endswith("vol = Volume (in shares, by the convention of its name)")
+    assert line == "AAPL: ts_code = its name; vol = Volume (in shares, by the convention of its name)"
     assert missing == "in no file, so NaN: pre_close, amount"
     assert "ts_code 取自名称" in source.provenance("zh")[0]
 
@@ -68,7 +67,7 @@ def test_akshares_columns_are_read_and_what_is_not_used_is_told():
     assert panel["vol"]["000001.SZ"].tolist() == [500, 600]
     assert panel["amount"]["000001.SZ"].tolist() == [500, 610]
     told = source.provenance("zh")[0]
-    for part in ("000001 即 000001.SZ", "vol = 成交量（单位为手（100股），由数值推知）", "未使用：振幅"):
+    for part in ("ts_code = 股票代码", "vol = 成交量（单位为手（100股），由数值推知）", "未使用 振幅"):
         assert part in told
 
 
@@ -110,7 +109,7 @@ def test_tables_that_are_not_bars_say_what_is_missing():
         open_source({"bars": prices(symbol="A").drop(columns="Volume")})
     with pytest.raises(BadFile, match="x: its columns"):
         open_source({"x": pd.DataFrame({"a": [1]})})
-    with pytest.raises(BadFile, match="its header has 3 levels"):
+    with pytest.raises(BadFile, match="its columns have 3 levels"):
         open_source(pd.concat({"y": pd.concat({"A": prices()}, axis=1)}, axis=1))
     twice = pd.concat([prices(), prices(11.0)])
     with pytest.raises(BadFile, match="A 2024-01-02 is there twice with different open"):

@@ -93,7 +93,7 @@ def test_a_table_with_bars_and_indicators_together_gives_both(tmp_path: Path) ->
     assert "in no file, so NaN: pre_close, amount" in source.notes
 
 
-def test_symbols_that_look_like_numbers_or_blanks_keep_their_characters(tmp_path: Path) -> None:
+def test_symbols_that_look_like_numbers_or_blanks_stay_as_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         "symbol,date,open,high,low,close,volume\n600519,2024-01-02,1,1,1,1,1\nNA,2024-01-02,1,1,1,1,1\n"
     )
@@ -139,7 +139,7 @@ def test_what_vendors_tools_write_is_read(tmp_path, name, content, volumes):
     ("name", "content", "told"),
     [
         ("bars.csv", YFINANCE, "misses the column(s) ts_code; daily bars need"),
-        ("bars.csv", YFINANCE, "name the file (AAPL.csv, 600519.SH.csv)"),
+        ("bars.csv", YFINANCE, "name a file of one symbol by it, such as AAPL.csv"),
         ("A.csv", YFINANCE.replace("10.5", "n/q"), "A.csv, row 1, column Close: 'n/q' is not a number"),
         ("A.csv", YFINANCE.replace("10.5", '"10,5"'), "'10,5' is not a number; write a decimal point"),
         ("A.csv", YFINANCE.replace("10.5", "10.5%"), "'10.5%' is not a number; write it without the sign"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -114,9 +115,7 @@ def _read_files(
     if not path.is_dir():
         contents = read_file(path, max_bytes, record_zone, options)
         if contents.ignored_because:
-            raise BadFile(
-                f"{self._name} cannot be read: {contents.ignored_because}; {_VALID}", file=self._name
-            )
+            raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
         return [contents]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
     return [read_file(each, max_bytes, record_zone, options) for each in files]
@@ -160,7 +159,6 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
             *event_notes,
             *_never_known_notes(files),
         ),
-        provenance=_provenance(of_stocks),
         records=to_records((record for each in files for record in each.records), symbols),
     )
 

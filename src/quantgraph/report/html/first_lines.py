@@ -84,8 +84,7 @@ def _data_lines(view: RunView) -> Iterator[str]:
         )
     if ref := view.hashes.get("data"):
         yield say(view.language, zh=f"数据哈希 {ref}", en=f"hash of the data {ref}")
-    for line in result["source"].get("provenance") or []:
-        yield str(line)
+    yield from result["source"].get("provenance") or ()
 
 
 def _limits(view: RunView) -> Iterator[str]:
