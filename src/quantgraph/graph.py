@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -18,7 +17,7 @@ from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.broker.valuation import MarkAt
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -54,7 +53,7 @@ CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, Trad
 def create_trading_graph(
     *,
     model: Model | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,

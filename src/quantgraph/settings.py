@@ -134,6 +134,13 @@ class Settings(BaseSettings):
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
     record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
+    volume_unit: Literal["shares", "hands"] | None = Field(None, description="shares or hands")
+    amount_unit: Literal["yuan", "thousand_yuan", "ten_thousand_yuan"] | None = Field(
+        None, description="yuan, thousand_yuan or ten_thousand_yuan"
+    )
+    date_order: Literal["month_first", "day_first"] | None = Field(
+        None, description="month_first or day_first"
+    )
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
     )
@@ -166,6 +173,9 @@ class Settings(BaseSettings):
         "max_tokens",
         "seed",
         "record_zone",
+        "volume_unit",
+        "amount_unit",
+        "date_order",
         mode="before",
     )
     @classmethod

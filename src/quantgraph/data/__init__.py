@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
 from quantgraph.data.symbol_resolution import INDEX_NAMES, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from quantgraph.data.table_reader import TableOptions
 
 __all__ = [
     "BAR_FIELDS",
@@ -18,16 +25,21 @@ __all__ = [
     "Members",
     "Panel",
     "ResolvedSymbols",
+    "SourceLike",
     "open_source",
     "resolve_symbols",
 ]
 
-_VALID = "valid: sample, tushare, the path of a file or folder, or an object that is a MarketDataSource"
+_VALID = (
+    "valid: sample, tushare, the path of a file or folder, a pandas DataFrame or a dict of them, or an "
+    "object that is a MarketDataSource"
+)
+
+SourceLike = str | Path | pd.DataFrame | Mapping[str, pd.DataFrame] | MarketDataSource
+"""What :func:`open_source` opens."""
 
 
-def open_source(
-    spec: str | Path | MarketDataSource | None = None, *, settings: Settings | None = None
-) -> MarketDataSource:
+def open_source(spec: SourceLike | None = None, *, settings: Settings | None = None) -> MarketDataSource:
     """Open a source of market data.
 
     Parameters
@@ -35,7 +47,8 @@ def open_source(
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
         market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A source is returned as it is.
+        daily bars. A frame of daily bars, or a dict of frames by symbol or name. A source is returned as it
+        is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
 
@@ -46,6 +59,18 @@ def open_source(
     """
     if spec is None:
         spec = (settings or load_settings()).data_source
+    if isinstance(spec, (str, Path)):
+        return _named_source(spec, settings)
+    if isinstance(spec, (pd.DataFrame, Mapping)):
+        from quantgraph.data.table_source import TableSource
+
+        return TableSource(spec, table_options=_table_options(settings or load_settings()))
+    if isinstance(spec, MarketDataSource):
+        return spec
+    raise BadOption(f"source: a {type(spec).__name__} is not a source; {_VALID}", parameter="source")
+
+
+def _named_source(spec: str | Path, settings: Settings | None) -> MarketDataSource:
     if spec == "sample":
         from quantgraph.data.sample import SampleSource
 
@@ -59,11 +84,7 @@ def open_source(
         return TushareSource(
             token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
         )
-    if isinstance(spec, (str, Path)):
-        return _from_path(spec, settings or load_settings())
-    if isinstance(spec, MarketDataSource):
-        return spec
-    raise BadOption(f"source={spec!r} is not a source; {_VALID}", parameter="source")
+    return _from_path(spec, settings or load_settings())
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
@@ -73,4 +94,19 @@ def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
-    return FileSource(spec, max_file_mb=settings.max_file_mb, record_zone=settings.record_zone)
+    return FileSource(
+        spec,
+        max_file_mb=settings.max_file_mb,
+        record_zone=settings.record_zone,
+        table_options=_table_options(settings),
+    )
+
+
+def _table_options(settings: Settings) -> TableOptions:
+    from quantgraph.data.table_reader import TableOptions
+
+    return TableOptions(
+        volume_unit=settings.volume_unit,
+        amount_unit=settings.amount_unit,
+        date_order=settings.date_order,
+    )

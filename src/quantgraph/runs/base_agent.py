@@ -21,7 +21,7 @@ from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
 from quantgraph.interop.ai_trader import LogForm
@@ -112,7 +112,7 @@ class BaseAgent:
         openai_base_url: str | None = None,
         openai_api_key: str | None = None,
         market: TraderMarket = "us",
-        source: str | Path | MarketDataSource | None = None,
+        source: SourceLike | None = None,
         rules: Rulebook | None = None,
         decider: Decider | None = None,
         log_form: LogForm = "messages",

@@ -16,7 +16,7 @@ from quantgraph._util.run_id import new_run_id
 from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
@@ -40,7 +40,7 @@ def replay_from(
     *,
     model: Model | None = None,
     decider: Decider | str | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> RunResult:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quantgraph._util.input_limits import check_sentence
 from quantgraph.audit import Finding
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike
 from quantgraph.data.symbol_resolution import names_in
 from quantgraph.errors import BadOption
 from quantgraph.llm.planner.request import RequestContext, read_request
@@ -24,7 +24,7 @@ def audit_said(
     path: str | Path,
     said: str,
     *,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,

@@ -18,6 +18,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.data.symbol_codes import symbol_list
+from quantgraph.data.table_source import TableSource
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
@@ -153,6 +154,8 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data.sample") / "market"
         return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
+    if isinstance(source, TableSource):
+        return dict(source.fingerprint)
     if isinstance(source, FileSource):
         path = Path(source.name)
         try:

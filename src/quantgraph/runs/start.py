@@ -16,7 +16,7 @@ from quantgraph._util.run_id import new_run_id
 from quantgraph.agents.named_deciders import decider_place, given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
@@ -58,7 +58,7 @@ def run_strategy(
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
@@ -230,7 +230,7 @@ def resume_run(
     run: str | Path,
     *,
     answer: str | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
     resources: Resources | None = None,

@@ -17,7 +17,7 @@ from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.database import open_engine
 from quantgraph.audit import CodeTrials, Verdict, check_causality
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike
 from quantgraph.errors import BadFile, LedgerConflict, UnknownCommit
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Entry, Recorder, Recording
@@ -338,7 +338,7 @@ def without_places(value: Any) -> Any:
 def audit_strategy(
     path: str | Path,
     *,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,

@@ -14,7 +14,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.recording import Budget, Recorder
@@ -85,7 +85,7 @@ class Resources:
     """
 
     settings: Settings | None = None
-    source: str | Path | MarketDataSource | None = None
+    source: SourceLike | None = None
     model: Model | None = None
     decider: Decider | None = None
     store: DataState | None = None

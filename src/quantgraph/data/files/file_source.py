@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
-
-from quantgraph._util.texts import Note
-from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
-from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
 from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
 from quantgraph.data.files._record_files import to_records
 from quantgraph.data.files._size_limits import MEGABYTE
-from quantgraph.data.frame_source import DatedName, FrameSource, MarketTables, MemberList, complete_bars
-from quantgraph.data.market_data import (
-    BAR_FIELDS,
-    EVENT_FIELDS,
-    INDICATOR_FIELDS,
-    LEVEL_FIELDS,
-    Panel,
-    long_to_panel,
-    session_index,
-)
-from quantgraph.data.symbol_codes import is_index_code
-from quantgraph.data.symbol_resolution import INDEX_NAMES
+from quantgraph.data.frame_source import FrameSource, MarketTables
+from quantgraph.data.market_tables import market_tables
 from quantgraph.data.table_reader import TableOptions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market.exchange_time import time_zone
@@ -99,7 +84,7 @@ class FileSource(FrameSource):
 
     def _load(self) -> MarketTables:
         try:
-            return _market_tables(self._read(), self._name)
+            return self._merged(self._read())
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
@@ -117,89 +102,17 @@ class FileSource(FrameSource):
     def _read_one(self, path: Path) -> FileContents:
         return read_file(path, self._max_bytes, self._record_zone, self._table_options)
 
-
-def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
-    lists = _member_lists(_tables(files, "members"))
-    of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
-    stocks, notes = merge_tables(of_stocks)
-    traded = stocks[stocks["open"].notna()] if "open" in stocks else stocks.iloc[:0]
-    ignored = [(each.file, each.ignored_because) for each in files if each.ignored_because]
-    if traded.empty:
-        found = "; ".join(f"{file}: {reason}" for file, reason in ignored)
-        found = f". Found {found}" if found else ""
-        raise BadFile(f"{name} holds no daily bar of a stock; {_VALID}{found}", file=name)
-    sessions, symbols = session_index(traded["trade_date"]), sorted(traded["ts_code"].unique())
-    levels = _levels(merge_tables(of_indices)[0])
-    indicators, _ = merge_tables(_tables(files, "indicators"))
-    bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
-    events, event_notes = _events(_tables(files, "events"), bars)
-    names = _tables(files, "names")
-    return MarketTables(
-        bars=complete_bars(bars | events),
-        indicators=long_to_panel(indicators, INDICATOR_FIELDS, sessions, symbols),
-        levels=levels,
-        lists=lists,
-        names=_names(names, {*symbols, *lists, *levels}),
-        dated_names=_dated_names(names),
-        notes=(
-            *(f"{file} was left out: {reason}" for file, reason in ignored),
-            *_missing_fields(stocks),
-            *notes,
-            *event_notes,
-            *_never_known_notes(files),
-        ),
-        provenance=_provenance(of_stocks),
-        records=to_records((record for each in files for record in each.records), symbols),
-    )
-
-
-def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTable]:
-    return [table for contents in files for table in contents.tables if table.kind in kinds]
-
-
-def _events(tables: Sequence[CheckedTable], bars: Panel) -> tuple[Panel, tuple[str, ...]]:
-    if not tables:
-        return {}, ()
-    sessions, symbols = pd.DatetimeIndex(bars["close"].index), list(bars["close"].columns)
-    rows, notes = events_on_sessions(tables, sessions, symbols)
-    rows, adjusted = drop_adjusted_splits(rows, bars)
-    return long_to_panel(rows, EVENT_FIELDS, sessions, symbols), (*notes, *adjusted)
-
-
-def _split_indices(
-    tables: Sequence[CheckedTable], lists: Mapping[str, object]
-) -> tuple[list[CheckedTable], list[CheckedTable]]:
-    """Stocks' rows and indices' rows; of an index only the levels are kept."""
-    stocks, indices = [], []
-    for table in tables:
-        codes = table.rows["ts_code"]
-        of_index = codes.isin([code for code in codes.unique() if code in lists or is_index_code(code)])
-        if not of_index.all():
-            stocks.append(replace(table, rows=table.rows[~of_index]))
-        if of_index.any() and table.kind == "bars":
-            columns = ["ts_code", "trade_date", *LEVEL_FIELDS]
-            indices.append(replace(table, rows=table.rows.loc[of_index, columns]))
-    return stocks, indices
-
-
-def _provenance(tables: Iterable[CheckedTable]) -> tuple[Note, ...]:
-    """How the tables were read, one note for those that were read alike."""
-    files: dict[Note, list[str]] = {}
-    for table in tables:
-        if table.read_as is not None:
-            files.setdefault(table.read_as, []).append(table.file)
-    return tuple(
-        Note(
-            zh=f"{names[0]}{f' 等 {len(names)} 个' if names[1:] else ''}：{note.zh}",
-            en=f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {note.en}",
+    def _merged(self, files: Sequence[FileContents]) -> MarketTables:
+        ignored = [(each.file, each.ignored_because) for each in files if each.ignored_because]
+        others = "; ".join(f"{file}: {reason}" for file, reason in ignored)
+        tables = [table for each in files for table in each.tables]
+        market = market_tables(tables, self._name, found=f"{_VALID}. Found {others}" if others else _VALID)
+        left_out = (f"{file} was left out: {reason}" for file, reason in ignored)
+        return replace(
+            market,
+            notes=(*left_out, *market.notes, *_never_known_notes(files)),
+            records=to_records((record for each in files for record in each.records), market.symbols),
         )
-        for note, names in files.items()
-    )
-
-
-def _missing_fields(stocks: pd.DataFrame) -> list[str]:
-    missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
-    return [f"in no file, so NaN: {missing}"] if missing else []
 
 
 def _never_known_notes(files: Sequence[FileContents]) -> list[str]:
@@ -211,44 +124,3 @@ def _never_known_notes(files: Sequence[FileContents]) -> list[str]:
         for file, never, total in counts
         if never
     ]
-
-
-def _levels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    levels = {}
-    for code, of_index in rows.groupby("ts_code"):
-        frame = of_index.set_index("trade_date")[list(LEVEL_FIELDS)].sort_index()
-        levels[str(code)] = frame.set_axis(session_index(frame.index))
-    return levels
-
-
-def _member_lists(tables: Sequence[CheckedTable]) -> dict[str, tuple[MemberList, ...]]:
-    if not tables:
-        return {}
-    rows = pd.concat([table.rows for table in tables]).drop_duplicates()
-    lists: dict[str, list[MemberList]] = {}
-    for (code, day), members in rows.groupby(["index_code", "trade_date"])["con_code"]:
-        listed = MemberList(listed_on=pd.Timestamp(str(day)), symbols=tuple(sorted(members)))
-        lists.setdefault(str(code), []).append(listed)
-    return {code: tuple(each) for code, each in lists.items()}
-
-
-def _names(tables: Sequence[CheckedTable], codes: set[str]) -> Mapping[str, str]:
-    """Latest name of each code; an index without one has its usual Chinese name."""
-    names = {code: INDEX_NAMES[code][0] for code in sorted(codes) if code in INDEX_NAMES}
-    for table in tables:
-        rows = table.rows
-        if "start_date" in rows:
-            rows = rows.sort_values("start_date", kind="stable")
-        pairs = zip(rows["ts_code"], rows["name"], strict=True)
-        names |= {code: name for code, name in pairs if code in codes and name}
-    return names
-
-
-def _dated_names(tables: Sequence[CheckedTable]) -> Mapping[str, tuple[DatedName, ...]]:
-    dated: dict[str, set[DatedName]] = {}
-    for table in tables:
-        if "start_date" in table.rows:
-            rows = table.rows[table.rows["name"].astype(bool)].dropna(subset="start_date")
-            for code, name, start in zip(rows["ts_code"], rows["name"], rows["start_date"], strict=True):
-                dated.setdefault(code, set()).add((pd.Timestamp(start), name))
-    return {code: tuple(sorted(names)) for code, names in dated.items()}

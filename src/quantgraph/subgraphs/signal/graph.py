@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike
 from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
@@ -60,7 +59,7 @@ CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgra
 def create_signal_subgraph(
     *,
     model: Model | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     on_clarify: OnClarify | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     settings: Settings | None = None,
