@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
                 traded = _Traded.read(ledger, manifest.run_id)
     if place is not None and with_calls:
         with closing(Recorder(place).of(manifest.run_id)) as recording:
-            calls, by_session = _calls(recording.entries())
+            calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
         stories = _stories(by_session, traded.notes, place, manifest.run_id)
     signal, bars = _data(folder, result)
     shown = _placeless(result)
@@ -162,7 +163,9 @@ def _refused(orders: pd.DataFrame) -> pd.DataFrame:
     return table[list(_REFUSED_COLUMNS)].reset_index(drop=True)
 
 
-def _calls(entries: Iterator[Entry]) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
+def _calls(
+    entries: Iterator[Entry], places: Sequence[str]
+) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
     """The calls outside of sessions, and those of each session."""
     outside, inside = list[CallStory](), defaultdict[str, list[CallStory]](list)
     before: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -171,10 +174,11 @@ def _calls(entries: Iterator[Entry]) -> tuple[tuple[CallStory, ...], dict[str, l
             request = json.loads(entry.request)
             known = entry.key.path, str(entry.facts.get("role", ""))
             messages = request.get("messages", [])
-            call = _model_call(entry, messages[_common(before.get(known, []), messages) :])
+            new = messages[_common(before.get(known, []), messages) :]
+            call = _model_call(entry, new, places)
             before[known] = messages
         elif entry.key.kind in ("tool", "answer"):
-            call = _other_call(entry)
+            call = _other_call(entry, places)
         else:
             continue
         if entry.session:
@@ -192,7 +196,8 @@ def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
     return count
 
 
-def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> CallStory:
+def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]], places: Sequence[str]) -> CallStory:
+    told = partial(_text, places=places)
     reply = json.loads(entry.reply) if entry.reply else {}
     numbers = [entry.facts.get(name) for name in ("prompt_tokens", "completion_tokens")]
     return CallStory(
@@ -200,24 +205,25 @@ def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> CallStor
         kind="model",
         role=str(entry.facts.get("role", "")),
         model=str(entry.facts.get("model", "")),
-        asked=tuple((str(each.get("role", "")), _text(each.get("content"))) for each in messages),
-        reply=_text(reply.get("content")) if entry.error is None else _error(entry.error),
-        tools=tuple((str(tool["name"]), _text(tool["args"])) for tool in reply.get("tool_calls") or ()),
+        asked=tuple((str(each.get("role", "")), told(each.get("content"))) for each in messages),
+        reply=told(reply.get("content")) if entry.error is None else _error(entry.error),
+        tools=tuple((str(tool["name"]), told(tool["args"])) for tool in reply.get("tool_calls") or ()),
         failed=entry.error is not None,
         tokens=None if None in numbers else sum(map(int, filter(None, numbers))),
         seconds=entry.facts.get("seconds"),
     )
 
 
-def _other_call(entry: Entry) -> CallStory:
+def _other_call(entry: Entry, places: Sequence[str]) -> CallStory:
+    told = partial(_text, places=places)
     failed = entry.error is not None
     return CallStory(
         path=entry.key.path,
         kind=entry.key.kind,
         role=str(entry.facts.get("role", "")),
         model="",
-        asked=((entry.key.kind, _text(json.loads(entry.request))),),
-        reply=_error(entry.error) if entry.error else _text(json.loads(entry.reply or '""')),
+        asked=((entry.key.kind, told(json.loads(entry.request))),),
+        reply=_error(entry.error) if entry.error else told(json.loads(entry.reply or '""')),
         failed=failed,
     )
 
@@ -226,9 +232,18 @@ def _error(error: Mapping[str, Any]) -> str:
     return without_places(str(error["message"]))
 
 
-def _text(value: Any) -> str:
-    """A JSON value as text for people."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+def _text(value: Any, places: Sequence[str]) -> str:
+    """A JSON value as text for people, without these places."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    for place in places:
+        text = text.replace(place, "")
+    return text
+
+
+def _hidden_in(manifest: Manifest, folder: Path) -> list[str]:
+    """Folders that a model or a tool may have been told: that of the source's files, and of the runs."""
+    places = [folder.absolute().parent, *(Path(each).parent for each in (manifest.source["open"],) if each)]
+    return [f"{place}/" for place in places if place.is_absolute() and place != place.parent]
 
 
 def _stories(
