@@ -128,7 +128,7 @@ def source_json(source: MarketDataSource, given: object, language: Language) -> 
         to_open: str | None = str(Path(source.name).absolute())
     else:
         to_open = given if isinstance(given, str) else None
-    lines = source.provenance(language) if isinstance(source, FrameSource) else ()
+    lines = source.provenance(language) if isinstance(source, FrameSource) and not source.synthetic else ()
     return {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
 
 
