@@ -1,11 +1,10 @@
 """Take the pictures of a run's page in both READMEs: ``python scripts/page_picture.py``; needs Chromium.
 
-The run is that of the READMEs' sentence on the synthetic sample.
+The data are the synthetic sample.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -20,7 +19,11 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-TWINS = {"README.md": "page.png", "README.zh-CN.md": "page.zh-CN.png"}
+SENTENCES = {
+    "page.png": "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it "
+    "crosses below, 2025",
+    "page.zh-CN.png": "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年",
+}
 SIZE: Any = {"width": 960, "height": 1010}
 
 
@@ -32,9 +35,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for readme, picture in TWINS.items():
-            text = (DOCS.parent / readme).read_text(encoding="utf-8")
-            (sentence,) = re.findall(r'^!\[.*?\]\(docs/page.*?\.png "(.*?)"\)$', text, re.MULTILINE)
+        for picture, sentence in SENTENCES.items():
             resources = Resources(settings=load_settings(runs_dir=folder))
             page = write_page([run_strategy(sentence, resources=resources).folder])
             tab = browser.new_page(viewport=SIZE)
