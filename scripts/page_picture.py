@@ -20,8 +20,8 @@ from quantgraph.settings import load_settings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SENTENCES = {
-    "page.png": "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it "
-    "crosses below, 2025",
+    "page.png": "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when "
+    "it crosses below, 2025",
     "page.zh-CN.png": "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年",
 }
 SIZE: Any = {"width": 960, "height": 1010}
