@@ -7,6 +7,7 @@ import pytest
 
 from quantgraph import open_source
 from quantgraph.data.market_of_codes import rules_of
+from quantgraph.errors import BadOption
 
 
 def source(*symbols):
@@ -20,7 +21,6 @@ def source(*symbols):
     [
         (["AAPL", "BRK-B"], [], "us"),
         (["600519.SH"], [], "cn"),
-        (["AAPL", "600519.SH"], [], "cn"),  # a US code is refused there, with the option to say
         (["AAPL", "600519.SH"], ["AAPL"], "us"),
         (["AAPL"], ["some name"], "us"),
         (["AAPL"], ["600519.SH"], "cn"),
@@ -28,6 +28,27 @@ def source(*symbols):
 )
 def test_the_market_is_that_of_all_codes(held, wanted, market):
     assert rules_of(source(*held), wanted).market == market
+
+
+@pytest.mark.parametrize(
+    ("said", "market"),
+    [
+        ("buy when it falls, only AAPL.", "us"),
+        ("buy 600519 below 1000", "cn"),
+        ("sh600519, RSI<30 buy", "cn"),
+    ],
+)
+def test_of_two_markets_the_one_that_is_said_counts(said, market):
+    assert rules_of(source("AAPL", "600519.SH"), (), said).market == market
+
+
+@pytest.mark.parametrize(
+    ("symbols", "said"), [([], "buy all stocks"), ([], "600519.SH or AAPL"), (["AAPL", "600519.SH"], "")]
+)
+def test_two_markets_that_nothing_tells_apart_are_an_error(symbols, said):
+    with pytest.raises(BadOption, match=r"are of two markets; say whose rules hold: .*--market cn or us"):
+        rules_of(source("AAPL", "600519.SH"), symbols, said)
+    assert rules_of(source("AAPL", "600519.SH"), symbols, said, traded=False).market == "cn"
 
 
 def test_the_sample_and_slippage():

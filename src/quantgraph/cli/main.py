@@ -141,7 +141,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             start_code_process(settings)
         more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
-        rules = _rules(market, slippage_bps, fund or [], partial(_opened, source, settings), spec.symbols)
+        rules = _rules(market, slippage_bps, fund or [], partial(_opened, source, settings), spec)
         live = {"source": source, "model": model, "decider": decider_of(decider)}
         work = _work(replace(spec, rules=rules), settings, out=out, **live)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
@@ -311,7 +311,7 @@ def _rules(
     slippage_bps: float,
     funds: Sequence[str],
     source: Callable[[], MarketDataSource],
-    symbols: Sequence[str],
+    spec: RunSpec,
 ) -> Rulebook | None:
     """The rules that the options say; None leaves them to the codes."""
     from quantgraph.data.market_of_codes import rules_of
@@ -322,7 +322,9 @@ def _rules(
     if market == "us":
         return Rulebook.us(slippage_bps=slippage_bps)
     if market is None and not funds:
-        return rules_of(source(), symbols, slippage_bps=slippage_bps) if slippage_bps else None
+        if not slippage_bps:
+            return None
+        return rules_of(source(), spec.symbols, spec.question, slippage_bps=slippage_bps)
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
 

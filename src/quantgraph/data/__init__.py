@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,13 +81,14 @@ def open_source(spec: SourceLike | None = None, *, settings: Settings | None = N
 def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
     import pandas as pd
 
-    if isinstance(spec, (pd.DataFrame, dict)):
+    if isinstance(spec, (pd.DataFrame, Mapping)):
         from quantgraph.data.files import CallerTables
 
         return CallerTables(spec, options=_options(settings or load_settings()))
     if isinstance(spec, MarketDataSource):
         return spec
-    raise BadOption(f"source={spec!r:.80} is not a source; {_VALID}", parameter="source")
+    shown = " ".join(repr(spec).split())
+    raise BadOption(f"source={shown:.80} is not a source; {_VALID}", parameter="source")
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:

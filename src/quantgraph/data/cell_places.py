@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pandas as pd
 
@@ -13,6 +15,8 @@ __all__ = ["bad_cell", "row_name"]
 def row_name(table: pd.DataFrame | pd.Series, position: int) -> str:
     """Name of a row in messages: counted from 1 below the header, or its own label."""
     label = table.index[position]
+    if isinstance(label, tuple):
+        return " ".join(f"{each:%Y-%m-%d}" if isinstance(each, dt.datetime) else str(each) for each in label)
     return f"row {label + 1}" if isinstance(label, (int, np.integer)) else str(label)
 
 

@@ -138,8 +138,8 @@ def read_numbers(column: pd.Series, file: str, kind: NumberKind = "number") -> p
     return numbers
 
 
-def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str) -> pd.DataFrame:
-    """Drop repeated equal rows.
+def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str, valid: str) -> pd.DataFrame:
+    """Drop repeated equal rows. ``valid`` ends the message about two rows that differ.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str) -> pd.DataF
     key = " ".join(f"{x:%Y-%m-%d}" if isinstance(x, pd.Timestamp) else str(x) for x in other[list(keys)])
     raise BadFile(
         f"{file}, {row_name(table, first)} and {row_name(table, second)}: {key} is there twice with "
-        f"different {', '.join(differing)}; keep one row a symbol and session",
+        f"different {', '.join(differing)}; {valid}",
         file=file,
         columns=tuple(differing),
     )

@@ -41,6 +41,7 @@ _QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
 _SHOWN = 8
+_ONE_ROW = "keep one row a symbol and session"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +226,8 @@ class _Reader:
         columns |= {
             field: read_numbers(self._column(field), self._file, _number_kind(field)) for field in present
         }
-        return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file)
+        valid = "keep one row a session, or give each row its symbol" if self._symbol else _ONE_ROW
+        return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file, valid)
 
     def _as(self, kind: TableKind, rows: pd.DataFrame) -> CheckedTable:
         return CheckedTable(kind=kind, file=self._file, rows=rows)

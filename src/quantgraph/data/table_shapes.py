@@ -18,7 +18,8 @@ def long_table(table: pd.DataFrame, file: str) -> pd.DataFrame:
     """Bring dates and symbols from the index, and from above the columns, into columns.
 
     The index may hold dates, or symbols and dates. Of two rows of headers, such as those of ``yf.download``,
-    one has the fields and the other the symbols. Rows of the result are counted from 0.
+    one has the fields and the other the symbols. Rows of the result are counted from 0, or are labelled by
+    symbol and date.
 
     Raises
     ------
@@ -44,12 +45,11 @@ def _with_one_header(table: pd.DataFrame, file: str) -> pd.DataFrame:
             file=file,
         )
     of_symbols = _LEVELS - 1 - known.index(max(known))
-    plain = columns.get_level_values(of_symbols) == ""
-    if plain.all():
+    if not any(columns.get_level_values(of_symbols)):
         return table.droplevel(of_symbols, axis="columns")
-    if plain.any():  # reset_index() has put the dates there
-        keys = list(columns[plain])
-        table = table.set_index(keys).rename_axis(index=[str(each[1 - of_symbols]) for each in keys])
+    keys = [each for each in columns if "" in each]
+    if keys:  # reset_index() has put the dates there
+        table = table.set_index(keys).rename_axis(index=["".join(each) for each in keys])
     names = ["ts_code" if level == of_symbols else "field" for level in range(_LEVELS)]
     long = table.rename_axis(columns=names).stack(level="ts_code")  # noqa: PD013 (melt would lose the fields)
     return pd.DataFrame(long).dropna(how="all")
@@ -61,10 +61,13 @@ def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:
     have = set(column_names(table.columns).fields)
     names = _level_names(table.index, have)
     levels = {name: table.index.get_level_values(level) for level, name in names.items()}
-    table = table.reset_index(drop=True)
+    if table.index.nlevels == 1:
+        table = table.reset_index(drop=True)
+    else:  # its names would be those of the columns
+        table = table.rename_axis([None] * table.index.nlevels)
     for position, (name, values) in enumerate(levels.items()):
         if name not in table.columns:
-            table.insert(position, name, pd.Series(values, name=name))
+            table.insert(position, name, pd.Series(values, index=table.index))
     return table
 
 

@@ -44,7 +44,8 @@ class RunSpec:
         Initial cash, in the market's currency.
     rules
         The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
-        source's files or frames, have; mainland China's if they do not tell.
+        source's files or frames, have (of two markets, those that the sentence names); mainland China's if
+        there are none.
     trade
         False stops after the signal.
     approve

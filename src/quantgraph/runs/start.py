@@ -206,7 +206,9 @@ def start_run(
         market, settings.data_source if given.source is None else given.source, language_of(spec.question)
     )
     given = replace(given, settings=settings, source=market)
-    spec = replace(spec, rules=spec.rules or rules_of(market, spec.symbols))
+    if spec.rules is None:
+        rules = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
+        spec = replace(spec, rules=rules)
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)

@@ -94,6 +94,7 @@ def test_numbers_as_texts_are_read_and_a_bad_one_is_named():
         ({}, "source is empty"),
         ({1: prices()}, "source: 1 is a DataFrame; give frames by symbol"),
         ({"A": [1]}, "source: 'A' is a list"),
+        ([prices()["Open"]], "source=.2024-01-02 10.0 2024-01-03 11.0"),
         (12, "source=12 is not a source; valid: sample, tushare, the path of a file or folder, a DataFrame"),
     ],
 )
@@ -112,8 +113,13 @@ def test_tables_that_are_not_bars_say_what_is_missing():
     with pytest.raises(BadFile, match="its columns have 3 levels"):
         open_source(pd.concat({"y": pd.concat({"A": prices()}, axis=1)}, axis=1))
     twice = pd.concat([prices(), prices(11.0)])
-    with pytest.raises(BadFile, match="A 2024-01-02 is there twice with different open"):
+    with pytest.raises(
+        BadFile, match=r"A 2024-01-02 is there twice with different open.*give each row its sym"
+    ):
         open_source({"A": twice})
+    wide = pd.concat({"A": prices(), "B": prices(-9.0)}, axis=1)
+    with pytest.raises(BadFile, match="DataFrame, 2024-01-02 B, column Open: -9 is too small"):
+        open_source(wide)
 
 
 def test_a_source_is_what_its_frames_were():

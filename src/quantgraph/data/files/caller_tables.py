@@ -49,7 +49,9 @@ class CallerTables(FrameSource):
         named = {_NAME: tables} if isinstance(tables, pd.DataFrame) else _named(tables)
         if not named:
             raise BadOption("source is empty; give a frame, or frames by symbol", parameter="source")
-        self._contents = [_contents(name, table, options) for name, table in named.items()]
+        self._contents: list[FileContents] | None = [
+            _contents(name, table, options) for name, table in named.items()
+        ]
         self._name = ", ".join(named) if len(named) <= 3 else f"{len(named)} frames"
         self.fingerprint = {name: _hash(table) for name, table in named.items()}
 
@@ -64,7 +66,9 @@ class CallerTables(FrameSource):
         return False
 
     def _load(self) -> MarketTables:
-        return market_tables(self._contents, self._name)
+        market = market_tables(self._contents or [], self._name)
+        self._contents = None  # the market holds what they held
+        return market
 
 
 def _named(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
@@ -87,5 +91,5 @@ def _contents(name: str, table: pd.DataFrame, options: TableOptions | None) -> F
 
 def _hash(table: pd.DataFrame) -> str:
     """Hash of a frame's cells, index and columns."""
-    rows = pd.util.hash_pandas_object(table.astype("object").astype("str")).to_numpy()
+    rows = pd.util.hash_pandas_object(table).to_numpy()
     return content_hash(repr(list(table.columns)).encode() + rows.tobytes())
