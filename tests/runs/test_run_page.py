@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from quantgraph.errors import BadFile
@@ -40,3 +42,24 @@ def test_a_page_is_written_again_with_the_same_bytes_and_verified(done):
 def test_a_page_tells_no_place_of_the_machine(done):
     text = write_page([done.folder]).read_text()
     assert str(done.folder.parent) not in text
+
+
+@pytest.mark.parametrize("part", ["data", "strategy.py"])
+def test_a_part_that_is_gone_is_named_on_the_page(done, tmp_path, part):
+    folder = shutil.copytree(done.folder, tmp_path / done.folder.name)
+    gone = folder / part
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    assert f"运行文件夹里缺少 {part}" in write_page([folder]).read_text()
+
+
+def test_a_run_without_its_ledger_or_its_result_has_no_page(done, tmp_path):
+    folder = shutil.copytree(done.folder, tmp_path / done.folder.name)
+    (folder / "ledger.sqlite").unlink()
+    with pytest.raises(BadFile, match=r"ledger\.sqlite is missing or empty"):
+        write_page([folder])
+    (folder / "result.json").unlink()
+    with pytest.raises(BadFile, match=r"no result\.json: the run goes on, or was killed"):
+        write_page([folder])
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace('"format": 3', '"format": 99'))
+    with pytest.raises(BadFile, match="format 99"):
+        write_page([folder])

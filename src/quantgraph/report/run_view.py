@@ -86,6 +86,8 @@ class RunView:
         If it is not done: what happened, and what to do next.
     resumed_by
         The command that goes on with it; empty if it would end so again.
+    missing
+        Names of files and folders of the run that are gone, so that the page lacks what they had.
     decider
         Name of its decider.
     said
@@ -137,3 +139,4 @@ class RunView:
     code: str = ""
     closing: str = ""
     resumed_by: str = ""
+    missing: Sequence[str] = ()

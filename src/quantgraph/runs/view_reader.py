@@ -71,8 +71,10 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     stories: tuple[SessionStory, ...] = ()
     try:
         place = existing_ledger(manifest, folder)
-    except BadFile:  # a run may end before it has one
-        place = None
+    except BadFile:
+        if result.get("account"):
+            raise
+        place = None  # a run may end before it has one
     if place is not None:
         with Ledger(place) as ledger:
             if ledger.has_run(manifest.run_id):
@@ -104,6 +106,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         stories=stories,
         calls=calls,
         code=_code(folder, result),
+        missing=_missing(folder, result),
     )
 
 
@@ -360,6 +363,12 @@ def _hashes(manifest: Manifest, result: Mapping[str, Any], head: str) -> dict[st
         "ledger": head,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _missing(folder: Path, result: Mapping[str, Any]) -> list[str]:
+    """What the run has left in its folder, and is not there any more."""
+    left = {"data": result.get("data_ref"), "strategy.py": result.get("strategy")}
+    return [name for name, was_left in left.items() if was_left and not (folder / name).exists()]
 
 
 def _code(folder: Path, result: Mapping[str, Any]) -> str:

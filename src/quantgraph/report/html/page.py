@@ -20,7 +20,7 @@ from quantgraph._util.texts import escape_controls, say
 from quantgraph.report.html.curves import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.html.drawings import path_drawing, share_card
 from quantgraph.report.html.first_lines import ending, facts, shown_day
-from quantgraph.report.html.page_data import FOLDER, page_data, page_json
+from quantgraph.report.html.page_data import FOLDER, MOST_FILLS, page_data, page_json
 from quantgraph.report.html.page_words import FORMULAS, NUMBERS, labels
 from quantgraph.report.html.trade_rows import per_symbol, trade_rows
 from quantgraph.report.run_view import RunView
@@ -94,7 +94,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             counterexample=counterexample,
             mainland=mainland,
             parameters=[(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
-            left_out=_left_out(data.without_candles, len(rows), inline=inline, language=view.language),
+            left_out=_left_out(view, data.without_candles, inline=inline),
             data=text,
             inline=inline,
             **scripts("page.js", inline=inline, up="../"),
@@ -281,8 +281,12 @@ def _around(view: RunView, found: Mapping[str, Any] | None) -> dict[str, Any] | 
     }
 
 
-def _left_out(candles: int, fills: int, *, inline: bool, language: str) -> Sequence[str]:
-    lines = []
+def _left_out(view: RunView, candles: int, *, inline: bool) -> Sequence[str]:
+    """What the page lacks of the run."""
+    lines, language, fills = [], view.language, len(view.fills)
+    if view.missing:
+        gone = ", ".join(view.missing)
+        lines.append(say(language, zh=f"运行文件夹里缺少 {gone}", en=f"gone from the run's folder: {gone}"))
     if candles:
         lines.append(
             say(
@@ -291,12 +295,12 @@ def _left_out(candles: int, fills: int, *, inline: bool, language: str) -> Seque
                 en=f"the bars of the {candles:,} symbols with the fewest fills are not written",
             )
         )
-    if inline and fills > 5_000:
+    if inline and fills > MOST_FILLS:
         lines.append(
             say(
                 language,
-                zh=f"{fills:,} 笔成交中只有前 5,000 笔在这个文件里",
-                en=f"of {fills:,} fills this file has the first 5,000",
+                zh=f"{fills:,} 笔成交中只有前 {MOST_FILLS:,} 笔在这个文件里",
+                en=f"of {fills:,} fills this file has the first {MOST_FILLS:,}",
             )
         )
     return lines
