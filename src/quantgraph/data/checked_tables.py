@@ -166,7 +166,7 @@ def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str, valid: str)
     )
 
 
-def merge_tables(tables: Sequence[CheckedTable]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def merge_tables(tables: Sequence[CheckedTable]) -> tuple[pd.DataFrame, tuple[Note, ...]]:
     """One row a (symbol, session); each cell from the first table that has it.
 
     Returns
@@ -197,7 +197,7 @@ def merge_tables(tables: Sequence[CheckedTable]) -> tuple[pd.DataFrame, tuple[st
     return pd.concat([rows[~shared].drop(columns="_file"), merged], ignore_index=True), notes
 
 
-def _disagreements(common: pd.DataFrame, files: Sequence[str]) -> tuple[str, ...]:
+def _disagreements(common: pd.DataFrame, files: Sequence[str]) -> tuple[Note, ...]:
     notes = []
     groups = common.groupby(_KEYS, sort=False)
     for field in common.columns.difference([*_KEYS, "_file"], sort=False):
@@ -209,9 +209,14 @@ def _disagreements(common: pd.DataFrame, files: Sequence[str]) -> tuple[str, ...
         other = common.iloc[int(np.argmax(differs))]
         if field in _PRICES:
             raise _price_conflict(common, other, field, files)
+        cell = f"{other['ts_code']} {other['trade_date']:%Y-%m-%d}"
+        count, file = int(differs.sum()), files[other["_file"]]
         notes.append(
-            f"{field} of {int(differs.sum())} rows differs between files, for example {other['ts_code']} "
-            f"{other['trade_date']:%Y-%m-%d} in {files[other['_file']]}; the first file by name is used"
+            Note(
+                zh=f"有 {count} 行的 {field} 各文件不同，例如 {file} 中的 {cell}；采用文件名在前的",
+                en=f"{field} of {count} rows differs between files, for example {cell} in {file}; the first "
+                "file by name is used",
+            )
         )
     return tuple(notes)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data.checked_tables import CheckedTable, merge_tables, read_codes, read_numbers
 from quantgraph.data.date_columns import read_dates
 from quantgraph.data.market_data import EVENT_FIELDS, Panel
@@ -140,7 +141,7 @@ def combine_events(rows: pd.DataFrame) -> pd.DataFrame:
 
 def events_on_sessions(
     tables: Sequence[CheckedTable], sessions: pd.DatetimeIndex, symbols: Sequence[str]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, tuple[Note, ...]]:
     """Events of the symbols inside the sessions' window, one row a symbol and session, and notes.
 
     An ex-date that is not a session counts on the next one. A declaration after the ex-date is impossible
@@ -152,7 +153,7 @@ def events_on_sessions(
         If two tables disagree about an amount.
     """
     parts: list[pd.DataFrame] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     for field in _AMOUNTS:
         merged, disagreements = merge_tables([table for table in tables if field in table.rows])
         parts.append(merged)
@@ -163,12 +164,17 @@ def events_on_sessions(
         late = rows["action_declared"] > _as_number(rows["trade_date"])
         rows = rows.assign(action_declared=rows["action_declared"].mask(late))
         if late.any():
-            notes.append(f"{late.sum()} actions are declared after their ex-date; that date is left out")
+            notes.append(
+                Note(
+                    zh=f"{late.sum()} 个事件的公告日晚于除权除息日，公告日未采用",
+                    en=f"{late.sum()} actions are declared after their ex-date; that date is left out",
+                )
+            )
     rows = rows.assign(trade_date=sessions[sessions.searchsorted(rows["trade_date"])])
     return combine_events(rows), tuple(notes)
 
 
-def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame, tuple[Note, ...]]:
     """Drop splits that the prices are already adjusted for, with a note that lists them.
 
     Adjusted prices do not move by the split on its ex-date: the open is nearer to the previous close than to
@@ -187,7 +193,10 @@ def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame,
     if not adjusted.any():
         return rows, ()
     listed = ", ".join(f"{row.ts_code} {row.trade_date:%Y-%m-%d}" for row in rows[adjusted].itertuples())
-    note = f"prices are adjusted already for these splits, which are left out: {listed}"
+    note = Note(
+        zh=f"价格已按这些拆分复权，因此没有采用它们：{listed}",
+        en=f"prices are adjusted already for these splits, which are left out: {listed}",
+    )
     kept = rows.assign(split=rows["split"].mask(adjusted))
     amounts = [field for field in _AMOUNTS if field in rows]
     return kept[kept[amounts].notna().any(axis=1)], (note,)

@@ -61,7 +61,7 @@ class MarketTables:
     names: Mapping[str, str]
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
     read_as: tuple[Note, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     records: tuple[Record, ...] = ()
 
     @property
@@ -128,12 +128,12 @@ class FrameSource(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks about the data for its user: files left out, values chosen."""
-        return self.market.notes
+        """Remarks about the data, in English: files left out, values chosen."""
+        return tuple(note.en for note in self.market.notes)
 
     def provenance(self, language: Language) -> tuple[str, ...]:
-        """What the numbers are: which columns were taken for what, in which units, and :attr:`notes`."""
-        return (*(each.text(language) for each in self.market.read_as), *self.notes)
+        """What the numbers are: which columns were taken for what, in which units, what was left out."""
+        return tuple(note.text(language) for note in (*self.market.read_as, *self.market.notes))
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions, ascending."""

@@ -153,7 +153,10 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
         dated_names=_dated_names(names),
         read_as=_read_as(of_stocks),
         notes=(
-            *(f"{file} was left out: {reason}" for file, reason in ignored),
+            *(
+                Note(zh=f"没有采用 {file}：{reason}", en=f"{file} was left out: {reason}")
+                for file, reason in ignored
+            ),
             *_missing_notes(stocks),
             *notes,
             *event_notes,
@@ -167,7 +170,7 @@ def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTab
     return [table for contents in files for table in contents.tables if table.kind in kinds]
 
 
-def _events(tables: Sequence[CheckedTable], bars: Panel) -> tuple[Panel, tuple[str, ...]]:
+def _events(tables: Sequence[CheckedTable], bars: Panel) -> tuple[Panel, tuple[Note, ...]]:
     if not tables:
         return {}, ()
     sessions, symbols = pd.DatetimeIndex(bars["close"].index), list(bars["close"].columns)
@@ -209,17 +212,22 @@ def _listed(names: Sequence[str], separator: str) -> str:
     return separator.join(names[:_SHOWN]) + more
 
 
-def _missing_notes(stocks: pd.DataFrame) -> list[str]:
+def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
     missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
-    return [f"in no file, so NaN: {missing}"] if missing else []
+    if not missing:
+        return []
+    return [Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}")]
 
 
-def _never_known_notes(files: Sequence[FileContents]) -> list[str]:
+def _never_known_notes(files: Sequence[FileContents]) -> list[Note]:
     counts = (
         (each.file, sum(one.known is None for one in each.records), len(each.records)) for each in files
     )
     return [
-        f"{file}: {never} of {total} records have no date and are never known"
+        Note(
+            zh=f"{file}：{total} 条记录中有 {never} 条没有日期，永远不算已知",
+            en=f"{file}: {never} of {total} records have no date and are never known",
+        )
         for file, never, total in counts
         if never
     ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data.frame_source import DatedName, FrameSource, MarketTables, MemberList
 from quantgraph.data.market_data import (
     BAR_FIELDS,
@@ -33,7 +34,10 @@ __all__ = ["NO_LIMIT", "SampleSource"]
 NO_LIMIT: tuple[float, float] = (99999.99, 0.01)
 """Limit prices (CNY), upper and lower, of sessions without a price limit: the first after a listing."""
 
-_NOTE = "synthetic: invented stocks and prices, no real company; made by scripts/make_sample.py"
+_NOTE = Note(
+    zh="合成数据：股票和价格都是虚构的，不代表任何公司；由 scripts/make_sample.py 生成",
+    en="synthetic: invented stocks and prices, no real company; made by scripts/make_sample.py",
+)
 _FILES = files("quantgraph.data.sample") / "market"
 _RATIO_SESSIONS = 5
 _loading = threading.Lock()  # one thread parses the shipped files

@@ -268,7 +268,7 @@ class TushareSource(TushareTables):
         tables = [CheckedTable(kind="events", file=file, rows=frame) for frame in frames]
         placed, notes = events_on_sessions(tables, sessions, codes)
         for note in notes:
-            self._store.note(f"{file}: {note}")
+            self._store.note(f"{file}: {note.en}")
         return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
 
     def _no_data(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
