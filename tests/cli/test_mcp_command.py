@@ -19,7 +19,7 @@ from quantgraph.cli.main import app
 from quantgraph.runs import replay
 
 COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]
-NEW = ["--new", "AAA, BBB", "--source", "prices.csv", "--out", "runs", "--cash", "1000", "--market", "us"]
+NEW = ["--new", "AAA, BBB", "--source", "prices.csv", "--out", "runs", "--cash", "1000"]
 NEW += ["--start", DAYS[1].replace("-", ""), "--end", DAYS[2].replace("-", "")]
 
 

@@ -33,7 +33,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     symbols: Annotated[str | None, typer.Option(help="With --new: codes, joined by commas.")] = None,
     cash: Annotated[float | None, typer.Option(help="With --new: initial cash. Default: 1000000.")] = None,
     market: Annotated[
-        Literal["cn", "us"] | None, typer.Option(help="With --new: rules and fees. Default: cn.")
+        Literal["cn", "us"] | None, typer.Option(help="With --new: rules and fees. Default: by the codes.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Who reads the sentence: a model's name, or keyless.")
@@ -105,6 +105,9 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
 
     if not new.strip():
         raise BadOption("--new is empty; name symbols and dates", parameter="new")
+    rules = None
+    if own["market"] is not None:
+        rules = Rulebook.us() if own["market"] == "us" else Rulebook.mainland()
     codes = [code for code in (own["symbols"] or "").replace("，", ",").split(",") if code.strip()]
     spec = RunSpec(
         question=new,
@@ -112,7 +115,7 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
         start=own["start"] or "",
         end=own["end"] or "",
         cash=Account.opening(1_000_000 if own["cash"] is None else own["cash"]).cash,
-        rules=Rulebook.us() if own["market"] == "us" else Rulebook.mainland(),
+        rules=rules,
     )
 
     def work(access: McpAccess, live: Resources) -> dict[str, Any]:

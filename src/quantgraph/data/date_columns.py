@@ -167,8 +167,8 @@ def _parsed(value: object) -> dt.date | _YearLast | str:
 
 
 def _time_of_day(zoned: bool) -> str:
-    where = " in its time zone" if zoned else ""
-    return f"has a time of day{where}, and these are daily bars: it must be midnight"
+    where, there = (" in its time zone", " in the exchange's zone") if zoned else ("", "")
+    return f"has a time of day{where}, and these are daily bars: it must be midnight{there}"
 
 
 def _from_text(text: str) -> dt.date | _YearLast | str:
