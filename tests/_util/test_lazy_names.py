@@ -8,7 +8,10 @@ import pytest
 import quantgraph.tools
 from quantgraph._util.lazy_names import lazy_names
 
-UNUSED = {"quantgraph.agents.trader", "quantgraph.tools.catalog", "quantgraph.tools.trade_tools", "plotext"}
+UNUSED = {
+    *("quantgraph.agents.trader", "quantgraph.tools.catalog", "quantgraph.tools.trade_tools"),
+    *("plotext", "plotly", "jinja2"),
+}
 
 
 def test_a_name_is_that_of_its_module_and_another_is_refused():

@@ -179,6 +179,13 @@ def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
 
 def test_filter_sort_click_and_keys(chromium, runs):
     with opened(chromium, write_page([runs["done"]])) as page:
+        chart = page.locator("#chart-equity .nsewdrag").first
+        chart.scroll_into_view_if_needed()
+        place = chart.bounding_box()
+        for step in (0, 5):
+            page.mouse.move(place["x"] + place["width"] / 2 + step, place["y"] + place["height"] / 2)
+        told = "() => document.querySelector('#chart-equity .hoverlayer').textContent.includes('账户 : ')"
+        page.wait_for_function(told)
         page.fill("#filter", "000342.sz")
         shown = page.locator("#fills tbody tr td:nth-child(2)").all_inner_texts()
         assert shown
