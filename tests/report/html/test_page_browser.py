@@ -209,6 +209,12 @@ def test_filter_sort_click_and_keys(chromium, runs):
         page.wait_for_function("first => document.getElementById('session').value === first", arg=first)
 
 
+def test_two_runs_are_compared_on_one_page(chromium, runs):
+    with opened(chromium, write_page([runs["done"], runs["approval"], runs["failed"]])) as page:
+        page.wait_for_selector("#chart-compared .main-svg >> nth=0")
+        assert "没有完成（model_unavailable）" in page.locator("ol li").all_inner_texts()[2]
+
+
 def test_a_look_ahead_run_draws_its_counterexample(chromium, runs):
     with opened(chromium, write_page([runs["look_ahead"]])) as page:
         assert "shift(-1)" in page.inner_text("#counterexample")

@@ -161,7 +161,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(shown=shown, day=shown_day, signed=_signed)
+    made.filters.update(ending=ending, shown=shown, day=shown_day, signed=_signed)
     return made
 
 
