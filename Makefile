@@ -5,14 +5,16 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint type docs example bench bench-peers growth mcp-conformance zoo soak format clean
+.PHONY: help demo test quick lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
 	@echo "make test    lint, types, layers, and all tests (README and notebooks included)"
 	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
-	@echo "make docs    refresh pictures and notebooks, and run every example"
+	@echo "make docs    refresh outputs and the graph's picture, and run every example"
+	@echo "make notebooks  run the notebooks again and keep their outputs"
+	@echo "make pictures   take the pictures of a run's page in the READMEs again; needs Chromium"
 	@echo "make example  record the run anew that is shipped, where the trader or the form of a run changed"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
@@ -48,6 +50,13 @@ example: $(READY)
 docs: $(READY)
 	$(BIN)/python scripts/docs.py
 	$(BIN)/pytest -q tests/test_docs.py tests/test_examples.py tests/test_notebooks.py
+
+notebooks: $(READY)
+	$(BIN)/python scripts/docs.py --notebooks
+	$(BIN)/pytest -q tests/test_notebooks.py
+
+pictures: $(READY)
+	$(BIN)/python scripts/page_picture.py
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/core.py

@@ -40,7 +40,14 @@ builder.add_conditional_edges(
 )
 builder.add_edge("judge", END)
 desk = builder.compile(checkpointer=InMemorySaver())
-print(desk.get_graph(xray=True).draw_mermaid())
+
+# %% [markdown]
+# Its picture, drawn where Mermaid is shown, as in JupyterLab; `get_graph(xray=True)` opens the subgraph.
+
+# %%
+from IPython.display import Markdown
+
+Markdown(f"```mermaid\n{desk.get_graph().draw_mermaid()}```")
 
 # %% [markdown]
 # ## A question interrupts the host
@@ -76,28 +83,57 @@ GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][state["strategy"]["name"
 # ## Signals to trades
 #
 # The trading graph has that subgraph inside, and goes on: one session a turn, decided at the open from what
-# was known then. Its stream is that of any graph.
+# was known then. It is a node, too. The node behind it reads the summary that comes back, a plain dict in
+# the state: as a `RunResult` it has its tables, its numbers and its picture.
 
 # %%
 from quantgraph import create_trading_graph
-
-trading = create_trading_graph(cash=1_000_000)
-asked = {"messages": [("user", f"members of 合成30, {sentence}")]}
-traded, final = 0, {}
-for namespace, mode, part in trading.stream(asked, stream_mode=["custom", "values"], subgraphs=True):
-    if mode == "values":
-        final = part if not namespace else final
-    elif part["event"] == "quantgraph.session":
-        traded += 1
-print(traded, "sessions;", final["messages"][-1].text)
-
-# %% [markdown]
-# The summary in its state is shown, plotted and read like the result of a run.
-
-# %%
 from quantgraph.runs import RunResult
 
-RunResult(final["summary"])
+
+class FundState(MessagesState):
+    """What the fund keeps."""
+
+    summary: dict[str, Any]
+    verdict: str
+
+
+def review(state: FundState) -> dict[str, Any]:
+    """Hold the account against buy-and-hold."""
+    equity = RunResult(state["summary"]).equity
+    gained = equity.iloc[-1] / equity.iloc[0] - 1
+    return {"verdict": "keep" if gained["account"] > gained["benchmark"] else "drop"}
+
+
+builder = StateGraph(FundState)
+builder.add_node("trading", create_trading_graph(cash=1_000_000))
+builder.add_node("review", review)
+builder.add_edge(START, "trading")
+builder.add_edge("trading", "review")
+builder.add_edge("review", END)
+fund = builder.compile()
+Markdown(f"```mermaid\n{fund.get_graph().draw_mermaid()}```")
+
+# %% [markdown]
+# The stream of your graph has the events of both: here each session is counted as it is traded.
+
+# %%
+asked = {"messages": [("user", f"members of 合成30, {sentence}")]}
+sessions, final = 0, {}
+for namespace, mode, part in fund.stream(asked, stream_mode=["custom", "values"], subgraphs=True):
+    if mode == "values":
+        final = final if namespace else part
+    elif part["event"] == "quantgraph.session":
+        sessions += 1
+print(sessions, "sessions;", final["messages"][-1].text)
+print("verdict:", final["verdict"])
+
+# %%
+result = RunResult(final["summary"])
+result
+
+# %%
+result.returns.describe().round(4)
 
 # %% [markdown]
 # ## Another decider

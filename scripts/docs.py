@@ -7,9 +7,10 @@
 - ``toml`` blocks are read as settings; a ``mermaid`` block is the trading graph;
 - README.zh-CN.md has the blocks of README.md;
 - each notebook has the cells of the script beside it, and their outputs, from a run in an empty folder; it
-  is run again if its cells change, or with ``--notebooks``: names of runs are new each time.
+  is run again if its cells change.
 
-``--check`` writes nothing and exits with 1 if a file would change.
+``--check`` writes nothing and exits with 1 if a file would change. ``--notebooks`` runs all notebooks again,
+and nothing else: their outputs have the names of their runs, which are new each time.
 """
 
 from __future__ import annotations
@@ -182,11 +183,17 @@ def same_cells(book: dict[str, Any], path: Path) -> bool:
     return [each["source"] for each in stored] == [each["source"] for each in book["cells"]]
 
 
-def refresh(*, again: bool) -> dict[Path, str]:
-    """Every document as it should be, and the notebooks whose cells changed, or all ``again``."""
+def documents() -> dict[Path, str]:
+    """Every document as it should be."""
     files = {path: Page(path).refreshed() for path in PAGES}
     original, translation = TWINS
     files[translation] = twin(translation.read_text(encoding="utf-8"), files[original])
+    return files
+
+
+def notebooks(*, again: bool) -> dict[Path, str]:
+    """The notebooks whose cells changed, or all ``again``, with outputs."""
+    files = {}
     for script in SCRIPTS:
         path, book = script.with_suffix(".ipynb"), notebook(script.read_text(encoding="utf-8"))
         if again or not same_cells(book, path):
@@ -200,7 +207,8 @@ def main(arguments: list[str]) -> int:
         if name.startswith(("QUANTGRAPH_", "OPENAI_", "TUSHARE_")):
             del os.environ[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        files = refresh(again="--notebooks" in arguments)
+        alone = "--notebooks" in arguments
+        files = notebooks(again=alone) if alone else documents() | notebooks(again=False)
     stale = [path for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         print(path.relative_to(ROOT), "is stale" if "--check" in arguments else "was refreshed")
