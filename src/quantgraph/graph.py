@@ -17,9 +17,9 @@ from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.broker.valuation import MarkAt
-from quantgraph.data import SourceLike, open_source
+from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.data.market_of_codes import rules_of
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFile, BadOption
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
@@ -109,13 +109,20 @@ def create_trading_graph(
     trading = Trading(
         resources=open_resources(replace(given, decider=trader, source=market), in_run_folders=True),
         decider=trader,
-        rules=rules or rules_of(market),
+        rules=rules or _rules_of(market),
         cash=_positive(cash),
         mark_at=mark_at,
         approve=approve,
     )
     compiled = build_trading_graph(trading).compile(checkpointer=given.checkpointer, name="trading")
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
+
+
+def _rules_of(source: MarketDataSource) -> Rulebook:
+    try:
+        return rules_of(source)
+    except BadFile:  # the run that reads it says so
+        return Rulebook.mainland()
 
 
 def build_trading_graph(trading: Trading) -> TradingGraph:

@@ -287,7 +287,7 @@ def test_a_file_with_a_name_that_is_not_text(command, tmp_path):
     (folder / os.fsdecode(b"\xff.csv")).write_text("ts_code,trade_date,open,high,low,close,vol\n")
     status, _, err = command("signal", SENTENCE, "--source", folder, "--headless")
     assert status == 2
-    assert err.startswith(r"bad_option: source: the file name '\udcff.csv' is not valid UTF-8 text")
+    assert err.startswith(r"bad_file: the file name '\udcff.csv' is not UTF-8; rename the file")
     with pytest.raises(BadFile, match="is not UTF-8; rename the file"):
         open_source(folder).sessions()
 
