@@ -1,20 +1,20 @@
-"""Take the pictures of a run's page in both READMEs: ``python scripts/page_picture.py``; needs Chromium.
+"""Take the pictures of a run's page in both READMEs: ``make pictures``; needs Chromium.
 
 The data are the synthetic sample.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
 
 from quantgraph.runs import run_strategy
-from quantgraph.runs.run_page import write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
@@ -24,7 +24,20 @@ SENTENCES = {
     "it crosses below, 2025",
     "page.zh-CN.png": "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年",
 }
-SIZE: Any = {"width": 960, "height": 1010}
+WIDTH = 960
+COLOURS = 256
+
+
+def photograph(tab: Page, page: Path) -> Image.Image:
+    """A page down to the end of its first curve, in few colours, which makes a small file."""
+    tab.goto(page.resolve().as_uri())
+    tab.wait_for_selector("#chart-equity .main-svg >> nth=0")
+    curve = tab.locator("#chart-equity").bounding_box()
+    if curve is None:
+        raise SystemExit(f"{page.name} shows no curve")
+    height = round(curve["y"] + curve["height"])
+    taken = tab.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": height}, full_page=True)
+    return Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
 
 
 def main() -> int:
@@ -35,13 +48,11 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": WIDTH, "height": 800})
+        resources = Resources(settings=load_settings(runs_dir=folder))
         for picture, sentence in SENTENCES.items():
-            resources = Resources(settings=load_settings(runs_dir=folder))
-            page = write_page([run_strategy(sentence, resources=resources).folder])
-            tab = browser.new_page(viewport=SIZE)
-            tab.goto(page.resolve().as_uri())
-            tab.wait_for_selector("#chart-equity .main-svg >> nth=0")
-            tab.screenshot(path=DOCS / picture)
+            page = run_strategy(sentence, resources=resources).report()
+            photograph(tab, page).save(DOCS / picture, optimize=True)
         browser.close()
     return 0
 

@@ -48,8 +48,14 @@ def test_the_first_example_has_at_most_fifteen_lines() -> None:
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
 def test_every_link_inside_the_project_leads_somewhere(path: Path) -> None:
-    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
+    targets = re.findall(r"(?:\]\(|src=\")(?!https?://|#)([^)#\"]+)", path.read_text(encoding="utf-8"))
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs").glob("*.png")}
+    assert sizes
+    assert max(sizes.values()) <= 150_000
 
 
 def test_the_settings_table_names_every_setting_and_its_variable() -> None:

@@ -51,7 +51,7 @@ const layout = (more) => {
   const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line") };
   const base = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
-    margin: { l: 62, r: 20, t: 8, b: 32 }, legend: { orientation: "h", y: 1.08 }, hovermode: "x unified",
+    margin: { l: 80, r: 20, t: 8, b: 32 }, legend: { orientation: "h", y: 1.08 }, hovermode: "x unified",
     hoverlabel: { bgcolor: colour("soft"), font: { color: colour("ink") } },
   };
   const axes = {};
