@@ -14,7 +14,7 @@ from quantgraph.errors import BadFile, QuantGraphError
 from quantgraph.report.html.comparison import render_comparison
 from quantgraph.report.html.page import Page, plotly_name, plotly_script, render_page
 from quantgraph.report.html.page_data import FOLDER
-from quantgraph.runs.folder import existing_ledger, read_manifest
+from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, read_manifest
 from quantgraph.runs.view_reader import view_run
 
 __all__ = ["CARD_FILE", "PAGE_FILE", "PageCheck", "verify_page", "write_page"]
@@ -119,6 +119,8 @@ def verify_page(file: Path) -> PageCheck:
         raise BadFile(f"{file} is not the page of a run: it does not say of which run it is", file=str(file))
     run_id, language, form = mark.groups()
     folder = file.parent
+    if not (folder / MANIFEST_FILE).is_file():
+        raise BadFile(f"{file} lies outside of a run's folder: verify it in that of {run_id}", file=str(file))
     manifest = read_manifest(folder)
     if manifest.run_id != run_id:
         raise BadFile(
