@@ -91,7 +91,9 @@ def test_whatever_state_a_folder_is_in_it_is_a_row(first, tmp_path):
     edited(source, tmp_path / "binary").joinpath("run.json").write_bytes(b"\xff\xfe\x00")
     edited(source, tmp_path / "folder_inside").joinpath("run.json").unlink()
     (tmp_path / "folder_inside" / "run.json").mkdir()
-    edited(source, tmp_path / "of_a_graph").joinpath("run.json").unlink()
+    edited(source, tmp_path / "without_its_start").joinpath("run.json").unlink()
+    (tmp_path / "of_a_graph").mkdir()
+    shutil.copy(source / "ledger.sqlite", tmp_path / "of_a_graph")
     (tmp_path / "report_files").mkdir()
     (tmp_path / ".start-1").mkdir()
     shutil.copy(source / "run.json", tmp_path / ".start-1" / "run.json")
@@ -110,7 +112,7 @@ def test_whatever_state_a_folder_is_in_it_is_a_row(first, tmp_path):
             "cut",
             "deep",
         ),
-        *("binary", "folder_inside", "of_a_graph"),
+        *("binary", "folder_inside", "without_its_start"),
     }
     assert {name for name, told in ended.items() if told == "unreadable"} == unreadable
     others = {
@@ -119,6 +121,7 @@ def test_whatever_state_a_folder_is_in_it_is_a_row(first, tmp_path):
         "failed": "failed",
         "odd_start": "done",
         "no_result": "running",
+        "of_a_graph": "graph",
     }
     assert {name: told for name, told in ended.items() if told != "unreadable"} == others
     errors = dict(zip(table["run"], table["error"], strict=True))

@@ -39,10 +39,11 @@ def list_runs(folder: str | Path | None = None) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``run`` (its name), ``started`` (UTC, datetime64[us]), ``sentence``, ``decider``; ``ended``: why it
-        ended, ``failed``, ``running`` for one that has not ended, because it is going on or was killed, or
-        ``unreadable`` for a folder that is damaged, lacks files or is of another version; ``return`` and
-        ``max_drawdown`` (float64, fractions, NaN without an account), ``folder``; and ``error``, why it did
-        not come to its end or cannot be read. Texts are ``str``, empty where nothing is known.
+        ended, ``failed``, ``running`` for one that has not ended, because it is going on or was killed,
+        ``graph`` for the ledger of a graph of your own, whose result is in its state, or ``unreadable`` for a
+        folder that is damaged, lacks files or is of another version; ``return`` and ``max_drawdown``
+        (float64, fractions, NaN without an account), ``folder``; and ``error``, why it did not come to its
+        end or cannot be read. Texts are ``str``, empty where nothing is known.
 
     Raises
     ------
@@ -73,10 +74,11 @@ def _row(folder: Path) -> dict[str, Any]:
     """A run in one row of :func:`list_runs`."""
     row: dict[str, Any] = {"run": escape_controls(folder.name), "folder": escape_controls(str(folder))}
     if not (folder / MANIFEST_FILE).exists():
-        return row | {
-            "ended": "unreadable",
-            "error": f"there is no {MANIFEST_FILE}: not a run of run_strategy",
-        }
+        has_result = (folder / RESULT_FILE).exists()
+        error = f"there is no {MANIFEST_FILE}: " + (
+            "not a run of run_strategy" if has_result else "a run of a graph of your own; this is its ledger"
+        )
+        return row | {"ended": "unreadable" if has_result else "graph", "error": error}
     try:
         manifest = read_manifest(folder)
         result = read_result(folder) or initial_result(manifest, folder)

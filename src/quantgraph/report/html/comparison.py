@@ -67,6 +67,7 @@ def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]
         "said": ["\n".join(view.said) for view in views],
         "source": [str(view.result["source"]["name"]) for view in views],
         "window": [" - ".join(filter(None, _window(view))) for view in views],
+        "evaluated_from": [str(view.result.get("evaluated_from") or "") for view in views],
     }
     names = dict.fromkeys(name for view in views for name in sorted(view.parameters))
     rows |= {
