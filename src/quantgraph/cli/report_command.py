@@ -34,7 +34,7 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     verify: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Check that a page is what its run's folder gives, write nothing."),
+        typer.Option(metavar="FILE", help="Check that a page is what its folder, or RUN, gives."),
     ] = None,
     out: RunsFolder = None,
     debug: Debug = False,
@@ -50,10 +50,11 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
 
     with usage_errors(debug=debug):
         if verify is not None:
-            if runs:
-                raise BadOption("--verify with a run: a page names its run itself", parameter="verify")
-            with whole_folders(verify.parent):
-                checked = verify_page(verify)
+            if len(runs or ()) > 1:
+                raise BadOption("--verify with several runs; a page is that of one", parameter="verify")
+            place = find_run_folder(runs[0], out or load_settings().runs_dir) if runs else verify.parent
+            with whole_folders(place):
+                checked = verify_page(verify, place)
             sound = "the page is what the folder gives, the ledger is sound"
             echo(f"{checked.run_id}: {checked.reason or sound}")
             if not checked.ok:

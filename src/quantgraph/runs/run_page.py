@@ -100,10 +100,13 @@ def _write(path: Path, page: Page, *, shared: Path | None, card: bool) -> None:
         write_atomic(path, page.html.encode())
 
 
-def verify_page(file: Path) -> PageCheck:
+def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
     """Check a page against its run: its bytes are those that the folder gives, and the ledger is sound.
 
-    The run's folder is the one that the page is in.
+    Parameters
+    ----------
+    folder
+        The run's. Default: that which the page is in.
 
     Raises
     ------
@@ -118,13 +121,16 @@ def verify_page(file: Path) -> PageCheck:
     if mark is None:
         raise BadFile(f"{file} is not the page of a run: it does not say of which run it is", file=str(file))
     run_id, language, form = mark.groups()
-    folder = file.parent
+    folder = folder or file.parent
     if not (folder / MANIFEST_FILE).is_file():
-        raise BadFile(f"{file} lies outside of a run's folder: verify it in that of {run_id}", file=str(file))
+        raise BadFile(
+            f"{file} lies outside of a run's folder: name the run, quantgraph report {run_id} --verify FILE",
+            file=str(file),
+        )
     manifest = read_manifest(folder)
     if manifest.run_id != run_id:
         raise BadFile(
-            f"{file} is the page of run {run_id}, but lies in that of {manifest.run_id}", file=str(file)
+            f"{file} is the page of run {run_id}, and {folder} has {manifest.run_id}", file=str(file)
         )
     spoken: Language = "zh" if language == "zh" else "en"
     try:
