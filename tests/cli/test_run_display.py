@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import sys
 import time
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -109,3 +113,28 @@ def test_an_event_costs_next_to_nothing() -> None:
     for number in range(10_000):
         display.watch(traded(number + 1, 10_000))
     assert time.process_time() - begun < 0.5
+
+
+def test_a_question_on_a_terminal_is_shown_with_its_prompt_before_the_answer(tmp_path):
+    sentence = "buy when the 5-day average crosses above the 20-day average, sell below, 2024-01 to 2024-03"
+    command = [sys.executable, "-m", "quantgraph", "run", sentence, "--out", str(tmp_path)]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ.update(TERM="xterm", COLUMNS="100")
+        os.execv(command[0], command)
+    shown, answered = b"", False
+    with suppress(OSError):  # the terminal is gone when the command ends
+        while part := os.read(terminal, 4096):
+            shown += part
+            if not answered and b"\n> " in shown:
+                answered = True
+                before = shown
+                os.write(terminal, b"2\n")
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, shown.decode()
+    asked = before.decode().rpartition("Which stocks should I use?")[2]
+    assert "1. all stocks" in asked
+    assert "\\x1b" not in shown.decode(), "an escape is obeyed, not shown"
+    after = shown[len(before) :].decode()
+    assert "\x1b[1A" not in after.partition("╭")[0], "the question is not erased"

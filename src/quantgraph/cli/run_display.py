@@ -35,9 +35,16 @@ _MINUTE, _HOUR = 60, 3600
 
 
 class RunDisplay:
-    """Plain lines: one for each node, and one for every fifty sessions."""
+    """Plain lines: one for each node, and one for every fifty sessions.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    console
+        Where questions are shown.
+    """
+
+    def __init__(self, console: SafeConsole | None = None) -> None:
+        self.console = console or SafeConsole(stderr=True)
         self._sessions = 0
 
     def watch(self, event: RunEvent) -> None:
@@ -73,7 +80,7 @@ class LiveDisplay(RunDisplay):
     """
 
     def __init__(self, console: SafeConsole, question: str) -> None:
-        super().__init__()
+        super().__init__(console)
         self._language = language_of(question)
         self._title = question.strip()[:80]
         self._finished: list[tuple[str, str]] = []
@@ -82,8 +89,12 @@ class LiveDisplay(RunDisplay):
         self._trading_since: float | None = None
         self._done_before = 0
         self._traded: RunEvent | None = None
-        self.live = Live(
-            console=console,
+        self.live = self._drawn_again()
+
+    def _drawn_again(self) -> Live:
+        """A drawing that begins where the cursor is."""
+        return Live(
+            console=self.console,
             get_renderable=self.drawing,
             refresh_per_second=_REFRESHES,
             transient=True,
@@ -122,6 +133,7 @@ class LiveDisplay(RunDisplay):
             self._node_since += waited
             if self._trading_since is not None:
                 self._trading_since += waited
+            self.live = self._drawn_again()  # the one before would erase the question
             self.live.start(refresh=True)
 
     def drawing(self) -> RenderableType:
@@ -163,11 +175,15 @@ def open_display(question: str) -> Iterator[RunDisplay]:
     """A live display if stderr is a terminal, else plain lines."""
     console = SafeConsole(stderr=True)
     if not console.is_terminal:
-        yield RunDisplay()
+        yield RunDisplay(console)
         return
     display = LiveDisplay(console, question)
-    with display.live, lines_above(console):
-        yield display
+    display.live.start(refresh=True)
+    try:
+        with lines_above(console):
+            yield display
+    finally:
+        display.live.stop()
 
 
 def ask_on_terminal(display: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
@@ -175,7 +191,7 @@ def ask_on_terminal(display: RunDisplay) -> Callable[[Mapping[str, Any]], str | 
 
     def ask(question: Mapping[str, Any]) -> str | None:
         with display.paused():
-            console = SafeConsole(stderr=True)
+            console = display.console
             if question.get("error"):
                 console.print(literal(question["error"]), style="yellow")
             console.print(literal(question["question"]), style="bold")

@@ -184,6 +184,9 @@ def test_filter_sort_click_and_keys(chromium, runs):
         place = chart.bounding_box()
         for step in (100, 120):  # in January: nothing is near the middle, a holiday
             page.mouse.move(place["x"] + step, place["y"] + step)
+        buttons = page.locator(".modebar-btn").evaluate_all("all => all.map((each) => each.dataset.title)")
+        assert "Zoom" in buttons
+        assert not [title for title in buttons if re.search("share|cloud|edit", title, re.IGNORECASE)]
         told = "() => document.querySelector('#chart-equity .hoverlayer').textContent.includes('账户 : ')"
         page.wait_for_function(told)
         page.fill("#filter", "000342.sz")

@@ -60,7 +60,8 @@ const layout = (more) => {
   if (!more.yaxis3) delete axes.yaxis3;
   return { ...base, ...more, ...axes };
 };
-const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+const options = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "sendChartToCloud", "sendDataToCloud"] };
 function draw(id, build) {
   const figure = byId(id);
   if (!figure) return;

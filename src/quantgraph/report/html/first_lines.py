@@ -80,7 +80,7 @@ def _data_lines(view: RunView) -> Iterator[str]:
         yield say(
             view.language,
             zh=f"{shown_day(window['start'])} – {shown_day(window['end'])}，{count} 个代码",
-            en=f"{shown_day(window['start'])} – {shown_day(window['end'])}, {count} symbols",
+            en=f"{shown_day(window['start'])} – {shown_day(window['end'])}, {count} symbol{'' if count == 1 else 's'}",
         )
     if ref := view.hashes.get("data"):
         yield say(view.language, zh=f"数据哈希 {ref}", en=f"hash of the data {ref}")
