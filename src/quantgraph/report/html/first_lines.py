@@ -77,11 +77,9 @@ def _data_lines(view: RunView) -> Iterator[str]:
     yield name
     if window.get("start"):
         count = len(result.get("symbols") or [])
-        yield say(
-            view.language,
-            zh=f"{shown_day(window['start'])} – {shown_day(window['end'])}，{count} 个代码",
-            en=f"{shown_day(window['start'])} – {shown_day(window['end'])}, {count} symbol{'' if count == 1 else 's'}",
-        )
+        span = f"{shown_day(window['start'])} – {shown_day(window['end'])}"
+        plural = "" if count == 1 else "s"
+        yield say(view.language, zh=f"{span}，{count} 个代码", en=f"{span}, {count} symbol{plural}")
     if ref := view.hashes.get("data"):
         yield say(view.language, zh=f"数据哈希 {ref}", en=f"hash of the data {ref}")
     yield from result["source"].get("provenance") or ()
