@@ -42,7 +42,7 @@ from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node
-from quantgraph.settings import Settings
+from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
 __all__ = ["build_trading_graph", "create_trading_graph", "route_after_data", "route_after_signal"]
@@ -105,9 +105,11 @@ def create_trading_graph(
         settings=settings,
     )
     _check_arguments(rules, given.decider, mark_at)
-    trader, market = given.decider or SignalRule(), open_source(given.source, settings=given.settings)
+    trader, settings = given.decider or SignalRule(), given.settings or load_settings()
+    market = open_source(given.source, settings=settings)
+    given = replace(given, decider=trader, source=market, settings=settings)
     trading = Trading(
-        resources=open_resources(replace(given, decider=trader, source=market), in_run_folders=True),
+        resources=open_resources(given, in_run_folders=True),
         decider=trader,
         rules=rules or _rules_of(market),
         cash=_positive(cash),

@@ -9,8 +9,8 @@ from quantgraph.data.frame_source import FrameSource
 from quantgraph.data.market_data import MarketDataSource
 from quantgraph.data.symbol_codes import possible_codes, standard_code
 from quantgraph.data.symbol_resolution import names_in
-from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.market.boards import board_of
+from quantgraph.errors import BadOption
+from quantgraph.market.boards import find_board
 from quantgraph.market.rulebook import Rulebook
 
 __all__ = ["rules_of"]
@@ -49,7 +49,7 @@ def rules_of(
     BadFile
         If the files of the source are not valid.
     """
-    codes = [symbol for symbol in symbols if _is_us(symbol) is not None]
+    codes = list(filter(find_board, symbols))
     if not codes and isinstance(source, FrameSource) and not source.synthetic:
         held = source.symbols()
         codes = list(held) if len(_markets(held)) < 2 else _named(source, said) or list(held)
@@ -64,21 +64,12 @@ def rules_of(
     return make(slippage_bps=slippage_bps)
 
 
-def _is_us(symbol: str) -> bool | None:
-    """Whether a code is one of the US; None if it is on no board."""
-    try:
-        return board_of(symbol) == "us"
-    except UnknownSymbol:
-        return None
-
-
 def _markets(codes: Iterable[str]) -> dict[bool, str]:
     """An example of each market, whether of the US or not."""
     found: dict[bool, str] = {}
     for code in codes:
-        is_us = _is_us(code)
-        if is_us is not None:
-            found.setdefault(is_us, code)
+        if board := find_board(code):
+            found.setdefault(board == "us", code)
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.market.boards import board_of
+from quantgraph.errors import BadOption
+from quantgraph.market.boards import find_board
 
 __all__ = ["is_code", "is_index_code", "possible_codes", "standard_code", "symbol_list"]
 
@@ -55,7 +55,7 @@ def possible_codes(digits: str) -> tuple[str, ...]:
     (('600519.SH',), ('000001.SZ', '000001.SH'), ())
     """
     codes = [f"{digits}.{exchange}" for exchange in ("SH", "SZ", "BJ")]
-    return (*filter(_has_board, codes), *filter(is_index_code, codes))
+    return (*filter(find_board, codes), *filter(is_index_code, codes))
 
 
 def symbol_list(symbols: str | Iterable[str]) -> tuple[str, ...]:
@@ -78,11 +78,3 @@ def symbol_list(symbols: str | Iterable[str]) -> tuple[str, ...]:
                 f"symbols: {each!r:.40} must be a text, such as '600519.SH' or 'AAPL'", parameter="symbols"
             )
     return listed
-
-
-def _has_board(code: str) -> bool:
-    try:
-        board_of(code)
-    except UnknownSymbol:
-        return False
-    return True

@@ -30,8 +30,8 @@ from quantgraph.data.market_data import (
 )
 from quantgraph.data.symbol_codes import is_index_code
 from quantgraph.data.table_units import AmountUnit, TableUnits, VolumeUnit, units_of
-from quantgraph.errors import BadFile, UnknownSymbol
-from quantgraph.market.boards import board_of
+from quantgraph.errors import BadFile
+from quantgraph.market.boards import find_board
 
 __all__ = ["TableOptions", "TableReading", "read_table", "symbol_in", "table_kinds"]
 
@@ -118,14 +118,7 @@ def symbol_in(text: str) -> str | None:
     codes = full_codes(text)
     if len(codes) > 1:
         return text  # read_codes asks which one is meant
-    return codes[0] if codes and _is_known(codes[0]) else None
-
-
-def _is_known(code: str) -> bool:
-    try:
-        return is_index_code(code) or bool(board_of(code))
-    except UnknownSymbol:
-        return False
+    return next((code for code in codes if is_index_code(code) or find_board(code)), None)
 
 
 def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
@@ -290,10 +283,7 @@ class _Reader:
 
 
 def _all_us(codes: pd.Series) -> bool:
-    def is_us(code: str) -> bool:
-        return _is_known(code) and not is_index_code(code) and board_of(code) == "us"
-
-    return all(map(is_us, codes.unique()))
+    return all(find_board(code) == "us" for code in codes.unique())
 
 
 def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTable, ...]:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market.dated_rules import load_rules
 
-__all__ = ["Board", "FundKind", "board_of", "exchange_of", "fund_kind"]
+__all__ = ["Board", "FundKind", "board_of", "exchange_of", "find_board", "fund_kind"]
 
 Board = Literal["main", "chinext", "star", "bse", "fund", "us"]
 
@@ -49,6 +49,18 @@ def board_of(symbol: str) -> Board:
         "300750.SZ, 688981.SH, 920002.BJ, funds like 510300.SH, US symbols like AAPL or BRK.B",
         symbol=symbol,
     )
+
+
+def find_board(symbol: str) -> Board | None:
+    """Board of a symbol by its code, None if it is on none.
+
+    >>> find_board("600519.SH"), find_board("000016.SH")
+    ('main', None)
+    """
+    try:
+        return board_of(symbol)
+    except UnknownSymbol:
+        return None
 
 
 def fund_kind(symbol: str) -> FundKind:

@@ -50,6 +50,14 @@ def test_an_end_that_is_no_success_says_so_and_what_to_do(because, word):
     assert "quantgraph resume run-1" in page
 
 
+def test_a_finding_is_told_in_the_language_of_the_page():
+    issue = {"severity": "warning", "code": "symbol_gap", "message": "no bars", "symbol": "A", "count": 3}
+    base = view_of([], DAYS)
+    view = replace(base, language="zh", result={**base.result, "validation": {"issues_found": [issue]}})
+    assert "行情中断（A，共 3 处）" in render_page(view).html
+    assert "no bars (A)" in render_page(replace(view, language="en")).html
+
+
 def test_runs_that_differ_in_two_numbers_are_a_table():
     def run(fast, slow):
         base = view_of([], DAYS, run_id=f"{fast}-{slow}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quantgraph._util.texts import say
+from quantgraph.audit.findings import in_chinese
 from quantgraph.report.html.page_words import labels
 from quantgraph.report.run_view import RunView
 
@@ -29,10 +30,6 @@ def ending(view: RunView) -> dict[str, str]:
 def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
     """The first lines: a label, and what there is to say."""
     result, words = view.result, labels(view.language)
-
-    def say_it(zh: str, en: str) -> str:
-        return say(view.language, zh=zh, en=en)
-
     yield words["said"], list(view.said)
     if question := result.get("open_question"):
         options = [f"{number}. {text}" for number, text in enumerate(question.get("options") or [], 1)]
@@ -42,12 +39,8 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
         lines = [result["causality"]["text"]]
         if coverage["method"] == "sampled":
             part, whole = coverage["proved"], coverage["sessions"]
-            lines.append(
-                say_it(
-                    f"抽样（sampled）：只在 {whole} 个交易日中的 {part} 个上证明",
-                    f"sampled: proved at {part} of {whole} sessions",
-                )
-            )
+            zh = f"抽样（sampled）：只在 {whole} 个交易日中的 {part} 个上证明"
+            lines.append(say(view.language, zh=zh, en=f"sampled: proved at {part} of {whole} sessions"))
         yield words["proof"], lines
     issues = (result.get("validation") or {}).get("issues_found", [])
     yield words["check"], [_issue(issue, view.language) for issue in issues if issue["severity"] != "info"]
@@ -65,8 +58,8 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
 
 def _issue(issue: Mapping[str, Any], language: str) -> str:
     where = " ".join(filter(None, (issue.get("session"), issue.get("symbol"))))
-    text = issue.get("message_zh") if language == "zh" else None
-    return f"{text or issue['message']}{f' ({where})' if where and where not in issue['message'] else ''}"
+    place = f" ({where})" if where and where not in issue["message"] else ""
+    return say(language, zh=in_chinese(issue), en=f"{issue['message']}{place}")
 
 
 def _data_lines(view: RunView) -> Iterator[str]:
