@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
-os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is made before any fixture
+os.environ["QUANTGRAPH_AUDIT_WALK_SECONDS"] = "0"  # what is made once for a module is made before any fixture
 os.environ["QUANTGRAPH_AUDIT_CUTS"] = "3"
 os.environ["QUANTGRAPH_AUDIT_SEED"] = "0"  # two runs of one thing are held against each other
 os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
@@ -33,7 +33,8 @@ hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 SHORT_AUDIT = {
-    name: os.environ[name] for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("CELLS", "CUTS", "SEED"))
+    name: os.environ[name]
+    for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("WALK_SECONDS", "CUTS", "SEED"))
 }
 """Hundreds of runs prove their strategy: three sessions of it are enough where the proof is not the matter."""
 _SECRETS = (

@@ -189,6 +189,15 @@ class CodeRefused(CodeFailed, PermissionError):
     code = "code_refused"
 
 
+class CodeUnavailable(QuantGraphError, ConnectionError):
+    """The machine has no process for generated code: none started in time, or one was ended.
+
+    It is no fault of the code; the run can be resumed. ``data["killed"]`` is true if a process was ended.
+    """
+
+    code = "code_unavailable"
+
+
 class ToolFailed(QuantGraphError, RuntimeError):
     """A tool that was given to an agent raised, or returned what no agent can read."""
 

@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
     audit_cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
-    audit_cells: int = Field(6_000_000, ge=0, description="a whole number, 0 or more")
+    audit_walk_seconds: float = Field(15.0, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
     audit_seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
 
     @field_validator(

@@ -100,7 +100,7 @@ def test_the_verdict_as_json(strategy):
 
 
 def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_CELLS", "0")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", "0")
     monkeypatch.setenv("QUANTGRAPH_AUDIT_CUTS", "7")
     path = strategy(HONEST)
     aimed = call(path, *WHAT).stdout
@@ -192,11 +192,11 @@ def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, ba
     assert "there is no indicators field" in done.stderr
 
 
-@pytest.mark.parametrize("cells", ["6000000", "0"])
+@pytest.mark.parametrize("seconds", ["600", "0"])
 @pytest.mark.parametrize("code", [HONEST, LEAKY], ids=["honest", "leaky"])
-def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, cells):
+def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, seconds):
     """The same cells on the same data: line, counterexample and coverage, walked and sampled."""
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_CELLS", cells)
+    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", seconds)
     monkeypatch.setenv("QUANTGRAPH_AUDIT_SEED", "11")
     told = json.loads(call(strategy(code), *WHAT, "--json").stdout)
     source, store = open_source("sample"), DataState()
@@ -204,6 +204,6 @@ def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, 
         "ohlcv", source.bars(["000342.SZ", "000343.SZ"], *map(pd.Timestamp, ("20240102", "20240430")))
     )
     panel = store.view(Moment.at("2024-12-31")).frozen()
-    verdict = check_causality(CodeTrials(default_runner(), [code]), panel, cells=int(cells), seed=11)
+    verdict = check_causality(CodeTrials(default_runner(), [code]), panel, seconds=float(seconds), seed=11)
     assert verdict.isolated
     assert {**told, "seconds": 0} == {**verdict.as_json(), "seconds": 0}

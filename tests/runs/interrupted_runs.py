@@ -43,7 +43,7 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "QUANTGRAPH_MODEL": "scripted",
             "QUANTGRAPH_MODEL_RUNG": "native",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
-            "QUANTGRAPH_AUDIT_CELLS": "0",
+            "QUANTGRAPH_AUDIT_WALK_SECONDS": "0",
             "QUANTGRAPH_AUDIT_CUTS": "1",
             "QUANTGRAPH_AUDIT_SEED": "0",  # two runs are held against each other
         }

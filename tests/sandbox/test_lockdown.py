@@ -152,8 +152,8 @@ quotactl 179 60, ioprio_set 251 30, mbind 237 235, move_pages 279 239, iopl 172 
 """
 
 
-def numbers_in(table, machine=os.uname().machine):
-    column = 1 if machine == "x86_64" else 2
+def numbers_in(table, machine=None):
+    column = 1 if (machine or os.uname().machine) == "x86_64" else 2
     told = [entry.split() for line in table.strip().splitlines() for entry in line.split(",")]
     return {entry[0]: int(entry[column]) for entry in told if entry[column] != "-"}
 
@@ -230,7 +230,11 @@ def facts_of(folder):
         file.chmod(0o666)
     places = {"folder": folder, "package": package, "other": pytest.__file__, "site": site, **files}
     info = next(site.glob("numpy-*.dist-info"))
-    return {**{name: str(place) for name, place in places.items()}, "numpy_info": str(info), **numbers_in(CALLS)}
+    return {
+        **{name: str(place) for name, place in places.items()},
+        "numpy_info": str(info),
+        **numbers_in(CALLS),
+    }
 
 
 @pytest.fixture

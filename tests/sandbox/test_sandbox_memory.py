@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.audit.causality._panel_slices import prefix
+from quantgraph.errors import CodeUnavailable
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.state.cut import cut_panels
@@ -70,7 +71,12 @@ def scan(runner):
 @contextmanager
 def waiting(runner, frames):
     """A run over frames whose code has handed over its signal and waits."""
-    thread = threading.Thread(target=runner.run, args=([CODE, WAIT], frames), daemon=True)
+
+    def run():
+        with suppress(CodeUnavailable):  # the runner is closed while the code waits
+            runner.run([CODE, WAIT], frames)
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     server = runner._server
     deadline = time.monotonic() + 30

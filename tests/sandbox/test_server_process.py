@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import select
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.errors import CodeFailed, CodeTimeout
+from quantgraph.errors import CodeTimeout, CodeUnavailable
 from quantgraph.sandbox import ForkRunner
 from quantgraph.sandbox.process_setup import WorkFolder
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
@@ -98,8 +99,8 @@ def test_a_message_without_a_connection_does_not_end_the_fork_server(frames):
 def test_when_no_process_can_be_made_the_call_says_so(frames):
     code = (
         "import errno, os, sys\nfork, warm, asked = os.fork, os.getpid(), []\n"
-        # The first is the self-test's.
-        "def refuse():\n    asked.append(1)\n    if len(asked) != 2 or os.getpid() != warm: return fork()\n"
+        # The first two read the files and are the self-test's.
+        "def refuse():\n    asked.append(1)\n    if len(asked) != 3 or os.getpid() != warm: return fork()\n"
         "    raise OSError(errno.EAGAIN, 'no more processes')\n"
         "os.fork = refuse\nfrom quantgraph.sandbox.worker import main\nmain(sys.argv[1:])"
     )
@@ -110,10 +111,9 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
     for request in (frames, large):
         runner = ForkRunner()
         runner._server = ServerProcess(command=[sys.executable, "-c", code])
-        result = runner.run(["1"], request)
-        assert result.error.message == (
-            "BlockingIOError: cannot fork a process for the code: [Errno 11] no more processes"
-        )
+        words = re.escape("no process can be made for the code: [Errno 11] no more processes")
+        with pytest.raises(CodeUnavailable, match=words):
+            runner.run(["1"], request)
         assert runner.run(["2"], frames).value == "2"
         runner._server.close()
 
@@ -121,7 +121,7 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
 def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
     runner = ForkRunner()
     runner._server = ServerProcess(command=[sys.executable, "-c", "pass"])
-    with pytest.raises(CodeFailed, match="the code process did not start; try: "):
+    with pytest.raises(CodeUnavailable, match="the code process did not start; try: "):
         runner.run(["1"], frames)
     assert (runner._server.process, runner._server.folder) == (None, None)
 

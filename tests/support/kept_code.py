@@ -78,7 +78,7 @@ class _KeptWalk(CodeWalk):
         self._kept, self._key = kept, content_hash(repr((opening, kept.number(("walk", *opening)))))
         self._open = lambda: _walk(runner, cells, frames)
         self._process: CodeWalk | None = None
-        self._ahead: list[Moment | Frames] = []
+        self._ahead: list[Moment] = []
 
     def _step(self, moment: Moment) -> CodeResult:
         self._key = content_hash(self._key, repr(moment))
@@ -89,13 +89,9 @@ class _KeptWalk(CodeWalk):
         """Take the process, which sees every step once, through the steps that it has not seen."""
         self._process = self._process or self._open()
         for step in self._ahead:
-            result = self._process.at(step) if isinstance(step, Moment) else self._process.restart(step)
+            result = self._process.at(step)
         self._ahead.clear()
         return result
-
-    def _begin(self, frames: Frames) -> None:
-        self._key = content_hash(self._key, repr(_content(frames)))
-        self._ahead.append(frames)
 
     def close(self) -> None:
         if self._process is not None:

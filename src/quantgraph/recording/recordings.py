@@ -29,7 +29,7 @@ Mode = Literal["record", "replay"]
 
 PASSING_ERRORS = frozenset(
     {"model_unavailable", "source_unavailable", "rate_limited", "not_configured", "permission_denied",
-     "budget_exceeded", "sandbox_weak", "unknown_commit", "no_data"}
+     "budget_exceeded", "code_unavailable", "sandbox_weak", "unknown_commit", "no_data"}
 )  # fmt: skip
 """Codes of errors that may have passed when a run is resumed: only a replay is served them."""
 

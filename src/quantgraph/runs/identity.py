@@ -54,7 +54,7 @@ IDENTITY_SETTINGS = (
     "sandbox_packages",
     "review",
     "audit_cuts",
-    "audit_cells",
+    "audit_walk_seconds",
     "audit_seed",
 )
 """Settings that change what a run does; retries of a server and budgets do not."""

@@ -63,7 +63,7 @@ _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
 _FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
 """Ends that a resume would only repeat."""
-_TEMPORARY_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
+_TEMPORARY_ENDS = frozenset({"code_unavailable", "data_unavailable", "model_unavailable", "timeout"})
 """Ends that a later resume may overcome."""
 _SPENT = re.compile(
     r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"

@@ -356,8 +356,8 @@ def audit_strategy(
     symbols, start, end
         Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
     exhaustive
-        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that is at
-        most ``audit_cells``.
+        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that is
+        expected to take at most ``audit_walk_seconds``.
     resources
         Settings, source and code runner.
 
@@ -376,6 +376,6 @@ def audit_strategy(
         store.view(Moment(market.sessions()[-1])).frozen(),
         exhaustive=exhaustive,
         cuts=settings.audit_cuts,
-        cells=settings.audit_cells,
+        seconds=settings.audit_walk_seconds,
         seed=settings.audit_seed,
     )

@@ -11,6 +11,7 @@ from quantgraph._util.texts import Language, Note, language_of, say
 from quantgraph.errors import (
     BadFile,
     BudgetExceeded,
+    CodeUnavailable,
     ModelOutputInvalid,
     ModelUnavailable,
     NoData,
@@ -46,7 +47,7 @@ __all__ = [
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """Errors of an agent call that no retry solves."""
 
-FATAL_ERRORS = (BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable)
+FATAL_ERRORS = (BudgetExceeded, CodeUnavailable, RunDiverged, SandboxTooWeak, StorageUnavailable)
 """Errors that are not failed attempts of a node: neither a retry nor a model can solve them."""
 
 DATA_ERRORS = (
@@ -78,6 +79,7 @@ _BUDGET_REASONS: dict[str, EndedBecause] = {
     "seconds": "timeout",
 }
 _ERROR_REASONS: dict[type[QuantGraphError], EndedBecause] = {
+    CodeUnavailable: "code_unavailable",
     ModelUnavailable: "model_unavailable",
     ModelOutputInvalid: "max_retries",
     NoProgress: "no_progress",
@@ -139,6 +141,13 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
         Note(
             zh="请检查模型名、密钥和服务；恢复后可以继续。",
             en="Check its name, key and server; resume once it answers.",
+        ),
+    ),
+    "code_unavailable": (
+        Note(zh="机器没有可用的进程来运行策略代码", en="the machine has no process for the strategy's code"),
+        Note(
+            zh="代码没有问题；请释放内存或等机器空闲，然后可以继续。",
+            en="The code is not at fault; free memory or wait for a less busy machine, then resume.",
         ),
     ),
 }

@@ -13,13 +13,20 @@ from langgraph.runtime import get_runtime
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.run_id import run_id_of
 from quantgraph._util.texts import say
-from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
+from quantgraph.errors import (
+    BudgetExceeded,
+    CodeUnavailable,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    NoProgress,
+)
 from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
 from quantgraph.recording import Recorder, Recording, Scope, in_scope
 from quantgraph.runtime.endings import DATA_ERRORS, count_ended_requests, end_reason, end_update, language
 from quantgraph.runtime.events import emit_finished, emit_model_call, emit_paused, emit_started
 from quantgraph.runtime.nested_graphs import detached_from_host
 from quantgraph.runtime.state import Update
+from quantgraph.sandbox.restarts import counted_restarts
 
 __all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop_detection"]
 
@@ -39,7 +46,14 @@ _COMPARED_FIELDS = (
     "signal_ready",
     "user_intent",
 )
-_ENDING_ERRORS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
+_ENDING_ERRORS = (
+    *DATA_ERRORS,
+    BudgetExceeded,
+    CodeUnavailable,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    NoProgress,
+)
 """Errors of a node that end the run normally, if early. Every other error is a mistake: in the host's set-up
 (``CheckpointerRequired``, ``SandboxTooWeak``, ``LedgerConflict``, ``RunDiverged``) or in this library."""
 _RESERVED_STEPS = 2
@@ -81,7 +95,7 @@ def run_node(
     emit_started(scope.path)
     with in_scope(scope), _closed_on_error(scope.recording), cached_attempt() as replies:
         try:
-            with detached_from_host(name), _called_on_error(on_error, run_id):
+            with counted_restarts(), detached_from_host(name), _called_on_error(on_error, run_id):
                 update = node(state) if _has_steps(state, name) else _no_steps_update(state)
             if detect_loops and _has_steps(state, name):
                 update = with_loop_detection(update, name, state)

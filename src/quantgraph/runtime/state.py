@@ -29,6 +29,7 @@ EndedBecause = Literal[
     "data_unavailable",
     "cancelled",
     "model_unavailable",
+    "code_unavailable",
 ]
 
 

@@ -9,18 +9,25 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from quantgraph.errors import CodeFailed
+from quantgraph.errors import CodeFailed, CodeUnavailable
 from quantgraph.sandbox.result import Call, Isolation, Limits
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire import Block, Read
 
 __all__ = ["Channel", "Child"]
 
+_REAP_SECONDS = 5.0
+
 T = TypeVar("T")
 
 
 class Channel:
-    """A socket to one child on which every read and write has a deadline.
+    """A socket to one new child on which every read and write has a deadline.
+
+    Parameters
+    ----------
+    server, request, shared_frames
+        See :meth:`.ServerProcess.connect`.
 
     Attributes
     ----------
@@ -28,12 +35,21 @@ class Channel:
         In seconds of ``time.perf_counter``; nothing is read after it.
     """
 
-    def __init__(self, connection: socket.socket, deadline: float = math.inf) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        server: ServerProcess,
+        request: ForkRequest,
+        shared_frames: int | None = None,
+        deadline: float = math.inf,
+    ) -> None:
+        self._server, self._closed = server, server.closed
+        self._connection = server.connect(request, shared_frames)
         self.deadline = deadline
+        self._has_read = False
 
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""
+        self._has_read = False
         with contextlib.suppress(OSError):
             for part in parts:
                 self._connection.settimeout(self._remaining())
@@ -57,17 +73,54 @@ class Channel:
                 count = self._connection.recv_into(room)
             if not count:
                 raise EOFError
+            self._has_read = True
             filled += count
             if time.perf_counter() > self.deadline:
                 raise EOFError
         return buffer
 
+    def error(self, call: Call) -> CodeFailed | CodeUnavailable:
+        """Return the error of a call whose reply is missing or incomplete.
+
+        The fork server tells how each child ended: if not even that came, it has ended itself.
+        """
+        if self._has_read or call.seconds >= call.limits.timeout:
+            return call.ended()
+        killed = self._closed == self._server.closed
+        return CodeUnavailable("the process that starts code processes was ended", killed=killed)
+
     def _remaining(self) -> float:
         return max(self.deadline - time.perf_counter(), 0.001)
 
     def close(self) -> None:
-        """Close the socket, which ends the child."""
-        self._connection.close()
+        """End the child, and wait until it has been reaped: nothing that it knew is alive then.
+
+        Raises
+        ------
+        CodeUnavailable
+            If it cannot be ended.
+        """
+        with self._connection:
+            if self._is_reaped():
+                return
+            self._server.close(patient=False)  # it hangs; its children end with it
+            if not self._is_reaped():
+                raise CodeUnavailable("a code process does not end", killed=False)
+
+    def _is_reaped(self) -> bool:
+        """Hang up: the fork server kills the child, reaps it, and then closes its end."""
+        if not ServerProcess.SEES_HANG_UP:
+            return True
+        try:
+            self._connection.shutdown(socket.SHUT_WR)
+            self._connection.settimeout(_REAP_SECONDS)
+            while self._connection.recv(1 << 20):
+                pass
+        except TimeoutError:
+            return False
+        except OSError:  # the other end is closed
+            pass
+        return True
 
 
 class Child:
@@ -95,29 +148,47 @@ class Child:
         return self._channel is not None
 
     def request(self, parts: Sequence[Block], read: Callable[[Call, Read], T]) -> T:
-        """Send a message and return what ``read`` makes of the reply. Any exception closes the child.
+        """Send a message and return what ``read`` makes of the reply; raises like :meth:`receive`."""
+        self.send(parts)
+        return self.receive(read)
+
+    def send(self, parts: Sequence[Block]) -> None:
+        """Send a message, to a new child if there is none; its time limit begins.
+
+        Raises
+        ------
+        CodeUnavailable, SandboxTooWeak
+            If no child can be had.
+        """
+        if self._channel is None:
+            self._channel = Channel(self._server, self._request)
+        self._call = Call(limits=self.limits, isolation=self.level)
+        self._channel.deadline = self._call.started + self.limits.timeout
+        self._channel.send(parts)
+
+    def receive(self, read: Callable[[Call, Read], T]) -> T:
+        """Return what ``read`` makes of the reply to the last message. Any exception closes the child.
 
         Raises
         ------
         CodeFailed, CodeTimeout
             If the child ends without a reply, or sends none in time.
+        CodeUnavailable
+            If the machine ended it.
         """
-        if self._channel is None:
-            self._channel = Channel(self._server.connect(self._request))
-        call = Call(limits=self.limits, isolation=self.level)
-        self._channel.deadline = call.started + self.limits.timeout
-        self._channel.send(parts)
+        channel, call = self._channel, self._call
+        assert channel is not None  # noqa: S101 - a message was sent
         try:
-            return read(call, self._channel.read)
+            return read(call, channel.read)
         except BaseException as error:
             self.close()  # the rest of a reply must not be read as the next one
-            # CodeRefused and CodeTimeout are OSErrors too.
-            if isinstance(error, EOFError | OSError) and not isinstance(error, CodeFailed):
-                raise call.ended() from error
+            # CodeRefused, CodeTimeout and CodeUnavailable are OSErrors too.
+            if isinstance(error, EOFError | OSError) and not isinstance(error, CodeFailed | CodeUnavailable):
+                raise channel.error(call) from error
             raise
 
     def close(self) -> None:
         """End the child."""
         if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+            channel, self._channel = self._channel, None
+            channel.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 import select
 import shutil
 import signal
@@ -16,8 +17,8 @@ from pathlib import Path
 
 from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
 from quantgraph.sandbox.request_loop import REQUEST_LIMIT, serve_cells, serve_decider, serve_walk
-from quantgraph.sandbox.result import DIED
-from quantgraph.sandbox.server_process import ForkRequest
+from quantgraph.sandbox.result import DIED, UNAVAILABLE
+from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
 from quantgraph.sandbox.wire import encode_frames, encode_message, exact_reader, read_header
 
@@ -37,18 +38,52 @@ def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> Non
 
     ``packages`` are readable beside those that always are.
     """
-    seal_parent([*readable_places(packages), Path.cwd()])
+    places = readable_places(packages)
+    seal_parent([*places, Path.cwd()])
+    warming = _warm(places)
     with contextlib.suppress(ConnectionError):
-        control.sendall(_report_of_a_sealed_child())
+        report = _report_of_a_sealed_child()
+        os.waitpid(warming, 0)
+        control.sendall(report)
         _ForkServer(control).serve()
     # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
         Path.cwd().rmdir()
 
 
+def _warm(places: Sequence[Path]) -> int:
+    """Begin to read all readable files in a child, and return its process id.
+
+    Code could read or not read files that are on disk alone, and later code see which are in memory. When all
+    of them are, and their access times are of today, reading one changes nothing.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            buffer = [bytearray(1 << 20)]
+            for place in places:
+                for folder, _, names in [(place.parent, (), [place.name]), *os.walk(place)]:
+                    for name in names:
+                        _read_through(f"{folder}/{name}", buffer)
+        finally:
+            os._exit(0)
+    return child
+
+
+def _read_through(file: str, buffer: list[bytearray]) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            while os.readv(descriptor, buffer):
+                pass
+        finally:
+            os.close(descriptor)
+
+
 def _report_of_a_sealed_child() -> bytes:
     reading, writing = os.pipe()
-    if not os.fork():
+    child = os.fork()
+    if not child:
         try:
             seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
             level, reason = self_test(canary_file())
@@ -58,7 +93,7 @@ def _report_of_a_sealed_child() -> bytes:
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         report = stream.read()
-    os.wait()
+    os.waitpid(child, 0)
     return report
 
 
@@ -77,6 +112,8 @@ class _ForkServer:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._forks: dict[int, _Fork] = {}
+        # Every child begins with as many.
+        self._kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         # SIGCHLD writes to this pair, which wakes the loop when a child exits.
         self._wakeup, self._signals = socket.socketpair()
         for end in (self._wakeup, self._signals):
@@ -107,7 +144,7 @@ class _ForkServer:
         poll.register(self._wakeup, select.POLLIN)
         living = {pid: fork for pid, fork in self._forks.items() if not fork.is_killed}
         for fork in living.values():
-            poll.register(fork.connection, 0)
+            poll.register(fork.connection, select.POLLRDHUP if ServerProcess.SEES_HANG_UP else 0)
         first = min((fork.deadline for fork in living.values()), default=math.inf)
         timeout = None if first == math.inf else max(first - time.monotonic(), 0.0) * 1000 + 1
         ready = {descriptor for descriptor, _ in poll.poll(timeout)}
@@ -128,7 +165,12 @@ class _ForkServer:
             self._kill(pid)  # processes that it may have started
             del self._forks[pid]
             is_late = fork.is_late or used.ru_utime + used.ru_stime >= fork.seconds
-            error = {"code": DIED, "status": os.waitstatus_to_exitcode(status), "late": is_late}
+            error = {
+                "code": DIED,
+                "status": os.waitstatus_to_exitcode(status),
+                "late": is_late,
+                "kilobytes": max(used.ru_maxrss - self._kilobytes, 0),
+            }
             _send_error(fork.connection, error)
             shutil.rmtree(str(pid), ignore_errors=True)
 
@@ -149,17 +191,7 @@ class _ForkServer:
         try:
             pid = os.fork()
         except OSError as error:
-            message = f"cannot fork a process for the code: {error}"
-            _send_error(
-                connection,
-                {
-                    "code": "code_failed",
-                    "type": type(error).__name__,
-                    "message": message,
-                    "line": None,
-                    "text": "",
-                },
-            )
+            _send_error(connection, {"code": UNAVAILABLE, "message": str(error)})
         else:
             if not pid:
                 self._run_child(request, connection, shared)

@@ -12,7 +12,14 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
+from quantgraph.errors import (
+    BadFrame,
+    CodeFailed,
+    CodeMemoryExceeded,
+    CodeRefused,
+    CodeTimeout,
+    CodeUnavailable,
+)
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
@@ -21,6 +28,7 @@ from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
 __all__ = [
     "DIED",
     "REPLY_LIMIT",
+    "UNAVAILABLE",
     "Call",
     "CodeResult",
     "Isolation",
@@ -35,6 +43,8 @@ Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
 
 DIED = "died"
 """Error code in a reply that the fork server writes for a child that has ended."""
+UNAVAILABLE = "unavailable"
+"""Error code in a reply that the fork server writes in place of a child that it cannot fork."""
 REPLY_LIMIT = 1 << 30
 _HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 bytes each
 _JSON_REPLY_LIMIT = 8 << 20
@@ -129,6 +139,8 @@ class Call:
         ------
         EOFError, OSError
             If the reply is missing or incomplete.
+        CodeUnavailable
+            If the machine ended the process, or has none.
         """
         limit = self.limits.output_limit
         try:
@@ -159,6 +171,8 @@ class Call:
             If the reply is missing or incomplete.
         CodeFailed
             If it is malformed, or reports an error.
+        CodeUnavailable
+            If the machine ended the process, or has none.
         """
         try:
             header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
@@ -182,7 +196,7 @@ class Call:
         return CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
 
     def ended(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
-        """Return the error for a process that ended without a reply.
+        """Return the error for a process that ended without a whole reply.
 
         Parameters
         ----------
@@ -211,12 +225,24 @@ class Call:
             status, late = require_type(error["status"], int), require_type(error["late"], bool)
             if status not in _STATUSES:
                 raise ValueError(f"{status} is not an exit status")
+            kilobytes = require_type(error["kilobytes"], int)
+            if -status == _SIGKILL and not late and kilobytes < self.limits.memory_mb << 10:
+                # No limit of the code is met, and the host is still waiting.
+                raise CodeUnavailable(
+                    f"the machine ended the code's process at {kilobytes >> 10} MB, of which it may use "
+                    f"{self.limits.memory_mb}: free memory, or run less at once",
+                    killed=True,
+                )
             return self.ended(status, late=late)
+        if error["code"] == UNAVAILABLE:
+            reason = _one_line(error["message"])
+            raise CodeUnavailable(f"no process can be made for the code: {reason}", killed=False)
         return code_error(error, self.isolation, memory_mb=self.limits.memory_mb)
 
 
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 _CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXCPU"), 0)
+_SIGKILL = next((number for number, name in _SIGNALS.items() if name == "SIGKILL"), 0)
 
 
 def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:

@@ -11,21 +11,22 @@ import socket
 import subprocess
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from quantgraph._util.installed_packages import is_package
 from quantgraph._util.machine import usable_processors
-from quantgraph.errors import BadOption, CodeFailed, SandboxTooWeak
+from quantgraph.errors import BadOption, CodeUnavailable, SandboxTooWeak
 from quantgraph.sandbox.child import Channel, Child
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
+from quantgraph.sandbox.restarts import with_restarts
 from quantgraph.sandbox.result import Call, CodeResult, Limits, read_handshake
 from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, ServerProcess, check_level
 from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
-from quantgraph.sandbox.wire import Block, Frames, encode_frames, encode_message, exact_reader
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, exact_reader
 
 if TYPE_CHECKING:  # a code process has this module, and must not have what the settings load
     from quantgraph.settings import Settings
@@ -65,6 +66,7 @@ class _ProcessRunner:
     output_limit: int = 20_000
     isolation: IsolationLevel = "full"
     packages: Sequence[str] = ()
+    start_seconds: float = START_SECONDS
 
     def __post_init__(self) -> None:
         for name in self.packages:
@@ -127,20 +129,40 @@ class FreshRunner(_ProcessRunner):
             assert process.stdout is not None  # noqa: S101
             request = encode_frames(cells_request(cells, call.limits, self.isolation), frames)
             writer = threading.Thread(target=_write, args=(process.stdin, request))
-            killer = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
             writer.start()
-            killer.start()
             # Read in pieces: an endless reply must not fill the host's memory.
             read = exact_reader(process.stdout)
             try:
-                call.isolation = check_level(*read_handshake(read), self.isolation)
-                return call.read_result(read, frames)
+                call = Call(limits=call.limits, isolation=self._level(process, read))
+                with _killed_after(self.timeout + _GRACE, process):
+                    return call.read_result(read, frames)
+            except CodeUnavailable:
+                raise
             except (EOFError, OSError):
                 return call.failed(call.ended(_exit_status(process)))
             finally:
-                killer.cancel()
                 _kill(process)
                 writer.join()
+                while process.stdout.read(1 << 20):  # its end says that the last process that had it is gone
+                    pass
+
+    def _level(self, process: subprocess.Popen[bytes], read: Read) -> IsolationLevel:
+        """Wait until the process has started, and return its isolation level."""
+        try:
+            with _killed_after(self.start_seconds, process):
+                return check_level(*read_handshake(read), self.isolation)
+        except EOFError as error:
+            raise CodeUnavailable("the code process did not start", killed=False) from error
+
+
+@contextlib.contextmanager
+def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    killer = threading.Timer(seconds, _kill, [process])
+    killer.start()
+    try:
+        yield
+    finally:
+        killer.cancel()
 
 
 def cells_request(cells: Sequence[str], limits: Limits, isolation: IsolationLevel) -> dict[str, Any]:
@@ -189,17 +211,25 @@ class ForkRunner(_ProcessRunner):
         The weakest level to accept; ``run`` and ``walk`` raise SandboxTooWeak where the system offers less.
     packages
         Installed packages that code may read and import, with what they require; BadOption for another name.
+    start_seconds
+        How long the start of the fork server is waited for, then CodeUnavailable is raised.
+
+    A call returns when its child has been reaped: what follows it never runs beside it. A child that the
+    machine ends is started again, see :mod:`quantgraph.sandbox.restarts`.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._server = ServerProcess(self.isolation, packages=self.packages)
+        self._server = ServerProcess(self.isolation, packages=self.packages, start_seconds=self.start_seconds)
         self._shared_frames = SharedFramesCache()
         # Called once: when the runner is garbage, or when the interpreter exits.
         weakref.finalize(self, _close, self._server, self._shared_frames)
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
+        return with_restarts(lambda: self._run(cells, frames))
+
+    def _run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         limits = self._limits()
         request = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
         shared = self._shared_frames.open(frames)
@@ -207,18 +237,23 @@ class ForkRunner(_ProcessRunner):
             self._server.start()
             # Before the child's own clock starts, so that a child killed at its deadline is seen to be late.
             call = Call(limits=limits, isolation=self._server.level)
-            connection = self._server.connect(request, shared)
+            channel = Channel(self._server, request, shared, call.started + limits.timeout + _GRACE)
         finally:
             os.close(shared)
-        with contextlib.closing(Channel(connection, call.started + limits.timeout + _GRACE)) as channel:
+        with contextlib.closing(channel):
             channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
                 return call.read_result(channel.read, frames)
+            except CodeUnavailable:
+                raise
             except (EOFError, OSError) as error:
                 if isinstance(error, TimeoutError):
                     # The fork server kills a child at its deadline; if it does not, it hangs.
                     self._server.close(patient=False)
-                return call.failed(call.ended())
+                failure = channel.error(call)
+                if isinstance(failure, CodeUnavailable):
+                    raise failure from error
+                return call.failed(failure)
 
     def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
         """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_walk`."""
@@ -241,7 +276,7 @@ class ForkRunner(_ProcessRunner):
         ------
         SandboxTooWeak
             If this system does not reach the required isolation level.
-        CodeFailed
+        CodeUnavailable
             If it does not start.
         """
         self._server.start()
@@ -250,7 +285,7 @@ class ForkRunner(_ProcessRunner):
         """Begin to start the fork server beside what the caller does; what fails, the first call raises."""
 
         def start() -> None:
-            with contextlib.suppress(CodeFailed, SandboxTooWeak, OSError):
+            with contextlib.suppress(CodeUnavailable, SandboxTooWeak, OSError):
                 self._server.start()
 
         threading.Thread(target=start, name="quantgraph-sandbox", daemon=True).start()
@@ -276,10 +311,17 @@ def default_runner(
     memory_mb: int = 2048,
     isolation: IsolationLevel = "full",
     packages: tuple[str, ...] = (),
+    start_seconds: float = START_SECONDS,
 ) -> CodeRunner:
     """Return this process's runner with these limits: a fork server where possible, else a FreshRunner."""
     kind = ForkRunner if can_fork() else FreshRunner
-    return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation, packages=packages)
+    return kind(
+        timeout=timeout,
+        memory_mb=memory_mb,
+        isolation=isolation,
+        packages=packages,
+        start_seconds=start_seconds,
+    )
 
 
 def runner_of(settings: Settings) -> CodeRunner:
@@ -289,4 +331,5 @@ def runner_of(settings: Settings) -> CodeRunner:
         settings.code_memory_mb,
         settings.code_isolation,
         tuple(settings.sandbox_packages),
+        settings.node_seconds,
     )

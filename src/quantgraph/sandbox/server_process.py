@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import select
+import signal
 import socket
 import struct
 import subprocess
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
-from quantgraph.errors import CodeFailed, SandboxTooWeak
+from quantgraph.errors import CodeFailed, CodeUnavailable, SandboxTooWeak
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
 from quantgraph.sandbox.result import is_at_least, read_handshake
@@ -19,7 +21,8 @@ from quantgraph.sandbox.wire import exact_reader
 
 __all__ = ["START_SECONDS", "ForkRequest", "ServerProcess", "check_level"]
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
+"""How long a start is waited for, unless a node's time is given: a busy machine may need long."""
 _REQUEST = struct.Struct("<ddQ")
 
 
@@ -86,20 +89,28 @@ class ServerProcess:
     ----------
     level
         Its isolation level, as it found when it started.
+    closed
+        How often the host has ended it.
     """
+
+    SEES_HANG_UP = hasattr(select, "POLLRDHUP")
+    """Whether it kills and reaps a child as soon as the host's end no longer writes: on Linux."""
 
     def __init__(
         self,
         least: IsolationLevel = "full",
         command: Sequence[str] = PYTHON,
         packages: Sequence[str] = (),
+        start_seconds: float = START_SECONDS,
     ) -> None:
         self._least = least
+        self._start_seconds = start_seconds
         self._command = command
         self._packages = packages
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self.level: IsolationLevel = "none"
+        self.closed = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.folder: WorkFolder | None = None
 
@@ -110,7 +121,7 @@ class ServerProcess:
         ------
         SandboxTooWeak
             If the process's isolation level is too low.
-        CodeFailed
+        CodeUnavailable
             If the process does not start.
         """
         ours, theirs = socket.socketpair()
@@ -126,7 +137,7 @@ class ServerProcess:
                     self._stop()
                     if attempt:
                         ours.close()
-                        raise _not_started() from error
+                        raise self._not_started() from error
                 except BaseException:
                     ours.close()
                     raise
@@ -146,6 +157,7 @@ class ServerProcess:
             Whether to wait for the process before it is killed.
         """
         with self._lock:
+            self.closed += 1
             self._stop(patient=patient)
 
     def _running(self) -> socket.socket:
@@ -156,6 +168,7 @@ class ServerProcess:
         self.folder = WorkFolder()
         try:
             with theirs:
+                # OSError: the machine has no room for another process.
                 self.process = subprocess.Popen(
                     [*bwrap_prefix(), *self._command, str(theirs.fileno()), *self._packages],
                     pass_fds=[theirs.fileno()],
@@ -165,17 +178,24 @@ class ServerProcess:
                     env=code_environment(),
                     cwd=self.folder.path,
                 )
-            self._control.settimeout(START_SECONDS)
+            self._control.settimeout(self._start_seconds)
             with self._control.makefile("rb") as stream:
                 self.level = check_level(*read_handshake(exact_reader(stream)), self._least)
         except SandboxTooWeak:
             self._stop()
             raise
         except (EOFError, OSError) as error:
-            self._stop()
-            raise _not_started() from error
+            process, late = self.process, isinstance(error, TimeoutError)
+            self._stop(patient=not late)
+            killed = not late and process is not None and process.returncode == -signal.SIGKILL
+            raise self._not_started(late=late, killed=killed) from error
         self._control.settimeout(None)
         return self._control
+
+    def _not_started(self, *, late: bool = False, killed: bool = False) -> CodeUnavailable:
+        when = f" within {self._start_seconds:g} s" if late else ""
+        command = "python -m quantgraph.sandbox.worker --once"
+        return CodeUnavailable(f"the code process did not start{when}; try: {command}", killed=killed)
 
     def _stop(self, *, patient: bool = True) -> None:
         if self._control is not None:
@@ -188,7 +208,3 @@ class ServerProcess:
         if self.folder is not None:
             self.folder.close()
         self._control = self.process = self.folder = None
-
-
-def _not_started() -> CodeFailed:
-    return CodeFailed(f"the code process did not start; try: {' '.join(PYTHON)} --once")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.child import Child
+from quantgraph.sandbox.restarts import with_restarts
 from quantgraph.sandbox.result import CodeResult
 from quantgraph.sandbox.view_sync import FramesSender
 from quantgraph.sandbox.wire import Block, Frames, encode_message
@@ -37,23 +39,25 @@ class CodeWalk(ABC):
         BadOption
             If ``moment`` is before the last one.
         """
+        return self._step(self._in_order(moment))
+
+    def through(self, moments: Iterable[Moment]) -> Iterator[CodeResult]:
+        """Run the cells at one moment after the other, as :meth:`at` does.
+
+        What the host has to do goes on beside the code, which has no row before its turn.
+        """
+        return map(self.at, moments)
+
+    def _in_order(self, moment: Moment) -> Moment:
         if self._last is not None and moment < self._last:
             raise BadOption(
                 f"moment={moment} is before the walk's last one, {self._last}", parameter="moment"
             )
         self._last = moment
-        return self._step(moment)
+        return moment
 
     @abstractmethod
     def _step(self, moment: Moment) -> CodeResult: ...
-
-    def restart(self, frames: Frames) -> None:
-        """Begin again over other frames, in the process that has seen the frames before."""
-        self._last = None
-        self._begin(frames)
-
-    @abstractmethod
-    def _begin(self, frames: Frames) -> None: ...
 
     @abstractmethod
     def close(self) -> None:
@@ -94,11 +98,17 @@ class _RunWalk(CodeWalk):
     def _step(self, moment: Moment) -> CodeResult:
         return self._runner.run(self._cells, cut_panels(self._frames, moment))
 
-    def _begin(self, frames: Frames) -> None:
-        self._frames = frames
-
     def close(self) -> None:
         """Do nothing: no process is kept between moments."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """What is known at a moment, and the message that brings it to the child."""
+
+    moment: Moment
+    known: Frames
+    message: list[Block]
 
 
 class ProcessWalk(CodeWalk):
@@ -108,16 +118,48 @@ class ProcessWalk(CodeWalk):
         self._child, self._frames, self._sender = child, frames, FramesSender()
         self._opening = {"walk": list(cells), "output_limit": child.limits.output_limit}
 
+    def through(self, moments: Iterable[Moment]) -> Iterator[CodeResult]:
+        """See :class:`CodeWalk`: rows are cut and encoded, and results read, while the code is at work."""
+        step: _Step | None = None
+        for moment in map(self._in_order, moments):
+            following, result, sender = self._prepare(moment), None, self._sender
+            if step is not None:
+                result = self._receive(step)
+                if not self._child.is_alive or self._sender is not sender:  # another one has other rows
+                    following = self._prepare(moment)
+            self._child.send(following.message)
+            step = following
+            if result is not None:
+                yield result
+        if step is not None:
+            yield self._receive(step)
+
     def _step(self, moment: Moment) -> CodeResult:
+        step = self._prepare(moment)
+        self._child.send(step.message)
+        return self._receive(step)
+
+    def _prepare(self, moment: Moment) -> _Step:
         opening: list[Block] = []
         if not self._child.is_alive:
             self._sender = FramesSender()
             opening = encode_message(self._opening)
         known = cut_panels(self._frames, moment, copy=False)
-        step = encode_message(*self._sender.send(known))
+        message = [*opening, *encode_message(*self._sender.send(known))]
+        return _Step(moment=moment, known=known, message=message)
+
+    def _receive(self, step: _Step) -> CodeResult:
+        def attempt() -> CodeResult:
+            if not self._child.is_alive:  # the machine has ended it
+                self._child.send(self._prepare(step.moment).message)
+            return self._read(step)
+
+        return with_restarts(attempt)
+
+    def _read(self, step: _Step) -> CodeResult:
         started = time.perf_counter()
         try:
-            result = self._child.request([*opening, *step], lambda call, read: call.read_result(read, known))
+            result = self._child.receive(lambda call, read: call.read_result(read, step.known))
         except CodeFailed as error:
             seconds = time.perf_counter() - started
             return CodeResult(error=error, seconds=seconds, isolation=self._child.level)
@@ -126,10 +168,6 @@ class ProcessWalk(CodeWalk):
             self.close()
         return result
 
-    def _begin(self, frames: Frames) -> None:
-        self._frames = frames
-        self._sender = FramesSender()
-
     def close(self) -> None:
-        """End the child."""
+        """End the child, and wait until it has been reaped."""
         self._child.close()

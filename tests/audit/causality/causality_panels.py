@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import pandas as pd
 
@@ -74,6 +72,3 @@ class Inline:
         sessions = frozen_array(signal.index.to_numpy().astype("datetime64[us]"))
         values = frozen_array(signal.to_numpy(dtype=float))
         return TrialOutcome(signal=FrozenFrame(sessions, tuple(signal.columns), values))
-
-    def series(self):
-        return nullcontext(self.whole)

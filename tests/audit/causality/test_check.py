@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from quantgraph.audit import CodeTrials, check_causality, planned_runs
+from quantgraph.audit.causality import _proofs
 from quantgraph.audit.causality._panel_slices import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
 from quantgraph.market.moment import Moment
@@ -376,19 +381,92 @@ def test_what_aimed_cuts_leave_open_is_said_in_numbers():
     assert verdict.coverage["alternative_futures"]["appended"] == 2
 
 
-def test_all_sessions_are_proved_when_there_is_time_and_not_when_there_is_none():
-    trials, days = Inline(cross), panel(60)
-    symbols = len(next(iter(days.values())).columns)
-    needed = 60 * 10_000 + 60 * 61 // 2 * symbols
-    assert check_causality(trials, days, cells=needed).coverage["method"] == "walked"
-    assert check_causality(trials, days, cells=needed - 1).coverage["proved"] == 40
+class Clocked(Inline):
+    """Trials whose steps take the time that a function of the rows says, by a clock of their own."""
+
+    def __init__(self, function, seconds, monkeypatch):
+        super().__init__(function)
+        self.now, self.seconds, self.steps = 0.0, seconds, 0
+        monkeypatch.setattr(_proofs, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def walk(self, panel, moments):
+        for outcome in super().walk(panel, moments):
+            self.steps += 1
+            self.now += self.seconds(self.steps)
+            yield outcome
+
+
+@pytest.mark.parametrize(
+    ("sessions", "seconds", "method", "steps"),
+    [
+        (750, lambda rows: 0.008, "walked", 750),  # three years of a stock: 6 s
+        (750, lambda rows: 0.021, "sampled", 64 + 3),  # 15.75 s
+        (750, lambda rows: 0.00005 * rows, "walked", 750),  # 14 s, most of it in the last year
+        (750, lambda rows: 0.00006 * rows, "sampled", 64 + 3),  # 17 s
+        (750, lambda rows: 0.3 if rows in (5, 40, 41) else 0.008, "walked", 750),  # a machine that stops for a moment
+        (750, lambda rows: 0.001 if rows < 100 else 0.03, "sampled", 256 + 3),  # 20 s, seen at the third look
+        (100, lambda rows: 0.2, "walked", 100),  # 20 s: at 64 steps the rest is not worth another proof
+    ],
+)  # fmt: skip
+def test_all_sessions_are_walked_if_the_first_ones_let_expect_fifteen_seconds(
+    sessions, seconds, method, steps, monkeypatch
+):
+    trials = Clocked(cross, seconds, monkeypatch)
+    verdict = check_causality(trials, panel(sessions, 1), cuts=3, warm_up=False)
+    assert (verdict.coverage["method"], trials.steps) == (method, steps)
+    assert verdict.evaluations == (2 + sessions if method == "walked" else 2 + planned_runs(sessions, 3))
+
+
+def test_a_walk_that_the_whole_panel_shows_to_be_too_long_is_not_begun(monkeypatch):
+    """60 sessions of half a second a run of all: 15 s of walking, which may be; of 2.1 s: 63 s, which may not."""
+    for seconds, method in ((0.5, "walked"), (2.1, "sampled")):
+        trials, frames = Clocked(cross, lambda rows: 0.0, monkeypatch), read_panels(panel(60))
+        whole = replace(trials.whole(frames), seconds=seconds)
+        verdict = check_causality(trials, frames, cuts=3, whole=whole, warm_up=False)
+        assert (verdict.coverage["method"], trials.steps) == (method, 60 if method == "walked" else 3)
+
+
+def test_no_run_begins_before_the_one_before_it_has_ended():
+    """But for the futures of one cut: both know the rows up to it, and invented ones after it."""
+    days = panel(60, gaps=False)
+    alive, together = [], []
+
+    class Watched(Inline):
+        lanes = 2
+
+        def walk(self, panel, moments):
+            with beside(None):
+                yield from super().walk(panel, moments)
+
+        def whole(self, panel):
+            real = np.asarray(panel["ohlcv"]["close"].values[:60] == days["close"])
+            with beside(int(real.all(axis=1).argmin())):
+                time.sleep(0.001)  # long enough for another to be seen
+                return super().whole(panel)
+
+    @contextmanager
+    def beside(first_invented):
+        alive.append(first_invented)
+        together.append([*alive])
+        yield
+        alive.remove(first_invented)
+
+    peeks = [lambda p: (p["close"] > p["close"].mean()) * 1.0, lambda p: np.sign(-p["close"].diff(-1))]
+    for function in (cross, *peeks):
+        for exhaustive in (True, False):
+            told = check_causality(Watched(function), {"ohlcv": days}, exhaustive=exhaustive, cuts=12, seed=1)
+            assert told.causal == (function is cross)
+    pairs = [each for each in together if len(each) > 1]
+    assert pairs
+    assert all(len(each) == 2 and each[0] == each[1] > 0 for each in pairs)
+    assert not alive
 
 
 @pytest.mark.parametrize(
     ("option", "word"),
     [
         ({"cuts": 0}, "cuts=0"),
-        ({"cells": -1}, "cells=-1"),
+        ({"seconds": -1}, "seconds=-1"),
         ({"lookback": 0}, "lookback=0"),
         ({"decide_at": "noon"}, "decide_at='noon'"),
         ({"exhaustive": "yes"}, "exhaustive='yes'"),
@@ -443,10 +521,11 @@ def test_the_levels_of_an_index_have_a_future_too():
         assert not check_causality(gated(-1), _with_index(), exhaustive=exhaustive).causal
 
 
-@pytest.mark.parametrize("cells", [0, 10**9])
-def test_the_runs_that_a_proof_takes_are_known_before_it_begins(cells):
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_the_runs_that_a_proof_takes_are_known_before_it_begins(exhaustive):
     frames, trials = read_panels(panel(60, gaps=False)), Inline(cross)
-    options = {"cuts": 12, "cells": cells}
+    options = {"cuts": 12, "exhaustive": exhaustive}
     verdict = check_causality(trials, frames, whole=trials.whole(frames), warm_up=False, seed=0, **options)
     assert verdict.causal
-    assert planned_runs(frames, **options) == verdict.evaluations == (60 if cells else 12 + 16 + 2 + 2)
+    assert verdict.evaluations == (60 if exhaustive else planned_runs(60, 12))
+    assert planned_runs(60, 12) == 12 + 16 + 2 + 2

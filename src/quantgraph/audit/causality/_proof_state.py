@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import cached_property, partial
 
 import numpy as np
@@ -16,17 +15,14 @@ from quantgraph.audit.causality._alternative_futures import AlternativeFutures
 from quantgraph.audit.causality._bar_sampling import FirstMoves
 from quantgraph.audit.causality._panel_slices import axes_of, close_of, only_fields
 from quantgraph.audit.causality._side_by_side import in_lanes
-from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
+from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal, is_close
 from quantgraph.audit.causality.counterexample import Minimizer
 from quantgraph.audit.causality.fields_read import Reads
 from quantgraph.audit.causality.trials import (
     CodeTrials,
     FunctionTrials,
-    RunPanel,
-    RunPanels,
     TrialOutcome,
     Trials,
-    several_series,
 )
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
@@ -58,22 +54,24 @@ class CountedTrials:
         """Source of the strategy, empty if unknown."""
         return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """See :class:`.Trials`; as many processes as there are lanes take the moments in turn."""
-        lanes = self._trials.lanes
-        walks = [self._trials.walk(panel, moments[lane::lanes]) for lane in range(lanes)]
-        turns = itertools.islice(itertools.cycle(walks), len(moments))
-        for outcome in in_lanes((partial(next, walk) for walk in turns), lanes):
-            self.evaluations += 1
-            yield outcome
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+        """See :class:`.Trials`."""
+        with closing(self._trials.walk(panel, moments)) as walk:
+            for outcome in walk:
+                self.evaluations += 1
+                yield outcome
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`.Trials`."""
         self.evaluations += 1
         return self._trials.whole(panel)
 
-    def wholes(self, panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
-        """Run it on all of each panel, each in a process of its own, side by side."""
+    def one_by_one(self, panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+        """See :func:`.one_by_one`."""
+        return (self.whole(make()) for make in panels)
+
+    def side_by_side(self, panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+        """Run it on panels of which each may know what the others know, each in a process of its own."""
         tasks = (partial(self._whole_of, make) for make in panels)
         for outcome in in_lanes(tasks, self._trials.lanes):
             self.evaluations += 1
@@ -81,29 +79,6 @@ class CountedTrials:
 
     def _whole_of(self, make: Callable[[], Frames]) -> TrialOutcome:
         return self._trials.whole(make())
-
-    @contextmanager
-    def series(self) -> Iterator[RunPanel]:
-        """See :class:`.Trials`."""
-        with self._trials.series() as run:
-
-            def counted(panel: Frames) -> TrialOutcome:
-                self.evaluations += 1
-                return run(panel)
-
-            yield counted
-
-    @contextmanager
-    def several_series(self) -> Iterator[RunPanels]:
-        """See :func:`.several_series`."""
-        with several_series(self._trials) as run_each:
-
-            def counted(panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
-                for outcome in run_each(panels):
-                    self.evaluations += 1
-                    yield outcome
-
-            yield counted
 
 
 class ProofState:
@@ -167,7 +142,7 @@ class ProofState:
         if self.whole.signal is None:
             raise CodeFailed(f"the strategy fails on the whole panel: {self.whole.error}")
         self.reference = ReferenceSignal(self.whole.signal, self.axes)
-        self.perturbations = Perturbations(self.trials.wholes, self.panel, self.whole, seed)
+        self.perturbations = Perturbations(self.trials.one_by_one, self.panel, self.whole, seed)
         self.alternative_futures: Counter[str] = Counter()
         self.proved: set[int] = set()
         self.near_threshold: Bools = np.zeros(self.reference.values.shape, dtype=bool)
@@ -189,11 +164,10 @@ class ProofState:
         """How many rows of the signal are not later than a row of the panel."""
         return self.reference.rows_to(self.axes.sessions[row])
 
-    @contextmanager
-    def minimizer(self) -> Iterator[Minimizer]:
+    @property
+    def minimizer(self) -> Minimizer:
         """A minimizer of counterexamples on the panel."""
-        with self.trials.series() as run:
-            yield Minimizer(run, self.panel, self.reference, self.phase)
+        return Minimizer(self.trials.whole, self.panel, self.reference, self.phase)
 
     def cuts(self, count: int) -> tuple[tuple[int, ...], int]:
         """Rows after which to cut the panel, and how many of them are random: see :func:`choose_cuts`."""
@@ -245,9 +219,7 @@ class ProofState:
     def excuse(self, cells: Bools, values: Floats) -> None:
         """Count cells (T, N) that differ from ``values`` by rounding only."""
         self.near_threshold |= cells
-        self.flipped |= cells & ~np.isclose(
-            self.reference.values, values, rtol=1e-6, atol=0.0, equal_nan=True
-        )
+        self.flipped |= cells & ~is_close(self.reference.values, values)
 
 
 def _share(part: Bools, whole: Bools) -> float:

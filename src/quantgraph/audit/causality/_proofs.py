@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -12,9 +17,9 @@ from quantgraph.audit.causality._alternative_futures import FutureKind, FutureSp
 from quantgraph.audit.causality._bar_sampling import FIRST_MOVES, FirstMoves
 from quantgraph.audit.causality._panel_slices import axes_of, prefix, to_frame
 from quantgraph.audit.causality._proof_state import ProofState
-from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal, first_row
+from quantgraph.audit.causality._signal_comparison import Bools, Cells, ReferenceSignal, first_row, is_close
 from quantgraph.audit.causality.counterexample import Counterexample, Minimizer
-from quantgraph.audit.causality.trials import FunctionTrials
+from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome
 from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
@@ -24,9 +29,10 @@ __all__ = ["memory_test", "runs_of_samples", "sampled_proof", "walk_forward"]
 _EARLIER_CUTS = 48
 _FUTURE_CUTS = 8
 _MISSING_FUTURES = 2
+_PACE_STEPS = frozenset(64 << power for power in range(20))
 
 
-def walk_forward(state: ProofState) -> FrozenFrame | Counterexample:
+def walk_forward(state: ProofState, seconds: float = math.inf) -> FrozenFrame | Counterexample | None:
     """Compute the signal session by session, in a process that never receives a later session.
 
     Row t is the last row of the signal on what is known at t; NaN if it has no such row. The signal of the
@@ -34,30 +40,122 @@ def walk_forward(state: ProofState) -> FrozenFrame | Counterexample:
 
     Returns
     -------
-    FrozenFrame or Counterexample
-        The signal, on the symbols that it ever had, in the panel's order.
+    FrozenFrame, Counterexample or None
+        The signal, on the symbols that it ever had, in the panel's order; None if the walk would take longer
+        than ``seconds``.
     """
-    reference = state.reference
+    reference, rows = state.reference, range(state.total)
     values = np.full(reference.values.shape, np.nan)
     used = np.zeros(len(reference.symbols), dtype=bool)
-    walk = state.trials.walk(state.panel, [state.moment(row) for row in range(state.total)])
-    for row, outcome in enumerate(walk):
+
+    def compare(row: int, outcome: TrialOutcome) -> _Difference:
         place = state.rows_to(row) - 1
         values[place], present = reference.row(outcome, place)
-        used |= present
-        unequal = reference.row_differs(values[place], present, place)
-        if unequal.any():
-            differing = np.zeros(values.shape, dtype=bool)
-            differing[place] = unequal
-            beyond = _beyond_rounding(state, differing, values, row, walked=True)
-            if beyond.any():
-                with state.minimizer() as minimizer:
-                    return minimizer.truncation(beyond, row)
-        state.proved.add(row)
-    rows = np.searchsorted(reference.sessions, state.axes.sessions)
+        used[present] = True
+        columns = np.flatnonzero(reference.row_differs(values[place], present, place))
+        return _Difference(
+            row=row, cells=(np.full(len(columns), place), columns), values=values[place][columns]
+        )
+
+    try:
+        hit = _first_beyond(state, rows, compare, _Pace(seconds, state.total), walked=True)
+    except _TooSlow:
+        return None
+    if hit is not None:
+        return state.minimizer.truncation(*hit)
+    kept = np.searchsorted(reference.sessions, state.axes.sessions)
     columns = np.flatnonzero(used if used.any() else ~used)
     symbols = tuple(reference.symbols[column] for column in columns)
-    return to_frame(state.axes.sessions, symbols, values[np.ix_(rows, columns)])
+    return to_frame(state.axes.sessions, symbols, values[np.ix_(kept, columns)])
+
+
+class _TooSlow(Exception):
+    """A walk would take too long."""
+
+
+class _Pace:
+    """Expects from its first steps how long a walk takes: a step grows evenly with the rows that it has.
+
+    It looks at 64, 128, 256 … steps, as long as half of the walk is still to come. Medians are compared, so
+    that a machine that stops for a moment decides nothing.
+    """
+
+    def __init__(self, seconds: float, total: int) -> None:
+        self._seconds, self._total = seconds, total
+        self._times = [time.perf_counter()]
+
+    def step(self) -> None:
+        """Take the time of a step; raises _TooSlow if the walk is expected to take too long."""
+        self._times.append(time.perf_counter())
+        done = len(self._times) - 1
+        if done in _PACE_STEPS and 2 * done <= self._total:
+            early, late = (float(np.median(part)) for part in np.split(np.diff(self._times), 2))
+            slope = max(late - early, 0.0) / (done / 2)
+            if self._total * (early + slope * (self._total - done / 2) / 2) > self._seconds:
+                raise _TooSlow
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Difference:
+    """Cells (n,) in which the signal at a row of the walk differs from that of the whole panel.
+
+    ``values`` (n,) are those with what is known at the row, NaN for none.
+    """
+
+    row: int
+    cells: Cells
+    values: Floats
+
+    def dense(self, state: ProofState) -> tuple[Bools, Floats]:
+        """The cells and their values on the axes of the reference (T, N)."""
+        shape = state.reference.values.shape
+        differing, values = np.zeros(shape, dtype=bool), np.full(shape, np.nan)
+        differing[self.cells], values[self.cells] = True, self.values
+        return differing, values
+
+
+def _first_beyond(
+    state: ProofState,
+    rows: Sequence[int],
+    compare: Callable[[int, TrialOutcome], _Difference],
+    pace: _Pace | None = None,
+    *,
+    walked: bool,
+    most: float | None = None,
+) -> tuple[Bools, int] | None:
+    """Walk through ascending rows to the end, then judge what differs: what no rounding excuses, and its row.
+
+    The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
+    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. The
+    walk stops early if the strategy fails, or once more than ``most`` cells differ.
+    """
+    found: list[_Difference] = []
+    other, stopped = np.zeros(state.reference.values.shape, dtype=bool), False
+    limit = state.perturbations.most if most is None else most
+    with closing(state.trials.walk(state.panel, [state.moment(row) for row in rows])) as walk:
+        for row, outcome in zip(rows, walk, strict=False):
+            difference = compare(row, outcome)
+            if len(difference.values):
+                found.append(difference)
+                close = is_close(state.reference.values[difference.cells], difference.values)
+                other[tuple(part[~close] for part in difference.cells)] = True
+                failed = bool(np.isnan(difference.values).all())
+                stopped = failed or bool(np.count_nonzero(other) > limit)
+            if stopped:
+                break
+            if pace:
+                pace.step()
+    by_row = {difference.row: difference for difference in found}
+    for row in rows:
+        if row in by_row:
+            beyond = _beyond_rounding(state, *by_row[row].dense(state), row, walked=walked)
+            if beyond.any():
+                return beyond, row
+            if stopped and row == found[-1].row:  # all of it is rounding after all
+                return _first_beyond(state, rows, compare, walked=walked, most=math.inf)
+        if walked or not state.future_error:
+            state.proved.add(row)
+    return None
 
 
 def sampled_proof(state: ProofState, cuts: Sequence[int]) -> Counterexample | None:
@@ -84,30 +182,21 @@ def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample |
     unproved = [row for row in range(before) if row not in state.proved]
     likely = [row for row in unproved if has_opinion[state.rows_to(row) - 1]] or unproved
     earlier = _first_difference(state, likely[:: 1 + len(likely) // _EARLIER_CUTS])
-    with state.minimizer() as minimizer:
-        return minimizer.truncation(*(earlier or hit))
+    return state.minimizer.truncation(*(earlier or hit))
 
 
 def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, int] | None:
-    """The cells that the first revealing cut changes, and its row; the rows before it are proved.
+    """The cells that the first revealing cut changes, and its row."""
 
-    No row is proved any more once the strategy has failed on an alternative future.
-    """
-    walk = state.trials.walk(state.panel, [state.moment(row) for row in rows])
-    for row, outcome in zip(rows, walk, strict=True):
+    def compare(row: int, outcome: TrialOutcome) -> _Difference:
         known = state.rows_to(row)
         state.last_rows[known - 1] = True
         # A failure concerns its own session only; the rows before were computed at theirs.
         first = known - 1 if outcome.signal is None else 0
-        differing = state.reference.differing(outcome, known, first)
-        if differing.any():
-            values = state.reference.aligned(outcome)
-            beyond = _beyond_rounding(state, differing, values, row, walked=False)
-            if beyond.any():
-                return beyond, row
-        if not state.future_error:
-            state.proved.add(row)
-    return None
+        cells = np.nonzero(state.reference.differing(outcome, known, first))
+        return _Difference(row=row, cells=cells, values=state.reference.values_at(outcome, cells))
+
+    return _first_beyond(state, rows, compare, walked=False)
 
 
 def _beyond_rounding(state: ProofState, differing: Bools, values: Floats, row: int, *, walked: bool) -> Bools:
@@ -168,8 +257,7 @@ def _alternative_futures_test(state: ProofState, cuts: int) -> Counterexample | 
             specs.append(_future(state, "missing", row))
     for spec, differing in zip(specs, _changes(state, specs), strict=True):
         if differing.any():  # no rounding: the panels have the same length
-            with state.minimizer() as minimizer:
-                return minimizer.alternative_future(differing, spec, state.futures.panel)
+            return state.minimizer.alternative_future(differing, spec, state.futures.panel)
     return None
 
 
@@ -187,17 +275,23 @@ def _opposite_futures(state: ProofState, row: int, first_moves: FirstMoves) -> l
 def _changes(state: ProofState, specs: Sequence[FutureSpec]) -> Iterator[Bools]:
     """Cells (T, N) up to the cut that each alternative future changes.
 
-    A failure on a plausible future is kept in the state, because nothing was tested there.
+    Those of one cut run side by side: what they know beyond it is invented. A failure on a plausible future
+    is kept in the state, because nothing was tested there.
     """
-    outcomes = state.trials.wholes(partial(state.futures.panel, spec) for spec in specs)
-    for spec, outcome in zip(specs, outcomes, strict=True):
-        if outcome.signal is None:
-            if spec.kind != "missing":
-                state.fail_on_future(outcome.error)
-            yield np.zeros(state.reference.values.shape, dtype=bool)
-        else:
-            state.alternative_futures[spec.kind] += 1
-            yield state.reference.changed(outcome, state.rows_to(spec.cut))
+    for _, same_cut in itertools.groupby(specs, attrgetter("cut")):
+        group = list(same_cut)
+        outcomes = state.trials.side_by_side(partial(state.futures.panel, spec) for spec in group)
+        # The last one has ended before the first is judged.
+        yield from [_change(state, spec, outcome) for spec, outcome in zip(group, outcomes, strict=True)]
+
+
+def _change(state: ProofState, spec: FutureSpec, outcome: TrialOutcome) -> Bools:
+    if outcome.signal is None:
+        if spec.kind != "missing":
+            state.fail_on_future(outcome.error)
+        return np.zeros(state.reference.values.shape, dtype=bool)
+    state.alternative_futures[spec.kind] += 1
+    return state.reference.changed(outcome, state.rows_to(spec.cut))
 
 
 def _appended_test(state: ProofState) -> Counterexample | None:
@@ -209,7 +303,7 @@ def _appended_test(state: ProofState) -> Counterexample | None:
         return panels[opposite]
 
     ways = (False, True)
-    outcomes = list(state.trials.wholes(partial(extended, way) for way in ways))
+    outcomes = list(state.trials.one_by_one(partial(extended, way) for way in ways))
     for way, outcome, other in zip(ways, outcomes, reversed(outcomes), strict=True):
         if outcome.signal is None:
             state.fail_on_future(outcome.error)
@@ -227,9 +321,8 @@ def _appended_test(state: ProofState) -> Counterexample | None:
             state.unexplained |= odd
         beyond = differing & ~(near & alike)
         if beyond.any():
-            with state.trials.series() as run:
-                minimizer = Minimizer(run, longer, reference, state.phase)
-                return minimizer.truncation(beyond, rows - 1, test="appended")
+            minimizer = Minimizer(state.trials.whole, longer, reference, state.phase)
+            return minimizer.truncation(beyond, rows - 1, test="appended")
         state.excuse(differing[:rows], reference.values[:rows])
     return None
 
@@ -238,9 +331,11 @@ def memory_test(state: ProofState, trials: FunctionTrials) -> Counterexample | N
     """Run prefixes after a longer panel in one process: a function may keep data from call to call."""
     longer = state.futures.panel(_future(state, "resampled", 0))
     moments = [state.moment(row) for row in sorted({state.total // 3, 2 * state.total // 3})]
-    after = trials.in_turn([lambda: longer, *(partial(prefix, state.panel, moment) for moment in moments)])
-    next(after)
-    for moment, fresh, outcome in zip(moments, state.trials.walk(state.panel, moments), after, strict=True):
+    after = list(
+        trials.in_turn([lambda: longer, *(partial(prefix, state.panel, moment) for moment in moments)])
+    )
+    before = list(state.trials.walk(state.panel, moments))
+    for moment, fresh, outcome in zip(moments, before, after[1:], strict=True):
         if outcome.signal is None or fresh.signal is None:
             continue
         reference = ReferenceSignal(fresh.signal, state.axes)

@@ -21,7 +21,16 @@ from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = ["Bools", "Cells", "Perturbations", "ReferenceSignal", "differs", "first_row", "perturbed"]
+__all__ = [
+    "Bools",
+    "Cells",
+    "Perturbations",
+    "ReferenceSignal",
+    "differs",
+    "first_row",
+    "is_close",
+    "perturbed",
+]
 
 Bools = NDArray[np.bool_]
 Cells = tuple[NDArray[np.intp], ...]
@@ -215,6 +224,11 @@ def differs(a: Floats, b: Floats, both: Bools) -> Bools:
     return np.asarray(unequal)
 
 
+def is_close(a: Floats, b: Floats) -> Bools:
+    """Where two arrays have the same number but for its last digits, or both have none."""
+    return np.isclose(a, b, rtol=_CHANGED, atol=0.0, equal_nan=True)
+
+
 def first_row(marked: Bools) -> int:
     """The first row with a marked cell."""
     return int(np.flatnonzero(marked.any(axis=1))[0])
@@ -256,16 +270,20 @@ class Perturbations:
                 self._tried.append(self._run_pair(self._seed + pair))
             yield self._tried[pair]
 
-    def _run_pair(self, seed: int) -> list[_Moved] | None:
+    @cached_property
+    def most(self) -> float:
+        """How many cells may become another opinion before the strategy counts as chaotic."""
         whole = self._own
         opinions = np.count_nonzero(whole.opinions)
-        limit = max(_CHAOTIC_SHARE * opinions, _CHAOTIC_SESSIONS * whole.values.shape[1])
+        return max(_CHAOTIC_SHARE * float(opinions), float(_CHAOTIC_SESSIONS * whole.values.shape[1]))
+
+    def _run_pair(self, seed: int) -> list[_Moved] | None:
+        whole = self._own
         found: list[_Moved] = []
         for outcome in self._run_each(partial(perturbed, self._panel, seed, sign) for sign in (1.0, -1.0)):
             cells = np.nonzero(whole.unequal(outcome))
             before, after = whole.values[cells], whole.values_at(outcome, cells)
-            close = np.isclose(before, after, rtol=_CHANGED, atol=0.0, equal_nan=True)
-            if np.count_nonzero(~close) > limit:
+            if np.count_nonzero(~is_close(before, after)) > self.most:
                 return None
             found.append((whole.places(cells), after))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from quantgraph.audit.causality._lookahead_hints import code_hints
-from quantgraph.audit.causality._panel_slices import axes_of, read_panels
+from quantgraph.audit.causality._panel_slices import read_panels
 from quantgraph.audit.causality._proof_state import ProofState
 from quantgraph.audit.causality._proofs import memory_test, runs_of_samples, sampled_proof, walk_forward
 from quantgraph.audit.causality.counterexample import Counterexample
@@ -21,12 +22,11 @@ from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE, Result, Verdic
 from quantgraph.audit.causality.warm_up_length import measure_start
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
-from quantgraph.sandbox.wire import Frames
 
 __all__ = ["check_causality", "planned_runs"]
 
-_CELLS_A_RUN = 10_000
-"""Cost of running one prefix beside its own cells: some milliseconds."""
+_CERTAIN = 4.0
+"""A walk is not begun if half of the time of the run on the whole panel makes it so many times too long."""
 
 
 def check_causality(
@@ -35,7 +35,7 @@ def check_causality(
     *,
     exhaustive: bool | Literal["auto"] = "auto",
     cuts: int = 40,
-    cells: int = 6_000_000,
+    seconds: float = 15.0,
     lookback: int | None = None,
     decide_at: Phase = "post_close",
     seed: int | None = None,
@@ -61,10 +61,10 @@ def check_causality(
         A view, frames by panel and field, or frames by field.
     exhaustive
         True proves every session; False proves ``cuts`` of them, where a leak would show; ``auto`` proves all
-        if that takes no more than ``cells``. The speed of the machine does not change what is proved.
-    cuts, cells
-        See ``exhaustive``. All sessions of T with N symbols take the T (T + 1) / 2 * N cells of their
-        prefixes, and 10,000 for each run: some 250 sessions of 100 symbols, or 350 of 30, are 6 million.
+        if the walk through them is expected, from its first steps, to take at most ``seconds``. A slower
+        machine samples more panels; the verdict says what was done.
+    cuts, seconds
+        See ``exhaustive``.
     lookback
         Declared number of sessions that a row needs; the verdict has a note if it is too short.
     decide_at
@@ -89,23 +89,27 @@ def check_causality(
     CodeFailed
         If the strategy fails on the whole panel, or takes too long or too much memory on a part.
     """
-    _check_options(exhaustive, cuts, cells, lookback, decide_at)
+    _check_options(exhaustive, cuts, seconds, lookback, decide_at)
     started = time.perf_counter()
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
     # An older signal in the panel may itself know the future, and so may its prefix.
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
-    walked = _cells_of(panel) <= cells if exhaustive == "auto" else bool(exhaustive)
-    seed = 0 if walked else secrets.randbits(32) if seed is None else seed
-    state = ProofState(trials, panel, decide_at, seed, whole=whole, reads=reads)
+    limit = math.inf if exhaustive is True else seconds if exhaustive == "auto" else 0.0
+    state = ProofState(trials, panel, decide_at, 0, whole=whole, reads=reads)
     if whole is None and not _is_reproducible(state):
-        verdict = _verdict(state, "not_deterministic", walked=walked)
+        verdict: Verdict | None = _verdict(state, "not_deterministic", walked=limit > 0)
     else:
-        verdict = _walked(state) if walked else _sampled(state, cuts)
-        if verdict.causal and isinstance(trials, FunctionTrials) and (found := memory_test(state, trials)):
-            verdict = _refuted(state, found, walked=walked)
+        runs = state.trials.evaluations
+        verdict = _walked(state, limit)
+    if verdict is None:
+        seed = secrets.randbits(32) if seed is None else seed
+        state = ProofState(trials, panel, decide_at, seed, whole=state.whole, reads=reads)
+        state.trials.evaluations = runs
+        verdict = _sampled(state, cuts)
+    if verdict.causal and isinstance(trials, FunctionTrials) and (found := memory_test(state, trials)):
+        verdict = _refuted(state, found, walked=verdict.method == "walked")
     if verdict.causal and warm_up:
-        with state.trials.several_series() as run_each:
-            start = measure_start(run_each, state.panel, state.reference, state.perturbations)
+        start = measure_start(state.trials.one_by_one, state.panel, state.reference, state.perturbations)
         verdict = replace(
             verdict,
             warm_up=start.warm_up,
@@ -115,31 +119,24 @@ def check_causality(
     return replace(verdict, lookback=lookback, seconds=time.perf_counter() - started)
 
 
-def planned_runs(panels: Frames, *, cuts: int, cells: int) -> int:
-    """How often a proof runs a strategy that is causal, without the warm-up; see :func:`check_causality`."""
-    panel = {name: fields for name, fields in panels.items() if name != "signal"}
-    sessions = len(axes_of(panel).sessions)
-    return sessions if _cells_of(panel) <= cells else runs_of_samples(min(cuts, sessions))
+def planned_runs(sessions: int, cuts: int) -> int:
+    """How often a sampled proof runs a strategy that is causal, without the warm-up."""
+    return runs_of_samples(min(cuts, sessions))
 
 
-def _check_options(exhaustive: object, cuts: int, cells: int, lookback: int | None, decide_at: str) -> None:
+def _check_options(
+    exhaustive: object, cuts: int, seconds: float, lookback: int | None, decide_at: str
+) -> None:
     if exhaustive not in (True, False, "auto"):
         raise BadOption(f"exhaustive={exhaustive!r}; it must be True, False or 'auto'")
     if cuts < 1:
         raise BadOption(f"cuts={cuts}; it must be >= 1")
-    if cells < 0:
-        raise BadOption(f"cells={cells}; it must be >= 0")
+    if not seconds >= 0:
+        raise BadOption(f"seconds={seconds}; it must be >= 0")
     if lookback is not None and lookback < 1:
         raise BadOption(f"lookback={lookback} sessions; it must be >= 1")
     if decide_at not in PHASES:
         raise BadOption(f"decide_at={decide_at!r} is not one of {', '.join(PHASES)}")
-
-
-def _cells_of(panel: Frames) -> int:
-    """The cost of proving every session, in cells."""
-    axes = axes_of(panel)
-    total = len(axes.sessions)
-    return total * _CELLS_A_RUN + total * (total + 1) // 2 * len(axes.symbols)
 
 
 def _is_reproducible(state: ProofState) -> bool:
@@ -149,8 +146,13 @@ def _is_reproducible(state: ProofState) -> bool:
     return again.signal is not None and not state.reference.differing(again, rows).any()
 
 
-def _walked(state: ProofState) -> Verdict:
-    found = walk_forward(state)
+def _walked(state: ProofState, seconds: float) -> Verdict | None:
+    """The verdict of a walk; None if it would take longer."""
+    if not seconds or state.total * state.whole.seconds / 2 > _CERTAIN * seconds:
+        return None
+    found = walk_forward(state, seconds)
+    if found is None:
+        return None
     if isinstance(found, Counterexample):
         return _refuted(state, found, walked=True)
     return replace(_verdict(state, "causal", walked=True), signal=found.frame)

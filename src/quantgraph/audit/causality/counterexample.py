@@ -153,7 +153,7 @@ class _Cell:
 class Minimizer:
     """Searches the smallest counterexample: the earliest cell, and the fewest later sessions that change it.
 
-    It explains a difference that is found already and proves nothing, so ``run`` may reuse its process.
+    It explains a difference that is found already, and proves nothing.
     """
 
     def __init__(self, run: RunPanel, panel: Frames, reference: ReferenceSignal, phase: Phase) -> None:

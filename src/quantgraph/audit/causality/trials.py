@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import itertools
 import multiprocessing
 import random
 import textwrap
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, runtime_checkable
@@ -21,11 +20,10 @@ import pandas as pd
 
 from quantgraph._util.machine import available_memory
 from quantgraph.audit.causality._panel_slices import FLAT, axes_of, panel_name, prefix, to_frame
-from quantgraph.audit.causality._side_by_side import in_lanes
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
-from quantgraph.sandbox.walk import CodeWalk, open_walk
+from quantgraph.sandbox.walk import open_walk
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, check_axes
 
@@ -36,10 +34,8 @@ __all__ = [
     "RunPanels",
     "TrialOutcome",
     "Trials",
-    "several_series",
+    "one_by_one",
 ]
-
-_END = Moment.at("2262-01-01")
 
 _ISOLATED = ("full", "remote")
 """Levels of :attr:`.CodeResult.isolation` at which code reaches only its frames."""
@@ -49,10 +45,11 @@ Strategy = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """The signal of one run, or its error in one line."""
+    """The signal of one run, or its error in one line; and how long a run on a whole panel took."""
 
     signal: FrozenFrame | None = None
     error: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
 
 RunPanel = Callable[[Frames], TrialOutcome]
@@ -62,7 +59,11 @@ RunPanels = Callable[[Iterable[Callable[[], Frames]]], Iterator[TrialOutcome]]
 
 @runtime_checkable
 class Trials(Protocol):
-    """A strategy that can be run on any part of a panel."""
+    """A strategy that can be run on any part of a panel.
+
+    A run or a walk has ended, and its process has been reaped, when the next one begins: two processes that
+    are alive at the same time might find a way to talk, and one may know sessions that the other must not.
+    """
 
     @property
     def isolated(self) -> bool:
@@ -72,31 +73,19 @@ class Trials(Protocol):
     def lanes(self) -> int:
         """How many runs may go on side by side, at least 1; the result does not depend on it."""
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """Run it on the panel as known at ascending moments, in one process that never receives more."""
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+        """Run it on the panel as known at ascending moments, in one process that never receives more.
+
+        The process ends with the generator.
+        """
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """Run it on all of a panel, in a process of its own."""
 
-    def series(self) -> AbstractContextManager[RunPanel]:
-        """Return a function that runs it on a panel, in one process for all if that is cheaper."""
 
-
-@contextlib.contextmanager
-def several_series(trials: Trials) -> Iterator[RunPanels]:
-    """Return a function that runs a strategy on panels, in as many series as the trials have lanes."""
-    with contextlib.ExitStack() as stack:
-        series = [stack.enter_context(trials.series()) for _ in range(trials.lanes)]
-
-        def run_each(panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
-            turns = zip(itertools.cycle(series), panels, strict=False)
-            return in_lanes((partial(_run_made, run, make) for run, make in turns), len(series))
-
-        yield run_each
-
-
-def _run_made(run: RunPanel, make: Callable[[], Frames]) -> TrialOutcome:
-    return run(make())
+def one_by_one(trials: Trials) -> RunPanels:
+    """Return a function that runs a strategy on panels, each in a process of its own, one after the other."""
+    return lambda panels: (trials.whole(make()) for make in panels)
 
 
 class CodeTrials:
@@ -111,10 +100,6 @@ class CodeTrials:
     name
         The signal to check; None is the last one handed over.
 
-    Attributes
-    ----------
-    seconds
-        How long the last run took.
     """
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:
@@ -124,7 +109,6 @@ class CodeTrials:
         self._name = name
         self._names: list[str] = []
         self._megabytes = 0.0
-        self.seconds = 0.0
 
     @property
     def lanes(self) -> int:
@@ -135,39 +119,24 @@ class CodeTrials:
             return workers
         return max(1, min(workers, int(free / 2 / (self._megabytes * (1 << 20)))))
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
         if all(moment.phase == "post_close" for moment in moments):
             with open_walk(self._runner, self.cells, _named(panel)) as walk:
-                for moment in moments:
-                    yield self._outcome(walk.at(moment), panel)
+                for result in walk.through(moments):
+                    yield self._outcome(result, panel)
         else:  # frames would end in different rows, which no strategy is given
             for moment in moments:
                 yield self.whole(prefix(panel, moment))
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
-        return self._outcome(self._runner.run(self.cells, _named(panel)), panel)
-
-    @contextlib.contextmanager
-    def series(self) -> Iterator[RunPanel]:
-        """See :class:`Trials`."""
-        with contextlib.ExitStack() as stack:
-            walks: list[CodeWalk] = []
-
-            def run(panel: Frames) -> TrialOutcome:
-                if walks:
-                    walks[0].restart(_named(panel))
-                else:
-                    walks.append(stack.enter_context(open_walk(self._runner, self.cells, _named(panel))))
-                return self._outcome(walks[0].at(_END), panel)
-
-            yield run
+        result = self._runner.run(self.cells, _named(panel))
+        return replace(self._outcome(result, panel), seconds=result.seconds)
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
         self.isolated = self.isolated and result.isolation in _ISOLATED
         self._megabytes = max(self._megabytes, result.memory_mb)
-        self.seconds = result.seconds
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -222,20 +191,18 @@ class FunctionTrials:
             return (textwrap.dedent(inspect.getsource(self._function)),)
         return ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`Trials`."""
         return self.in_turn([partial(prefix, panel, moment) for moment in moments])
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
-        return next(self.in_turn([lambda: panel]))
+        started = time.perf_counter()
+        with contextlib.closing(self.in_turn([lambda: panel])) as outcomes:
+            outcome = next(outcomes)
+        return replace(outcome, seconds=time.perf_counter() - started)
 
-    @contextlib.contextmanager
-    def series(self) -> Iterator[RunPanel]:
-        """See :class:`Trials`. Each run has a process of its own: a fork needs no data sent."""
-        yield self.whole
-
-    def in_turn(self, panels: Sequence[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+    def in_turn(self, panels: Sequence[Callable[[], Frames]]) -> Generator[TrialOutcome]:
         """Run it on one panel after the other in one process; a panel is made when its turn has come."""
         if "fork" not in multiprocessing.get_all_start_methods():
             yield from (_run(self._function, panel()) for panel in panels)

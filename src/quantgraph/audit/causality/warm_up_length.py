@@ -13,7 +13,7 @@ from quantgraph.audit.causality._panel_slices import axes_of, read_panels, since
 from quantgraph.audit.causality._proof_state import signal_changes
 from quantgraph.audit.causality._signal_comparison import Cells, Perturbations, ReferenceSignal
 from quantgraph.audit.causality.fields_read import read_part
-from quantgraph.audit.causality.trials import CodeTrials, RunPanels, TrialOutcome, Trials, several_series
+from quantgraph.audit.causality.trials import CodeTrials, RunPanels, TrialOutcome, Trials, one_by_one
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
@@ -57,10 +57,10 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
     if isinstance(strategy, CodeTrials):
         panel = read_part(strategy, panel, outcome.signal)
-    with several_series(strategy) as run_each:
-        perturbations = Perturbations(run_each, panel, outcome, seed=0)
-        reference = ReferenceSignal(outcome.signal, axes_of(panel))
-        return measure_start(run_each, panel, reference, perturbations).warm_up
+    run_each = one_by_one(strategy)
+    perturbations = Perturbations(run_each, panel, outcome, seed=0)
+    reference = ReferenceSignal(outcome.signal, axes_of(panel))
+    return measure_start(run_each, panel, reference, perturbations).warm_up
 
 
 def measure_start(

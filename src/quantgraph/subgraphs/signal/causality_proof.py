@@ -75,14 +75,14 @@ def prove_causality(
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     settings = resources.settings
-    runs = planned_runs(panel, cuts=settings.audit_cuts, cells=settings.audit_cells)
-    if (seconds := runs * trials.seconds / trials.lanes) > _LONG:
-        emit_proof(runs, seconds, _long_proof(runs, seconds, trials.seconds, language(state)))
+    runs = planned_runs(len(signal), settings.audit_cuts)
+    if (seconds := runs * whole.seconds) > _LONG:
+        emit_proof(runs, seconds, _long_proof(runs, seconds, whole.seconds, language(state)))
     verdict = check_causality(
         trials,
         panel,
         cuts=settings.audit_cuts,
-        cells=settings.audit_cells,
+        seconds=settings.audit_walk_seconds,
         seed=seed,
         whole=whole,
         reads=reads,

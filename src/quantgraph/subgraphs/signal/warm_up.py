@@ -12,8 +12,9 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph.audit import CodeTrials, TrialOutcome, measure_warm_up
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak, StorageUnavailable
+from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market.moment import Moment, session_of
+from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.state.frames import Floats, FrozenFrame
@@ -124,7 +125,7 @@ def run_with_warm_up(
             )
         ref = restrict_to_request(strategy.store, ref, extended, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
-    except (SandboxTooWeak, StorageUnavailable):
+    except FATAL_ERRORS:
         raise
     except CodeFailed as error:
         return replace(alone, warm_up=_need(strategy, as_of), notes=(_failed(error),))

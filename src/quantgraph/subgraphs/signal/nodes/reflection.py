@@ -18,7 +18,7 @@ from quantgraph.data.symbol_codes import is_code
 from quantgraph.data.symbol_resolution import INDEX_NAMES, names_in
 from quantgraph.errors import (
     BadOption,
-    CodeFailed,
+    CodeUnavailable,
     ModelOutputInvalid,
     QuantGraphError,
     RunDiverged,
@@ -165,7 +165,7 @@ def reflection_node(
     if now.get("clarification_needed"):
         return {**fresh, "current_task": "clarify"}
     if (check := getattr(resources.runner, "check", None)) and not replaying():
-        with suppress(CodeFailed):  # raised again when code is run
+        with suppress(CodeUnavailable):  # raised again when code is run
             check()  # before a model is asked for code that may not run
     try:
         source = known_source(now, resources)

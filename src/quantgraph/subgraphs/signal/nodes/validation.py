@@ -168,7 +168,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "said": [user_text(state), state.get("understanding")],
         "audit": [
             resources.settings.audit_cuts,
-            resources.settings.audit_cells,
+            resources.settings.audit_walk_seconds,
             resources.settings.audit_seed,
         ],
         "after": sum(state.get("calls", {}).values()),  # a lost commit may be fetched again later

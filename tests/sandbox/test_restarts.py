@@ -1,0 +1,138 @@
+"""Processes that the machine ends are begun again, a few times; what the code does itself is the code's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeUnavailable
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox.restarts import counted_restarts
+from quantgraph.sandbox.server_process import ServerProcess
+
+SLOW = "import time; time.sleep(0.4); 'whole'"
+
+
+@pytest.fixture
+def runner(frames):
+    with closing(ForkRunner(timeout=20.0, memory_mb=512)) as made:
+        made.run(["1"], frames)
+        yield made
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@contextmanager
+def killed(runner, times, whom="child"):
+    """Kill, as a machine without memory does, the runner's next code processes or its fork servers."""
+    hit, over = [], threading.Event()
+
+    def kill():
+        while len(hit) < times and not over.is_set():
+            server = runner._server.process
+            found = children_of(server.pid) if server and server.poll() is None else []
+            if found and found[0] not in hit:
+                hit.append(found[0])
+                os.kill(found[0] if whom == "child" else server.pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    yield hit
+    over.set()
+    killer.join()
+
+
+@pytest.mark.parametrize("whom", ["child", "fork server"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_process_that_the_machine_kills_is_begun_again(runner, frames, times, whom):
+    with killed(runner, times, whom) as hit:
+        assert runner.run([SLOW], frames).value == "'whole'"
+    assert len(hit) == times
+
+
+def test_after_three_restarts_the_machine_is_said_to_have_no_room(runner, frames):
+    with (
+        killed(runner, 4) as hit,
+        pytest.raises(CodeUnavailable, match="the machine ended the code's process"),
+    ):
+        runner.run([SLOW], frames)
+    assert len(hit) == 4
+
+
+def test_the_restarts_of_a_node_count_together(runner, frames):
+    """Two, then two: the fourth is one too many."""
+    with counted_restarts():
+        with killed(runner, 2):
+            assert runner.run([SLOW], frames).value == "'whole'"
+        with killed(runner, 2), pytest.raises(CodeUnavailable):
+            runner.run([SLOW], frames)
+    assert runner.run([SLOW], frames).value == "'whole'"
+
+
+def test_a_walk_goes_on_with_all_rows_in_another_process(runner, frames):
+    code = f"{SLOW}, len(snapshot['ohlcv']['close'])"
+    moments = [Moment.at(day) for day in ("2024-01-03", "2024-01-04", "2024-01-08")]
+    with open_walk(runner, [code], frames) as walk, killed(runner, 2) as hit:
+        assert [result.value for result in walk.through(moments)] == [f"('whole', {n})" for n in (2, 3, 5)]
+    assert len(hit) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("kept = []\nwhile True: kept.append(bytearray(1 << 24))", CodeMemoryExceeded),
+        ("import os; os._exit(9)", CodeFailed),
+        ("import ctypes; ctypes.string_at(0)", CodeFailed),
+        ("import os\nfor n in range(3, 64):\n    try: os.close(n)\n    except OSError: pass", CodeFailed),
+        ("import os\nfor n in range(3, 64):\n    try: os.write(n, b'x' * 7)\n    except OSError: pass\nos._exit(0)", CodeFailed),
+    ],
+)  # fmt: skip
+def test_what_the_code_does_itself_is_its_own_failure_and_is_not_begun_again(runner, frames, code, kind):
+    assert type(runner.run([code], frames).error) is kind
+
+
+def test_code_that_uses_up_its_processor_time_is_not_begun_again(frames):
+    with closing(ForkRunner(timeout=1.0)) as runner:
+        error = runner.run(["import threading\nwhile True: pass"], frames).error
+    assert error.code == "code_timeout"
+
+
+def test_a_start_that_takes_too_long_is_the_machines(frames):
+    with closing(ForkRunner()) as runner:
+        runner._server = ServerProcess(
+            command=[sys.executable, "-c", "import time; time.sleep(60)"], start_seconds=0.2
+        )
+        with pytest.raises(CodeUnavailable, match=r"did not start within 0\.2 s"):
+            runner.run(["1"], frames)
+        assert runner._server.process is None
+
+
+def test_a_runner_that_is_closed_while_code_runs_does_not_run_it_again(runner, frames):
+    closing_later = threading.Timer(0.2, runner.close)
+    closing_later.start()
+    with pytest.raises(CodeUnavailable):
+        runner.run(["import time; time.sleep(20)"], frames)
+    closing_later.join()
+    assert runner._server.process is None
+
+
+def test_a_call_returns_when_its_process_has_been_reaped(runner, frames):
+    server = runner._server.process.pid
+    for _ in range(20):
+        pid = int(runner.run(["import os; os.getpid()"], frames).value)
+        assert not Path(f"/proc/{pid}").exists()
+        with open_walk(runner, ["import os; os.getpid()"], frames) as walk:
+            (pid,) = {int(result.value) for result in walk.through([Moment.at("2024-01-03")])}
+            assert children_of(server) == [pid]
+        assert children_of(server) == []
