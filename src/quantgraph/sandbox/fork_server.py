@@ -24,6 +24,7 @@ from quantgraph.sandbox.wire import encode_frames, encode_message, exact_reader,
 
 __all__ = ["canary_file", "run_fork_server"]
 
+_WARM_SECONDS = 60.0
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
@@ -45,7 +46,7 @@ def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> Non
         report = _report_of_a_sealed_child()
         os.waitpid(warming, 0)
         control.sendall(report)
-        _ForkServer(control).serve()
+        _ForkServer(control, places).serve()
     # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
         Path.cwd().rmdir()
@@ -109,8 +110,9 @@ class _Fork:
 class _ForkServer:
     """The loop over the control socket and the living children, by process id."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, places: Sequence[Path]) -> None:
         self._control = control
+        self._places, self._warmed = places, time.monotonic()
         self._forks: dict[int, _Fork] = {}
         # Every child begins with as many.
         self._kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -189,6 +191,9 @@ class _ForkServer:
 
     def _fork(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
         try:
+            if time.monotonic() > self._warmed + _WARM_SECONDS:  # some may have left the memory since
+                os.waitpid(_warm(self._places), 0)
+                self._warmed = time.monotonic()
             pid = os.fork()
         except OSError as error:
             _send_error(connection, {"code": UNAVAILABLE, "message": str(error)})

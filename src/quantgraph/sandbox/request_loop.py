@@ -31,6 +31,7 @@ from quantgraph.broker import (
 from quantgraph.broker.decider import check_decider, validate_decision
 from quantgraph.errors import BadOption
 from quantgraph.market.dated_rules import MarketCode, load_rules
+from quantgraph.market.moment import PHASE_TIME
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.cell_runner import (
     CappedOutput,
@@ -40,6 +41,7 @@ from quantgraph.sandbox.cell_runner import (
     new_signals,
     run_cells,
 )
+from quantgraph.sandbox.clock import install_clock, set_clock, set_clock_at_end
 from quantgraph.sandbox.imports import refuse_other_imports
 from quantgraph.sandbox.object_operators import refuse_object_operators
 from quantgraph.sandbox.trading_json import account_from_json, decision_to_json
@@ -133,6 +135,7 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
         history.extend(results)
         run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
         view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
+        set_clock(view.moment.session + PHASE_TIME["open"])
         context = DecisionContext(view, account, rules=rules, run=run)
         reply(decide, context.session.toordinal())
 
@@ -174,6 +177,7 @@ def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutc
     # Every run draws different random numbers, so that an unseeded strategy is found to differ.
     random.seed()
     np.random.seed()  # noqa: NPY002 - the global generator is the one that generated code uses
+    set_clock_at_end(frames)
     store = quantgraph.state.DataState()
     store.adopt(frames)
     # Code that imports the data state gets this one.
@@ -206,6 +210,7 @@ def preload() -> None:
     import talib  # noqa: F401 - imported once for all forks
 
     remember_window_bounds()
+    install_clock()
 
     for market in get_args(MarketCode):
         load_rules(market)  # a sealed process cannot read the tables of a decider's market

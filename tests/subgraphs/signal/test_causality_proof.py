@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from talkers import TALKERS
 
 from quantgraph import create_trading_graph
 from quantgraph.broker import Ledger
@@ -41,6 +42,15 @@ def test_a_leak_goes_back_with_its_counterexample_and_the_mended_code_passes(pla
     proved = "causal: proved at 23 of 23 sessions"  # the window's 22, and the one before it that a row needs
     assert final["validation"]["data_summary"]["causality"]["line"] == proved
     assert final["execution_history"][-2].endswith(proved)
+
+
+@pytest.mark.parametrize("way", TALKERS)
+def test_code_that_asks_other_processes_what_comes_is_sent_back(play, graph_of, way):
+    final = graph_of(play.Cast(code=TALKERS[way][0]), on_clarify="fail").invoke(
+        {"messages": [("user", play.SENTENCE)]}
+    )
+    assert final["ended_because"] == "causality_failed"
+    assert not final["signal_ready"]
 
 
 def test_the_counterexample_can_be_checked_by_hand(play, graph_of, store):
@@ -243,5 +253,7 @@ def test_a_proof_that_takes_long_is_announced_before_it_begins(play, graph_of, m
     assert announced() == []
     monkeypatch.setattr(causality_proof, "_LONG", 0.0)
     (told,) = announced()
-    assert told["runs"] == 23  # the window's 22 sessions, and the one before it that a row needs
-    assert "23 次" in told["line"] or "about 23 times" in told["line"]
+    # The window's 22 sessions and the one before it that a row needs, if they are sampled: a prefix for each, eight
+    # futures and their opposites, two without trading, two appended.
+    assert told["runs"] == 23 + 16 + 2 + 2
+    assert "43 次" in told["line"] or "at most 43 times" in told["line"]

@@ -75,7 +75,7 @@ def prove_causality(
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     settings = resources.settings
-    runs = planned_runs(len(signal), settings.audit_cuts)
+    runs = planned_runs(len(view["ohlcv"]["close"]), settings.audit_cuts)
     if (seconds := runs * whole.seconds) > _LONG:
         emit_proof(runs, seconds, _long_proof(runs, seconds, whole.seconds, language(state)))
     verdict = check_causality(
@@ -139,8 +139,8 @@ def _long_proof(runs: int, seconds: float, each: float, user_language: Language)
     minutes = max(1, round(seconds / 60))
     return say(
         user_language,
-        zh=f"证明要把策略代码再运行约 {runs} 次，每次至多 {each:.1f} 秒，最长约 {minutes} 分钟",
-        en=f"the proof runs the code about {runs} times, each up to {each:.1f} s: at most some {minutes} min",
+        zh=f"证明最多要把策略代码再运行约 {runs} 次，每次至多 {each:.1f} 秒，最长约 {minutes} 分钟",
+        en=f"the proof runs the code at most {runs} times, each up to {each:.1f} s: up to some {minutes} min",
     )
 
 
