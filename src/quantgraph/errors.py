@@ -41,6 +41,7 @@ __all__ = [
     "ToolTimeout",
     "UnknownCommit",
     "UnknownField",
+    "UnknownQuestion",
     "UnknownSymbol",
 ]
 
@@ -244,6 +245,12 @@ class CheckpointerRequired(QuantGraphError, RuntimeError):
     """A question needs a checkpointer: without it the run could not continue after the answer."""
 
     code = "checkpointer_required"
+
+
+class UnknownQuestion(QuantGraphError, LookupError):
+    """An answer names a question that is not open; it is kept nowhere, and the open question stays open."""
+
+    code = "unknown_question"
 
 
 class LedgerConflict(QuantGraphError, RuntimeError):

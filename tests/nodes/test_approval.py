@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
@@ -26,7 +27,7 @@ from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import Trading, approve_node, daily_loop_node, decision_node, propose_node
+from quantgraph.nodes import Trading, TradingState, approve_node, daily_loop_node, decision_node, propose_node
 from quantgraph.nodes.approval import parse_approval
 from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.runtime.resources import Resources, open_resources
@@ -419,6 +420,27 @@ def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, 
         state = graph.invoke(Command(resume="reject"), waiting)
         assert ledger.order_records("r") == before, "traded is traded"
         answered(graph, state, ["approve"])
+        assert journal(ledger) == expected
+
+
+def test_an_approval_of_one_session_never_sends_the_orders_of_the_next(whole, tmp_path):
+    """In a host all sessions are one step, whose checkpoint keeps what the host was last resumed with."""
+    _, expected, asked = whole
+    task, saver = {"messages": [("user", SENTENCE)], "run_id": "r"}, InMemorySaver()
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        desk = create_trading_graph(
+            source="sample", approve=True, resources=Resources(store=DataState(), ledger=ledger)
+        )
+        host = StateGraph(TradingState).add_node("desk", desk)
+        graph = host.add_edge(START, "desk").add_edge("desk", END).compile(checkpointer=saver)
+        reasons = [each["reason"] for each in asked]
+        for sent, reason in enumerate(reasons[:3]):
+            state = graph.invoke(Command(resume="approve") if sent else task, THREAD, durability="sync")
+            again = graph.invoke(None, THREAD, durability="sync")
+            assert {pauses["__interrupt__"][0].value["reason"] for pauses in (state, again)} == {reason}
+            assert len({outcome.session for outcome in ledger.order_records("r")}) == sent
+        _, left = answered(graph, again, ["approve"])
+        assert [each["reason"] for each in left] == reasons[2:]
         assert journal(ledger) == expected
 
 

@@ -21,6 +21,10 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     answer: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
     ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The id of the question that --answer is for; no other takes it."),
+    ] = None,
     out: RunsFolder = None,
     decider: DeciderPlace = None,
     model: Annotated[
@@ -40,6 +44,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     is traded twice. Configuration, graph, data and code must be the same.
     """
     from quantgraph.cli.ledger_selection import latest_ledger
+    from quantgraph.errors import BadOption
     from quantgraph.runs import resume_run
     from quantgraph.runs.folder import find_run_folder, read_manifest
     from quantgraph.runs.outputs import read_result
@@ -47,6 +52,8 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
 
     budgets = {"budget": budget, "session_budget": session_budget}
     with usage_errors(debug=debug):
+        if question is not None and answer is None:
+            raise BadOption("--question needs --answer TEXT", parameter="question")
         settings = load_settings(**{name: text for name, text in budgets.items() if text})
         runs_dir = out or settings.runs_dir
         folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
@@ -56,9 +63,11 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
+    given = answer if answer is None or question is None else {"answer": answer, "id": question}
+
     def work(live: Resources) -> dict[str, Any]:
         resources = replace(live, settings=settings)
-        result = resume_run(folder, answer=answer, decider=made, model=model, resources=resources)
+        result = resume_run(folder, answer=given, decider=made, model=model, resources=resources)
         if manifest.other_versions:
             print_status(manifest.other_versions)
         return result

@@ -29,6 +29,7 @@ from quantgraph.errors import (
     QuantGraphError,
     RunMismatch,
     StorageUnavailable,
+    UnknownQuestion,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ RunsFolder = Annotated[
     Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
 ]
 
-_USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch)
+_USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch, UnknownQuestion)
 """Errors of the call itself, if no run has begun."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2

@@ -228,7 +228,8 @@ def approve_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             answer, who = _ask(task, trading)
     except BadOption as error:
         trading.close(state["run_id"])
-        return end_update(state, "needs_answer", f"needs_answer: {error.message}")
+        ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
+        return {**ended, "open_question": task}
     sequences = sorted(parse_approval(answer, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
     return {"proposal": approved, **_approval_update(state, proposal["session"], answer, who)}

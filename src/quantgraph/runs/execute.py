@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command, Interrupt, StateSnapshot
 
 from quantgraph._util.database import storage_error
 from quantgraph.broker.ledger import Ledger
@@ -47,7 +47,7 @@ from quantgraph.sandbox import ForkRunner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
-__all__ = ["OpenRun", "check_resources", "execute_run", "opened_run", "thread_state"]
+__all__ = ["OpenRun", "check_resources", "execute_run", "opened_run", "thread_question", "thread_state"]
 
 MAX_INVALID_ANSWERS = 10
 """Invalid answers to one question after which the run stops."""
@@ -151,20 +151,20 @@ class _Progress:
         else:
             self.seconds[name] = round(self.seconds[name] + time.perf_counter() - self._begun.pop(name), 3)
 
-    def on_update(self, namespace: tuple[str, ...], update: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Report a step; return the question at which the graph waits, if it does."""
+    def on_update(self, namespace: tuple[str, ...], update: Mapping[str, Any]) -> Interrupt | None:
+        """Report a step; return the interrupt at which the graph waits, if it does."""
         if namespace and namespace[-1].partition(":")[0] in _NODES:
             return None  # a step of an agent inside a node
-        question = None
+        pause = None
         for name, change in update.items():
             if name == "__interrupt__":
-                question = change[0].value
+                pause = change[0]
             elif name == "daily_loop" and change.get("session"):
                 self.report(RunEvent(kind="session", name=name, text=change["session"]))
             elif name in _NODES:
                 line = update_line(change or {}).removeprefix(f"{name}: ")
                 self.report(RunEvent(kind="node", name=name, text=line))
-        return question
+        return pause
 
 
 def _known_tokens(call: Mapping[str, Any]) -> int:
@@ -186,7 +186,7 @@ def _drive(
     control = resources.control or RunControl()
     with _interrupt_stops_all_threads(control):
         while True:
-            question = None
+            pause: Interrupt | None = None
             for namespace, mode, part in opened.graph.stream(
                 step,
                 _thread_config(thread),
@@ -198,9 +198,10 @@ def _drive(
                 if mode == "custom":
                     progress.on_event(part)
                 else:
-                    question = progress.on_update(namespace, part) or question
-            if question is None:
+                    pause = progress.on_update(namespace, part) or pause
+            if pause is None:
                 return None
+            question: Mapping[str, Any] = pause.value
             invalid = invalid + 1 if "error" in question else 0
             if invalid >= MAX_INVALID_ANSWERS:
                 return question
@@ -209,7 +210,7 @@ def _drive(
             if answer is None:
                 return question
             progress.report(RunEvent(kind="answer", name="clarify", text=answer))
-            step = Command(resume=answer)
+            step = Command(resume={pause.id: answer})
 
 
 def _answer(resources: OpenResources, run_id: str, question: Mapping[str, Any]) -> str | None:
@@ -313,6 +314,20 @@ def thread_state(graph: Any, thread: str) -> dict[str, Any]:
         if isinstance(task.state, StateSnapshot):
             state |= task.state.values
     return state
+
+
+def thread_question(graph: Any, thread: str) -> Mapping[str, Any] | None:
+    """The question at which a thread waits, in a subgraph if it waits there; None if at none."""
+    pauses = _pauses(graph.get_state(_thread_config(thread), subgraphs=True))
+    return pauses[0].value if pauses else None
+
+
+def _pauses(snapshot: StateSnapshot) -> list[Interrupt]:
+    """The open interrupts; a graph still shows those of a subgraph that have been answered."""
+    pauses: list[Interrupt] = []
+    for task in snapshot.tasks:
+        pauses += _pauses(task.state) if isinstance(task.state, StateSnapshot) else task.interrupts
+    return pauses
 
 
 @contextmanager

@@ -136,7 +136,7 @@ def next_command(result: Mapping[str, Any], command: str) -> str:
 
 def open_question(task: Mapping[str, Any]) -> dict[str, Any]:
     """The question that a run waits at or ended at, as a result has it."""
-    return {key: task[key] for key in ("kind", "reason", "question", "options", "default", "unread")}
+    return {key: task[key] for key in ("id", "kind", "reason", "question", "options", "default", "unread")}
 
 
 def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:

@@ -20,10 +20,16 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import SourceLike, open_source
 from quantgraph.data.market_of_codes import rules_of
 from quantgraph.data.symbol_codes import symbol_list
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm.models import Model
 from quantgraph.recording import Recorder
-from quantgraph.runs.execute import check_resources, execute_run, opened_run, thread_state
+from quantgraph.runs.execute import (
+    check_resources,
+    execute_run,
+    opened_run,
+    thread_question,
+    thread_state,
+)
 from quantgraph.runs.folder import (
     Manifest,
     existing_ledger,
@@ -46,7 +52,7 @@ from quantgraph.runs.outputs import (
 from quantgraph.runs.replay import recorded_on_clarify
 from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
-from quantgraph.runtime.questions import Answer, OnClarify
+from quantgraph.runtime.questions import Answer, OnClarify, check_answers_question
 from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
@@ -236,7 +242,7 @@ def start_run(
 def resume_run(
     run: str | Path,
     *,
-    answer: str | None = None,
+    answer: str | Mapping[str, str] | None = None,
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
@@ -253,7 +259,8 @@ def resume_run(
     run
         A run's folder, or its name in ``runs_dir`` of the settings.
     answer
-        The answer to the question that the run waits for, or that it ended for. Later questions go to
+        The answer to the question that the run waits for, or that it ended for: a text, or
+        ``{"answer": text, "id": id}``, which only the question with this id takes. Later questions go to
         ``answer`` of the resources.
     source, decider, model
         Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
@@ -277,6 +284,9 @@ def resume_run(
     BadOption
         If there is no such run, it is going on in another process, an object must be given again, or there is
         an answer and the run may ask no more questions.
+    UnknownQuestion
+        If there is an answer, and the run waits for none, or for that to another question; the answer is
+        kept nowhere.
     BadFile
         If a file of the run cannot be read, its ledger is missing, or a line of its record was changed.
     StorageUnavailable
@@ -313,19 +323,24 @@ def resume_run(
             ledger=place,
             decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
             on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
-            answer=_first_answer(answer, given.answer),
         )
         with opened_run(manifest.spec, manifest.run_id, folder, given) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
             check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
             thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
+            work = opened
+            if answer is not None:
+                waiting = None if thread is None else thread_question(opened.graph, thread)
+                asked = waiting or before.get("asked") or before.get("open_question")
+                reply = _answer_once(answer, asked, given.answer, manifest.run_id)
+                work = replace(opened, resources=replace(opened.resources, answer=reply))
             if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {
                 None,
                 "done",
             }:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
-            return RunResult(execute_run(manifest, folder, opened, task=task, thread=thread))
+            return RunResult(execute_run(manifest, folder, work, task=task, thread=thread))
 
 
 def last_thread(saver: BaseCheckpointSaver[Any], run_id: str) -> str | None:
@@ -362,9 +377,21 @@ def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
         recorder.close(manifest.run_id)
 
 
-def _first_answer(first: str | None, later: Answer | None) -> Answer | None:
-    """Answer the first question with a text, and later ones by a function."""
-    if first is None:
-        return later
-    left = [first]
-    return lambda question: left.pop() if left else later and later(question)
+def _answer_once(
+    answer: str | Mapping[str, str], asked: Mapping[str, Any] | None, later: Answer | None, run_id: str
+) -> Answer:
+    """Answer the question that is open now, once; later ones by a function."""
+    if asked is None:
+        raise UnknownQuestion(
+            f"run {run_id} waits for no answer now; resume it without one, and answer what it asks",
+            question=None,
+        )
+    given = check_answers_question(answer, asked)
+    left = [given if isinstance(given, str) else given["answer"]]
+
+    def reply(question: Mapping[str, Any]) -> str | None:
+        if left and question["id"] == asked["id"]:
+            return left.pop()
+        return later(question) if later else None
+
+    return reply

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph._util.texts import Note
-from quantgraph.errors import BadOption, CheckpointerRequired
+from quantgraph.errors import BadOption, CheckpointerRequired, UnknownQuestion
 from quantgraph.recording import AnsweredBy, ask_once, current_scope, keep_answer
 from quantgraph.recording.answers import OWN_NAME
 from quantgraph.runtime.nested_graphs import has_checkpointer, interrupt_host
@@ -25,6 +26,7 @@ __all__ = [
     "answer_schema",
     "ask_question",
     "assumption_update",
+    "check_answers_question",
     "check_checkpointer",
     "check_not_async",
     "numbered_options",
@@ -66,6 +68,11 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
     """Return the text of an answer, stripped; or, as a note, what is wrong with it and what is valid.
 
     Lone surrogates, which no database takes, are replaced by ``?``.
+
+    Raises
+    ------
+    UnknownQuestion
+        If the answer names another question.
     """
     pattern: str = task["answer_schema"]["anyOf"][0]["pattern"]
     zh, en = "请用文字回答", "answer with text"
@@ -74,12 +81,7 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
         en = f"answer with {', '.join(task['options'])}, or numbers or symbols of orders, like 1, 2"
     text = answer
     if isinstance(answer, Mapping) and "answer" in answer:
-        text, of = answer["answer"], answer.get("id", task["id"])
-        if of != task["id"]:
-            return Note(
-                zh=f"这是对另一个问题（{of}）的回答，当前问题是 {task['id']}；{zh}",
-                en=f"this answers another question, {of}, not {task['id']}; {en}",
-            )
+        text = check_answers_question(answer, task)["answer"]
     if not isinstance(text, str):
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
@@ -101,6 +103,23 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
         return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is not an option; {en}")
     return text
+
+
+def check_answers_question(answer: T, task: Mapping[str, Any]) -> T:
+    """Return an answer that names this question, or none.
+
+    Raises
+    ------
+    UnknownQuestion
+        If it names another one.
+    """
+    named = answer.get("id", task["id"]) if isinstance(answer, Mapping) else task["id"]
+    if named != task["id"]:
+        raise UnknownQuestion(
+            f"the answer is for question {named}, but the open one is {task['id']}: {task['reason']}",
+            question=named,
+        )
+    return answer
 
 
 def numbered_options(task: Clarification) -> list[str]:
@@ -177,7 +196,8 @@ def check_checkpointer(reason: str) -> None:
 def _ask_host(task: Clarification) -> str:
     shown = task
     while True:
-        read = parse_answer(task, interrupt_host(shown, task["answer_schema"]))
+        answer = interrupt_host(shown, task["answer_schema"], partial(check_answers_question, task=task))
+        read = parse_answer(task, answer)
         if isinstance(read, str):
             return read
         shown = {**task, "error": read.text(task["language"])}

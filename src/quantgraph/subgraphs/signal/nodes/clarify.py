@@ -205,7 +205,8 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
     try:
         text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
     except BadOption as error:
-        return end_update(state, "needs_answer", f"needs_answer: {error.message}")
+        ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
+        return {**ended, "open_question": task}
     if task["kind"] == "bars":
         text = task["default"] if task["default"] and is_default(text) else text
         return _bars_decided(state, task, text, who, resources)

@@ -28,7 +28,7 @@ from quantgraph.errors import (
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
-from quantgraph.recording import replaying
+from quantgraph.recording import keep_answer, replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
 from quantgraph.runtime.questions import parse_answer
@@ -219,6 +219,7 @@ def _answer_in_message(
 ) -> dict[str, Any]:
     answer = parse_answer(task, str(message.text))
     if isinstance(answer, str):
+        keep_answer(task["id"], answer)
         return answer_update(state, task, answer, message=str(message.id))
     asked = {**task, "error": answer.text(task["language"])}
     ignored = [*state.get("ignored_message_ids", []), str(message.id)]
