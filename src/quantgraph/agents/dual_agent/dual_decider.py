@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
-from quantgraph.agents.dual_agent.agent_models import Meter
+from quantgraph.agents.dual_agent.agent_models import Agents, Meter
 from quantgraph.agents.dual_agent.decision_batch import Batch
 from quantgraph.agents.dual_agent.decision_steps import (
     ROLES,
-    Agents,
     Decided,
     decide_all,
     portfolio_of,
@@ -183,7 +182,7 @@ class DualAgent(Decider):
         batch = self._batch(context, features)
         meter = Meter()
         agents = self._agents(context, meter)
-        decided = decide_all(features, batch, agents, lambda need: fundamental_data(view, list(need)))
+        decided = decide_all(batch, agents, lambda need: fundamental_data(view, list(need)))
         seen = replace(batch, features=decided.features)
         decisions = try_decisions(
             context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)

@@ -18,8 +18,9 @@ from quantgraph._util.texts import Language
 from quantgraph.agents.execution.execution_steps import ROUNDS, Desk, ReactContext
 from quantgraph.agents.execution.prompt import described, prompt_texts
 from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action, calls_as_text
+from quantgraph.agents.given_view import check_symbols
 from quantgraph.broker.account import Account
-from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.errors import BadOption
 from quantgraph.llm import get_llm
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -122,13 +123,7 @@ class ExecutionOptions:
         UnknownSymbol
             If the view has no such symbol.
         """
-        known = context.view["ohlcv"].frozen("open").symbols
-        if symbol not in known:
-            raise UnknownSymbol(
-                f"symbol={symbol!r:.40}: the data has no such symbol; it has {', '.join(known[:10])}"
-                f"{' …' if len(known) > 10 else ''}",
-                symbols=(symbol,),
-            )
+        check_symbols(context.view, [symbol])
         bound: Any = model
         if self.calling == "native":
             # place_order, which is in the catalog, is the decision.
