@@ -204,6 +204,7 @@ def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
         return ", ".join(
             f"{key}={_day(inner) if key == 'time' else brief(inner, language, depth=depth + 1)}"
             for key, inner in value.items()
+            if not (key == "time" and "date" in value)  # the same day twice
         )
     if isinstance(value, list | tuple):
         if len(value) > _MOST_ENTRIES:

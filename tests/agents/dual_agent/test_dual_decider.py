@@ -102,12 +102,12 @@ def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
     before, _, second, third = models.facts
     assert before["history"] == {}
     assert second["history"][FIRST] == (
-        "Previous decisions:\n2025-01-02: increase to $50000 (confidence: 0.8)"
+        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8)"
     )
     # The increase that the market refused is no memory, its renewal is; then the close.
     assert third["history"][SECOND].splitlines()[1:] == [
-        "2025-01-02: increase to $30000 (confidence: 0.75)",
-        "2025-01-03: close to $0 (confidence: 0.75)",
+        "2025-01-02: increase to ¥30000 (confidence: 0.75)",
+        "2025-01-03: close to ¥0 (confidence: 0.75)",
     ]
 
 
@@ -252,15 +252,16 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
 
     first = Models(both(decision("increase", 50_000), decision("hold")), *[hold] * 4)
     shared(first, f"{FIRST}, {SECOND}, 20250102 to 20250108")
-    line = "2025-01-02: increase to $50000 (confidence: 0.75)"
+    line = "2025-01-02: increase to ¥50000 (confidence: 0.75)"
+    others = "Decisions of other runs, which are not of this account:"
     # The morning of that day, and the next one: the result of three sessions is not known yet.
     early = Models(hold, hold)
     folder = shared(early, f"{FIRST}, {SECOND}, 20250102 to 20250103")
-    assert [facts["history"] for facts in early.facts] == [{}, {FIRST: f"Previous decisions:\n{line}"}]
+    assert [facts["history"] for facts in early.facts] == [{}, {FIRST: f"{others}\n{line}"}]
     late = Models(hold)
     shared(late, f"{FIRST}, {SECOND}, 20250110 to 20250110")
     (text,) = late.facts[0]["history"].values()
-    assert text.startswith(f"Previous decisions:\n{line} -> ")
+    assert text.startswith(f"{others}\n{line} -> ")
     # What other runs add later changes no replay, and a replay adds nothing.
     written = store.read_bytes()
     other = Models(both(decision("hold"), decision("increase", 40_000)), hold)

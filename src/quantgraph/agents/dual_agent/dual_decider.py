@@ -28,13 +28,7 @@ from quantgraph.agents.dual_agent.dual_config import read_config
 from quantgraph.agents.dual_agent.features import build_features
 from quantgraph.agents.dual_agent.fundamentals import fundamental_data
 from quantgraph.agents.dual_agent.market_trial import try_decisions
-from quantgraph.agents.memory import (
-    HISTORY_HEADING,
-    EpisodeMemo,
-    EpisodicMemory,
-    episodes_of,
-    history_texts,
-)
+from quantgraph.agents.memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.recording import current_scope
@@ -214,21 +208,15 @@ class DualAgent(Decider):
         scope, run = current_scope(), context.view.growing_view_id or self._no_run
         with self._lock:
             memo = self._memos.setdefault(run, EpisodeMemo())
-        episodes = episodes_of(
-            context.history,
-            context.view,
-            name=self.name,
-            run_id=scope.recording.run_id if scope else "",
-            memo=memo,
-        )
+        run_id = scope.recording.run_id if scope else ""
+        episodes = episodes_of(context.history, context.view, name=self.name, run_id=run_id, memo=memo)
         if self._memory is None:
             return history_texts(episodes, symbols)
         today = f"{context.session:%Y-%m-%d}"
         self._memory.add_all(
             each for each in episodes if each.date == episodes[-1].date or each.outcome_known == today
         )
-        texts = self._memory.at(today).texts(symbols)
-        return {symbol: f"{HISTORY_HEADING}\n{text}" for symbol, text in texts.items()}
+        return self._memory.at(today).histories(symbols, run_id)
 
     def _agents(self, context: DecisionContext, meter: Meter) -> Agents:
         def ask(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
