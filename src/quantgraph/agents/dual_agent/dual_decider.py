@@ -118,7 +118,7 @@ class DualAgent(Decider):
         return ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
 
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
-        """Return how many holds the models did not choose."""
+        """Return how many holds the models did not choose, and how many replies were at fault."""
         reasons = [
             [each.get("hold_reason") for each in session["decisions"].values()]
             for session in notes
@@ -140,6 +140,19 @@ class DualAgent(Decider):
                 Note(
                     zh=f"{refused} 个持有代替了被市场拒绝的委托",
                     en=f"{refused} holds stand in for orders that the market or the cash refused",
+                )
+            )
+        counts = [session["meta"] for session in notes if "meta" in session]
+        unread, logic, cash = (
+            sum(each.get(name, 0) for each in counts)
+            for name in ("parse_errors", "logic_errors", "cash_errors")
+        )
+        if unread or logic or cash:
+            told.append(
+                Note(
+                    zh=f"模型的回复：{unread} 个无法读取，{logic} 个含无效的决策，{cash} 个超出资金",
+                    en=f"of the models' replies {unread} could not be read, {logic} had a decision that was "
+                    f"not valid, and {cash} spent more than there was",
                 )
             )
         return told

@@ -20,6 +20,7 @@ from quantgraph.agents.execution.prompt import described, prompt_texts
 from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action, calls_as_text
 from quantgraph.agents.given_view import check_symbols
 from quantgraph.broker.account import Account
+from quantgraph.data.market_of_codes import rules_of_codes
 from quantgraph.errors import BadOption
 from quantgraph.llm import get_llm
 from quantgraph.llm.models import Model
@@ -179,7 +180,7 @@ def begin_execution(
     account
         On that morning. Default: cash of 1,000,000.
     rules
-        The market's rules. Default: mainland China's.
+        The market's rules. Default: those of the symbol's market.
 
     Raises
     ------
@@ -193,7 +194,7 @@ def begin_execution(
         rule=rule,
         language=language,
         model=get_llm("execution", model=model),
-        context=DecisionTools.of(view, account or Account.opening(CASH), rules or Rulebook.mainland()),
+        context=DecisionTools.of(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
         is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
     )
     return ReactContext(desk=desk)
