@@ -103,6 +103,9 @@ class Settings(BaseSettings):
     models: dict[Role, str] = Field(default_factory=dict, description=_BY_ROLE.format("model name"))
     temperature: Temperature = Field(0.0, description=_TEMPERATURE)
     max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
+    reply_limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
+        "auto", description="auto, max_tokens or max_completion_tokens"
+    )
     seed: Seed | None = Field(None, description=_SEED)
     role_temperature: dict[Role, Temperature] = Field(
         default_factory=dict, description=_BY_ROLE.format(_TEMPERATURE)

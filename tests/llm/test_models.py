@@ -94,14 +94,42 @@ def test_the_parameters_of_a_role_go_over_the_wire_and_into_the_request() -> Non
             return build_request(model, model_facts(model), ()).digest
 
         digests = [digest("decision", given), digest("filter", given), digest("filter", plain)]
-    sent = [
-        {name: body.get(name) for name in ("temperature", "max_completion_tokens", "seed")} for body in bodies
-    ]
+    sent = [{name: body.get(name) for name in ("temperature", "max_tokens", "seed")} for body in bodies]
     assert sent == [
-        {"temperature": 0.7, "max_completion_tokens": 8000, "seed": 42},
-        {"temperature": 0.0, "max_completion_tokens": None, "seed": None},
+        {"temperature": 0.7, "max_tokens": 8000, "seed": 42},
+        {"temperature": 0.0, "max_tokens": None, "seed": None},
     ]
     assert digests[0] != digests[1] == digests[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "sent"),
+    [
+        ("deepseek-chat", "auto", "max_tokens"),
+        ("gpt-5-mini", "auto", "max_completion_tokens"),
+        ("openai/o3", "auto", "max_completion_tokens"),
+        ("deepseek-chat", "max_completion_tokens", "max_completion_tokens"),
+        ("o3", "max_tokens", "max_tokens"),
+    ],
+)
+def test_a_limit_of_tokens_is_sent_in_the_field_that_the_server_reads(
+    name: str, field: Any, sent: str
+) -> None:
+    with OpenAIStub(["Hello."]) as stub:
+        given = settings(openai_base_url=stub.base_url, model=name, max_tokens=50, reply_limit_field=field)
+        model = get_llm("decision", settings=given)
+        model.invoke("Hi")
+        body = stub.requests[0].body
+    fields = ("max_tokens", "max_completion_tokens")
+    assert {each: body[each] for each in fields if each in body} == {sent: 50}
+    # The budget reckons with it either way.
+    assert build_request(model, model_facts(model), ()).max_tokens == 50
+
+
+@pytest.mark.parametrize("url", [None, "https://api.openai.com/v1", "https://me.openai.azure.com/v1"])
+def test_openai_itself_is_sent_the_field_that_its_reasoning_models_take(url: str | None) -> None:
+    given = settings(openai_base_url=url, openai_api_key=KEY, model="gpt-4o-mini", max_tokens=50)
+    assert chat(get_llm("decision", settings=given)).max_tokens == 50
 
 
 @pytest.mark.parametrize("field", ["role_temperature", "role_max_tokens", "role_seed"])

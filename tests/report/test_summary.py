@@ -173,6 +173,15 @@ def test_round_trips_and_the_dates_of_the_fall_by_hand(tmp_path):
     assert (held["bought"], held["symbols"], told["periods_per_year"]) == (2, 2, 252)
 
 
+def test_a_fall_from_the_initial_cash_is_dated_on_the_first_session(tmp_path):
+    """The ledger has the initial cash on the day before, which need not be a session: here 2024-01-01."""
+    told = three_of(tmp_path, {"600000.SH": [10, 10, 9, 8]}, {"600000.SH": [1, 0, 0, 0]}, 10_000)
+    assert told["account"]["drawdown"]["peak"] == "20240103"  # bought there at 10
+    assert told["benchmark"]["drawdown"]["peak"] in {f"{day:%Y%m%d}" for day in DAYS}
+    falling = three_of(tmp_path / "b", {"600000.SH": [10, 9, 8, 7]}, {"600000.SH": [0, 0, 0, 0]}, 10_000)
+    assert falling["benchmark"]["drawdown"]["peak"] == f"{DAYS[0]:%Y%m%d}"
+
+
 def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
     """Half of 3,000 buys 100 at 10 on day two, and no lot at 20 on days two, three and four."""
     told = three_of(

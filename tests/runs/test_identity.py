@@ -155,3 +155,20 @@ def test_packages_that_code_may_import_are_part_of_it_and_come_back_with_the_run
     assert manifest.recorded_settings(load_settings()).sandbox_packages == ["scipy"]
     assert manifest.other_versions == ""
     assert replay(tmp_path / run["run_id"]).identical
+
+
+def test_a_resume_without_the_model_of_a_role_names_its_variable(tmp_path, monkeypatch):
+    control = RunControl()
+    control.request_drain("at once")
+    half = run_strategy(
+        SENTENCE,
+        out=tmp_path,
+        model={"reflection": "keyless", "signal_generate": openai(temperature=0.1)},
+        resources=Resources(control=control),
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-sesame-open")
+    monkeypatch.setenv("QUANTGRAPH_MODEL", "other")
+    with pytest.raises(RunMismatch) as caught:
+        resume_run(tmp_path / half["run_id"], model={"signal_generate": openai(temperature=0.1)})
+    assert "set QUANTGRAPH_MODEL_" in caught.value.line
+    assert "=keyless, or give model= in Python" in caught.value.line

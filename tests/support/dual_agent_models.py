@@ -4,6 +4,7 @@ import json
 
 from langchain_core.messages import AIMessage
 
+from quantgraph.agents.dual_agent.agent_models import Agents, Meter, is_model_failure
 from quantgraph.llm.tags import read
 from quantgraph.testing import ScriptedChatModel
 
@@ -35,6 +36,12 @@ def decision(action, target=None, confidence="0.75", reasons=("Strong momentum",
     """One decision as a model writes it: numbers as text."""
     told = {} if target is None else {"target_cash_amount": target}
     return {"action": action, **told, "confidence": confidence, "reasons": list(reasons)}
+
+
+def asked_by(ask, meter=None):
+    """Agents of which the decision is asked by ``ask``."""
+    meter = meter or Meter()
+    return Agents(filter_prompt="", ask=meter.counting(ask), meter=meter, is_given_up=is_model_failure)
 
 
 class Models:

@@ -22,13 +22,14 @@ RNG = np.random.default_rng(11)
 CLOSE = pd.Series(100 * np.exp(RNG.normal(0, 0.02, len(DAYS)).cumsum()), index=DAYS).round(2)
 HIGH = (CLOSE * (1 + RNG.uniform(0, 0.02, len(DAYS)))).round(2)
 LOW = (CLOSE * (1 - RNG.uniform(0, 0.02, len(DAYS)))).round(2)
+VOLUME = pd.Series(RNG.integers(1_000, 9_000, len(DAYS)).astype(float), index=DAYS)
 KNOWN, KNOWN_HIGH, KNOWN_LOW = (series.iloc[:-1] for series in (CLOSE, HIGH, LOW))
 SYMBOL = "600519.SH"
 
 
 @pytest.fixture(scope="module")
 def context():
-    fields = {"open": CLOSE, "high": HIGH, "low": LOW, "close": CLOSE}
+    fields = {"open": CLOSE, "high": HIGH, "low": LOW, "close": CLOSE, "vol": VOLUME}
     panel = {name: series.to_frame(SYMBOL) for name, series in fields.items()}
     return tools_at(panel, "2024-02-01", runner=default_runner())
 
@@ -136,6 +137,63 @@ def test_the_documents_example_of_rsi(context):
 def test_the_period_may_be_said_anywhere(context, kind, formula, inputs):
     result = checked(context, kind, {"ma": round(KNOWN.tail(30).mean(), 2)}, formula=formula, inputs=inputs)
     assert result["matches"], result
+
+
+VOLUME_MEAN = float(VOLUME.iloc[:-1].tail(5).mean())
+EARLIER = KNOWN.iloc[:-1].tail(20).mean()
+
+
+@pytest.mark.parametrize(
+    ("kind", "formula", "found"),
+    [
+        ("VOL_MA", "VOL_MA5 = mean(volume[-5:])", {"vol_ma5": VOLUME_MEAN}),
+        ("volume MA", "sum(volume[-5:]) / 5", {"ma": VOLUME_MEAN}),
+        ("average volume", "avg(volume[-5:])", {"average_volume": VOLUME_MEAN}),
+        ("MA of high", "MA20 = sum(high[-20:]) / 20", {"ma20": KNOWN_HIGH.tail(20).mean()}),
+        ("MA", "MA20 yesterday = sum(close[-21:-1]) / 20", {"ma20": EARLIER}),
+        ("MA", "sum(close[-21:-1]) / 20", {"ma20_prev": EARLIER}),
+        ("MA", "MA20 = sum(close[-10:]) / 10", {"ma20": KNOWN.tail(10).mean()}),
+        ("5日均量", "sum(volume[-5:]) / 5", {"均量": VOLUME_MEAN}),
+    ],
+)
+def test_what_the_formula_says_is_what_is_compared(context, kind, formula, found):
+    (key,) = found
+    right = checked(context, kind, {key: round(found[key], 2)}, formula=formula)
+    assert right["matches"], right
+    assert right["formula"] == {key: pytest.approx(found[key], abs=1e-5)}
+    assert checked(context, kind, {key: round(1.1 * found[key], 2)}, formula=formula)["matches"] is not True
+
+
+@pytest.mark.parametrize(
+    ("kind", "formula", "found", "says"),
+    [
+        ("MA", "MA5(volume)", {"ma5": VOLUME_MEAN}, "it reads volume"),
+        ("MA", "the five-day mean of the volume", {"ma5": VOLUME_MEAN}, "it reads volume"),
+        ("MA", "MA5", {"vol_ma5": VOLUME_MEAN}, "vol_ma5 is not the last MA"),
+        ("MA", "MA20", {"ma20_prev": EARLIER}, "ma20_prev is not the last MA"),
+        ("MA", "MA20 = sum(close[-20:]) / 20", {"ma20_prev": EARLIER}, "ma20_prev is not the last MA"),
+        ("mean", "sum(close[-20:]) / 20", {"mean_prev": EARLIER}, "mean_prev is of an earlier session"),
+        ("MA", "the mean of the last ten closes", {"ma": KNOWN.tail(10).mean()}, "no period of the MA"),
+    ],
+)
+def test_what_cannot_be_compared_is_no_mismatch(context, kind, formula, found, says):
+    result = checked(context, kind, found, formula=formula)
+    assert (result["checked"], result["matches"]) == (False, None), result
+    assert says in result["why"]
+
+
+def test_what_the_inputs_say_of_the_data_counts_too(context):
+    result = checked(context, "MA", {"ma5": VOLUME_MEAN}, inputs={"data": "volume", "period": 5})
+    assert (result["checked"], result["matches"]) == (False, None), result
+
+
+def test_what_was_not_compared_does_not_pass_as_right(context):
+    found = {"rsi": round(rsi(KNOWN), 2), "is_oversold": True, "current_price": 500, "x": {"y\n": None}}
+    result = checked(context, "RSI", found)
+    assert result["matches"]
+    assert result["model"] == {"rsi": found["rsi"]}
+    assert result["not_compared"] == ["is_oversold", "current_price", "x y\n"]
+    assert result["why"].endswith("; not compared: is_oversold, current_price, x y\\n")
 
 
 def test_two_averages_have_their_own_periods(context):

@@ -8,7 +8,7 @@ import pytest
 from decision_views import tools_at
 
 from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.tools import call_tool, get_kline_data
+from quantgraph.tools import call_tool, get_kline_data, get_price_history
 from quantgraph.tools.symbol_bars import bars_by
 
 DAYS = pd.to_datetime(["2024-01-25", "2024-01-26", "2024-01-29", "2024-01-30", "2024-01-31", "2024-02-01"])
@@ -30,7 +30,15 @@ def kline(panel, day="2024-02-01", **params):
 
 def test_a_row_has_the_documents_fields_and_the_last_one_is_of_the_session_before(panel):
     assert kline(panel, limit=1) == [
-        {"time": 1706659200, "open": 13.5, "high": 15.0, "low": 13.0, "close": 14.0, "volume": 1400.0}
+        {
+            "time": 1706659200,
+            "date": "2024-01-31",
+            "open": 13.5,
+            "high": 15.0,
+            "low": 13.0,
+            "close": 14.0,
+            "volume": 1400.0,
+        }
     ]  # date -u -d 2024-01-31 +%s
     assert [row["close"] for row in kline(panel)] == [10.0, 11.0, 12.0, 13.0, 14.0]
 
@@ -42,10 +50,10 @@ def test_a_session_without_a_price_is_left_out(panel):
 def test_a_week_is_joined_and_the_one_of_today_is_running(panel):
     past, running = kline(panel, timeframe="1w")
     assert past == {
-        "time": 1706140800, "open": 9.5, "high": 12.0, "low": 9.0, "close": 11.0, "volume": 2100.0
+        "time": 1706140800, "date": "2024-01-25", "open": 9.5, "high": 12.0, "low": 9.0, "close": 11.0, "volume": 2100.0
     }  # fmt: skip  # 2024-01-25
     assert running == {
-        "time": 1706486400, "open": 11.5, "high": 15.0, "low": 11.0, "close": 14.0, "volume": 3900.0,
+        "time": 1706486400, "date": "2024-01-29", "open": 11.5, "high": 15.0, "low": 11.0, "close": 14.0, "volume": 3900.0,
         "running": True,
     }  # fmt: skip  # 2024-01-29
 
@@ -87,7 +95,19 @@ def test_prices_are_in_todays_shares(panel):
 
 def test_without_the_other_prices_they_are_null(panel):
     (row,) = kline({"open": panel["open"], "close": panel["close"]}, limit=1)
-    assert row == {"time": 1706659200, "open": 13.5, "high": None, "low": None, "close": 14.0, "volume": None}
+    assert (row["date"], row["open"], row["close"]) == ("2024-01-31", 13.5, 14.0)
+    assert (row["high"], row["low"], row["volume"]) == (None, None, None)
+
+
+def test_the_volume_of_a_us_symbol_is_in_shares(panel):
+    hundreds = {name: frame.rename(columns={"600519.SH": "AAPL"}) for name, frame in panel.items()}
+    context = tools_at(hundreds, "2024-02-01")
+    (bar,) = call_tool(get_kline_data, {"symbol": "AAPL", "limit": 1}, context, timeout=5)
+    # The data has 1,400 hands of a hundred, as it has of 600519.SH above.
+    assert bar["volume"] == 140_000
+    told = call_tool(get_price_history, {"symbol": "AAPL", "limit": 1}, context, timeout=5)
+    assert told["bars"][0]["volume"] == 140_000
+    assert "in shares of a US symbol" in " ".join(get_kline_data.description.split())
 
 
 @pytest.mark.parametrize("exchange", ["", "SH", "sh", "SSE", "上交所", " XSHG "])

@@ -16,6 +16,7 @@ from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, python_repl
+from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.trusted_runner import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
@@ -114,6 +115,13 @@ def test_by_hand_every_call_starts_anew():
     with pytest.raises(CodeFailed, match="NameError"):
         python_repl.invoke({"query": "leftover"})
     assert "called by hand, every call starts anew" in python_repl.description
+
+
+def test_an_agent_that_decides_is_not_told_to_hand_a_signal_over():
+    for repl in (python_repl, tools_catalog["python_repl"]):
+        assert "vol is in hundreds of shares" in repl.description
+    assert "Hand a signal over" in python_repl.description
+    assert "Hand a signal over" not in tools_catalog["python_repl"].description
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.state import DataState, View
 
-__all__ = ["given_view"]
+__all__ = ["check_symbols", "given_view"]
 
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}
 
@@ -44,3 +44,21 @@ def given_view(state: Mapping[str, Any], store: DataState, *also: str) -> View:
     if session not in view["ohlcv"]["open"].index:
         raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
     return view
+
+
+def check_symbols(view: View, symbols: Iterable[str]) -> None:
+    """Check that the data has the shares that a host names.
+
+    Raises
+    ------
+    UnknownSymbol
+        If it lacks one.
+    """
+    known = view["ohlcv"].frozen("open").symbols
+    for symbol in symbols:
+        if symbol not in known:
+            raise UnknownSymbol(
+                f"symbol={symbol!r:.40}: the data has no such symbol; it has {', '.join(known[:10])}"
+                f"{' …' if len(known) > 10 else ''}",
+                symbols=(symbol,),
+            )

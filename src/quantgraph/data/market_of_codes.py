@@ -13,7 +13,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.boards import find_board
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["rules_of"]
+__all__ = ["rules_of", "rules_of_codes"]
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")
 
@@ -53,6 +53,17 @@ def rules_of(
     if not codes and isinstance(source, FrameSource) and not source.synthetic:
         held = source.symbols()
         codes = list(held) if len(_markets(held)) < 2 else _named(source, said) or list(held)
+    return rules_of_codes(codes, slippage_bps=slippage_bps, traded=traded)
+
+
+def rules_of_codes(codes: Iterable[str], *, slippage_bps: float = 0, traded: bool = True) -> Rulebook:
+    """The rules of the market that some codes are of; see :func:`rules_of`.
+
+    Raises
+    ------
+    BadOption
+        If they are of two markets.
+    """
     markets = _markets(codes)
     if len(markets) > 1 and traded:
         raise BadOption(

@@ -57,7 +57,8 @@ class ModelRequest:
     @property
     def max_tokens(self) -> int | None:
         """The most tokens that the request allows in a reply; None without a limit."""
-        given = (self.params.get(name) for name in _LIMITS)
+        params = {**(self.params.get("extra_body") or {}), **self.params}
+        given = (params.get(name) for name in _LIMITS)
         return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
 
 

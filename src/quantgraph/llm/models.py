@@ -6,6 +6,7 @@ Building a model never touches the network.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -147,6 +148,10 @@ def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
     )
 
 
+_OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
+_OPENAI_REASONING = re.compile(r"(?:openai/)?(?:o\d|gpt-5)")
+
+
 def _default_name(settings: Settings) -> str:
     url = settings.openai_base_url
     if url is None or urlsplit(url).hostname == "api.openai.com":
@@ -160,17 +165,34 @@ def _default_name(settings: Settings) -> str:
 def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
     from langchain_openai import ChatOpenAI
 
+    params = settings.parameters_for(role)
+    if _limit_field(name, settings) == "max_tokens" and params["max_tokens"]:
+        # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.
+        params["extra_body"] = {"max_tokens": params.pop("max_tokens")}
     return ChatOpenAI(
         model=name,
         base_url=settings.openai_base_url,
         api_key=key,
         timeout=settings.request_timeout,
-        **settings.parameters_for(role),
+        **params,
         stream_usage=True,  # or a streamed reply has no token counts
         max_retries=0,  # RecordedChatModel retries
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )
+
+
+def _limit_field(name: str, settings: Settings) -> str:
+    """Field of a request that limits a reply.
+
+    OpenAI's reasoning models refuse ``max_tokens``; servers of others, such as DeepSeek, ignore
+    ``max_completion_tokens``.
+    """
+    if settings.reply_limit_field != "auto":
+        return settings.reply_limit_field
+    host = urlsplit(settings.openai_base_url or "https://api.openai.com").hostname or ""
+    is_openai = host.endswith(_OPENAI_HOSTS) or _OPENAI_REASONING.match(name)
+    return "max_completion_tokens" if is_openai else "max_tokens"
 
 
 def is_loopback(url: str | None) -> bool:

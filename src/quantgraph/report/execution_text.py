@@ -148,6 +148,8 @@ def _check_of(check: Any, language: Language) -> tuple[str, Mark]:
     by_talib = bool(check.get("talib"))
     source = "TA-Lib" if by_talib else say(language, zh="公式", en="its formula")
     told = f"{source}: {brief(check['talib'] if by_talib else check.get('formula'), language)}"
+    rest = brief(check.get("not_compared"), language)
+    told += say(language, zh=f"；未核对：{rest}", en=f"; not compared: {rest}") if rest else ""
     return (told, "match") if check["matches"] else (f"≠ {told}", "mismatch")
 
 
@@ -202,6 +204,7 @@ def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
         return ", ".join(
             f"{key}={_day(inner) if key == 'time' else brief(inner, language, depth=depth + 1)}"
             for key, inner in value.items()
+            if not (key == "time" and "date" in value)  # the same day twice
         )
     if isinstance(value, list | tuple):
         if len(value) > _MOST_ENTRIES:

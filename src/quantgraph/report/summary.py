@@ -187,9 +187,10 @@ def _dates(values: pd.Series[float]) -> dict[str, str | None]:
     """Dates of the deepest fall, ``YYYYMMDD``."""
     if not (values > 0).all():
         return dict.fromkeys(("peak", "trough", "recovery"))
-    fall = max_drawdown(values)
+    fall, first = max_drawdown(values), values.index[min(1, len(values) - 1)]
     dates = {"peak": fall.peak, "trough": fall.trough, "recovery": fall.recovery}
-    return {name: None if date is None else f"{date:%Y%m%d}" for name, date in dates.items()}
+    # The initial cash stands on the day before the first session, which need not be a session.
+    return {name: None if date is None else f"{max(date, first):%Y%m%d}" for name, date in dates.items()}
 
 
 def _ratios(values: pd.Series[float]) -> dict[str, Any]:

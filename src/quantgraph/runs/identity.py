@@ -22,6 +22,7 @@ from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import model_facts
 from quantgraph.llm.model_json import build_request
 from quantgraph.llm.models import Model
+from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.recording.recorded_source import unrecorded_source
 from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.runtime.resources import OpenResources, settings_of
@@ -174,8 +175,7 @@ def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = ""
     for part in dict.fromkeys(each.part for each in found):
         of_part = [each for each in found if each.part == part]
         more = f" and {len(of_part) - 1} more" if len(of_part) > 1 else ""
-        remedy = _DECIDER_REMEDY if _of_decider(of_part[0].name) else _REMEDY[part]
-        parts.append(f"other {part} ({of_part[0]}{more}; {remedy})")
+        parts.append(f"other {part} ({of_part[0]}{more}; {_remedy(of_part[0])})")
     error = RunMismatch(
         f"run {run_id} was begun with {', '.join(parts)}, or begin a new run" + (f"; {also}" if also else ""),
         run_id=run_id,
@@ -184,6 +184,18 @@ def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = ""
     )
     error.add_note(error.data["diff"])
     raise error
+
+
+def _remedy(difference: IdentityDifference) -> str:
+    """Say what makes a value again what it was."""
+    name, role = difference.name, difference.name.removeprefix("model.")
+    if _of_decider(name):
+        return _DECIDER_REMEDY
+    if role in get_args(Role) and isinstance(difference.old, str) and role != name:
+        is_keyless = difference.old == KeylessPlanner().model_name
+        model = "keyless" if is_keyless else difference.old.partition(" at ")[0]
+        return f"set QUANTGRAPH_MODEL_{role.upper()}={model}, or give model= in Python"
+    return _REMEDY[difference.part]
 
 
 def check_same_decider(run_id: str, then: Identity, decider: Decider) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from quantgraph._util.texts import escape_controls
 from quantgraph.errors import QuantGraphError, UnknownSymbol
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.formula_check import evaluated, formula_of
 from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_values
-from quantgraph.tools.model_numbers import RELATIVE, ModelNumber, number_named, numbers_of, words_of
+from quantgraph.tools.model_numbers import RELATIVE, ModelNumber, keys_of, number_named, numbers_of, words_of
 from quantgraph.tools.symbol_bars import PRICES, SymbolBars, Timeframe, bars_by, check_timeframe, known_symbol
 
 __all__ = ["check_calculation"]
@@ -54,7 +56,19 @@ _TIMEFRAMES: dict[str, Timeframe] = {
     **dict.fromkeys(("1w", "w", "week", "weekly", "周", "周线", "周k"), "1w"),
     **dict.fromkeys(("1mo", "mo", "month", "monthly", "月", "月线", "月k"), "1mo"),
 }
+_SERIES = {
+    "volume": r"vol(?:ume)?s?|amounts?|turnover|成交[量额]|均量|量均",
+    "open": r"opens?|开盘价?",
+    "high": r"highs?|最高价?",
+    "low": r"lows?|最低价?",
+}
+_EARLIER = re.compile(
+    r"(?<![a-z])(?:prev(?:ious)?|prior|yesterday|ago|lag(?:ged)?)(?![a-z])|昨|前[一1]?[日天]|上一",
+    re.IGNORECASE,
+)
 _PERIOD_NAMES = {"MA": ("ma", "sma"), "EMA": ("ema",), "RSI": ("rsi",), "ATR": ("atr",)}
+_NO_USUAL_PERIOD = ("MA", "EMA")
+_REST = 200
 _RESULT = frozenset({"result", "value", "answer", "结果"})
 _MISSING = 'a number is missing: write it into intermediate_result, such as {"rsi": 61.3}'
 
@@ -70,7 +84,9 @@ def check_calculation(
     """Hold the numbers of a model's calculation against TA-Lib's, or against its formula.
 
     A number matches if it is within half a unit of its own last decimal, or within 0.01 %, of that over the
-    bars that the model was shown or over all that are known.
+    bars that the model was shown or over all that are known. A formula that reads another series than the
+    indicator's, or names an earlier session, is held against itself alone; so is a number that only its
+    formula explains.
 
     Parameters
     ----------
@@ -89,40 +105,114 @@ def check_calculation(
     -------
     dict
         ``checked``; ``matches``, None where nothing was checked; ``talib``, TA-Lib's numbers, or ``formula``,
-        the formula's; ``model``, the numbers that were held against them; ``tolerance`` of each; ``why`` in
-        one line.
+        the formula's; ``model``, the numbers that were held against them; ``tolerance`` of each;
+        ``not_compared``, the other keys of ``intermediate_result``, if there are any; ``why`` in one line.
 
     Raises
     ------
     UnknownSymbol
         If the view does not have the symbol.
     """
-    numbers = numbers_of(calculation.get("intermediate_result"))
+    result = calculation.get("intermediate_result")
+    numbers = numbers_of(result)
     if not numbers:
         return _unchecked(_MISSING)
     inputs = calculation.get("inputs")
     given = inputs if isinstance(inputs, Mapping) else {}
     label, text = (str(calculation.get(name) or "") for name in ("calculation_type", "formula"))
-    kind, is_whole = _kind_of(label, text)
-    if kind:
-        pairs = _pairs(kind, numbers, alone=is_whole)
-        if pairs:
-            by = _timeframe(given, timeframe)
-            name = _symbol(given, context, symbol)
-            references = list(_references(context, name, shown if name == symbol else (), by))
-            return _against_talib(kind, pairs, _said_params(kind, given, label, text), references)
-        if is_whole:
-            return _unchecked(f"intermediate_result has no number of the {kind}: {_example(kind)}")
-    formula = formula_of(text)
+    claim = _Claim(numbers=numbers, inputs=given, label=label, text=text)
+    name, by = _symbol(given, context, symbol), _timeframe(given, timeframe)
+    references = list(_references(context, name, shown if name == symbol else (), by))
+    check = _by_talib(claim, references)
+    if check is None or not check["matches"]:
+        own = _by_formula(claim, references, context)
+        if check is None or own["matches"] or (own["checked"] and not check["checked"]):
+            check = own
+    return _with_the_rest(check, keys_of(result))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Claim:
+    """A calculation as the model wrote it."""
+
+    numbers: Sequence[ModelNumber]
+    inputs: Mapping[str, Any]
+    label: str
+    text: str
+
+
+def _by_talib(claim: _Claim, references: Sequence[SymbolBars]) -> Check | None:
+    """Hold numbers against the indicator that the label or the formula names; None if it names none."""
+    kind, is_whole = _kind_of(claim.label, claim.text)
+    if not kind:
+        return None
+    other = _other_series(kind, claim)
+    if other:
+        return _unchecked(f"it reads {other}, which TA-Lib's {kind} does not")
+    others = [each for each in claim.numbers if _is_earlier(each.key) or _series_in(each.key, kind)]
+    pairs = _pairs(kind, [each for each in claim.numbers if each not in others], alone=is_whole)
+    if pairs:
+        params = _said_params(kind, claim.inputs, claim.label, claim.text)
+        check = _against_talib(kind, pairs, params, references)
+        is_said = params or any(number.digits for _, number in pairs) or kind not in _NO_USUAL_PERIOD
+        if check["matches"] is False and not is_said and re.search(r"\d|close|收盘", claim.text):
+            return _unchecked(f"no period of the {kind} is named; write it into inputs")
+        return check
+    if others and len(claim.numbers) == 1:
+        return _unchecked(f"{others[0].key} is not the last {kind}")
+    return (
+        _unchecked(f"intermediate_result has no number of the {kind}: {_example(kind)}") if is_whole else None
+    )
+
+
+def _other_series(kind: str, claim: _Claim) -> str:
+    """What a calculation reads that TA-Lib's indicator does not; "" for nothing."""
+    if any(map(_is_earlier, (claim.label, *claim.text.split("=")[:-1]))):
+        return "an earlier session"
+    texts = (claim.label, claim.text, *claim.inputs.values())
+    return next(filter(None, (_series_in(each, kind) for each in texts)), "")
+
+
+def _series_in(text: object, kind: str) -> str:
+    """A series that a text names and that is not one of the indicator's; "" for none."""
+    for series, words in _SERIES.items():
+        is_own = series in INDICATORS[kind].fields or not isinstance(text, str)
+        if not is_own and re.search(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", str(text), re.IGNORECASE):
+            return series
+    return ""
+
+
+def _is_earlier(text: str) -> bool:
+    return _EARLIER.search(text) is not None
+
+
+def _by_formula(claim: _Claim, references: Sequence[SymbolBars], context: DecisionTools) -> Check:
+    """Hold a number against what the formula beside it gives, over one of the references."""
+    formula = formula_of(claim.text)
     if isinstance(formula, str):
         return _unchecked(formula)
-    names = {"".join(words_of(each)) for each in (formula.left, label)} - {""}
-    number = numbers[0] if len(numbers) == 1 else number_named(numbers, names | _RESULT)
+    names = {"".join(words_of(each)) for each in (formula.left, claim.label)} - {""}
+    number = claim.numbers[0] if len(claim.numbers) == 1 else number_named(claim.numbers, names | _RESULT)
     if number is None:
         return _unchecked("intermediate_result has several numbers and none with the formula's name")
-    return _against_formula(
-        number, evaluated(formula, given, context.bars(_symbol(given, context, symbol)), context)
-    )
+    values = [evaluated(formula, claim.inputs, bars, context) for bars in references]
+    exact = [value for value in values if isinstance(value, float)]
+    near = next((value for value in exact if number.matches(value)), None)
+    if near is not None:
+        return _checked({number.key: near}, [number], [], of="formula")
+    if not exact or _is_earlier(number.key):
+        return _unchecked(f"{number.key} is of an earlier session" if exact else str(values[0]))
+    wrong = f"{number.key}={_shown(number.value)}, the formula gives {_shown(exact[0])}"
+    return _checked({number.key: exact[0]}, [number], [wrong], of="formula")
+
+
+def _with_the_rest(check: Check, keys: Sequence[str]) -> Check:
+    """Name what a check did not look at, so that it does not pass as right."""
+    rest = [key for key in keys if key not in check["model"]]
+    if not check["checked"] or not rest:
+        return check
+    named = escape_controls(", ".join(rest)[:_REST])
+    return {**check, "not_compared": rest, "why": f"{check['why']}; not compared: {named}"}
 
 
 def _kind_of(label: str, text: str) -> tuple[str, bool]:
@@ -260,13 +350,6 @@ def _exact(
             yield value
     if not count and error:
         raise error
-
-
-def _against_formula(number: ModelNumber, value: float | str) -> Check:
-    if isinstance(value, str):
-        return _unchecked(value)
-    wrong = f"{number.key}={_shown(number.value)}, the formula gives {_shown(value)}"
-    return _checked({number.key: value}, [number], [] if number.matches(value) else [wrong], of="formula")
 
 
 def _checked(

@@ -16,7 +16,7 @@ from quantgraph.tools.math_tools import add, multiply
 from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.price_tools import get_indicators, get_price_history, get_price_local
-from quantgraph.tools.python_repl import python_repl
+from quantgraph.tools.python_repl import reading_repl
 from quantgraph.tools.relayed_tool import RelayedTool
 from quantgraph.tools.search_tool import get_information
 from quantgraph.tools.tool_context import ViewContext
@@ -26,7 +26,7 @@ __all__ = ["is_in_catalog", "live_function", "tools_catalog", "trader_catalog"]
 
 _READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
 
-tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, python_repl, place_order)}
+tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, reading_repl, place_order)}
 """The tools of an agent that decides step by step."""
 
 _TRADING = (

@@ -40,6 +40,7 @@ _FUNCTIONS = {
     "sum",
     "zip",
 }
+_MEANS = frozenset({"mean", "avg", "average"})
 _ASSIGNED = re.compile(r"(?<![=<>!:])=(?!=)")
 
 
@@ -84,14 +85,15 @@ def evaluated(
     """Return the formula's number, computed in a process of its own, or why there is none.
 
     Its names are ``inputs``, each input that is a number or a list of them, ``open``, ``high``, ``low``,
-    ``close`` and ``volume``, arrays of the last 500 bars, and the usual functions. The number is recorded.
+    ``close`` and ``volume``, arrays of the last 500 bars, and the usual functions, ``mean`` among them. The
+    number is recorded.
     """
     given = {name: to_plain(value) for name, value in inputs.items()}
     if len(json.dumps(given, ensure_ascii=False)) > _INPUTS:
         return f"the inputs are longer than {_INPUTS} characters"
     values = {name: value for name, value in given.items() if _is_name(name) and _is_numeric(value)}
     arrays = {name: bars.values[name][-_BARS:].tolist() for name in _ARRAYS if name not in values}
-    known = {"inputs"} | values.keys() | arrays.keys() | _FUNCTIONS
+    known = {"inputs"} | values.keys() | arrays.keys() | _FUNCTIONS | _MEANS
     if unknown := sorted(formula.names - known):
         return f"the formula reads {unknown[0][:60]}, which is not among the inputs"
     cell = _cell(formula, {"inputs": given} | values, arrays)
@@ -114,6 +116,7 @@ def _cell(formula: Formula, values: Mapping[str, Any], arrays: Mapping[str, Any]
     data = {name: value for name, value in values.items() if name in formula.names}
     lines = [f"{name} = {value!r}" for name, value in data.items()]
     lines += [f"{name} = np.array({_literal(arrays[name])})" for name in used]
+    lines += [f"{name} = np.mean" for name in sorted(_MEANS & formula.names - values.keys())]
     return "\n".join([*lines, f"float({formula.code})"])
 
 

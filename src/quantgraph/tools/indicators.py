@@ -71,6 +71,7 @@ def get_indicator(
 ) -> list[dict[str, Any]]:
     """Get the last values of an indicator of a symbol, oldest first, computed over all bars that are over.
 
+    Each has the date of its bar, and the same as time, in epoch seconds.
     MA (simple), EMA, RSI, ATR: {"period"}; BOLL: {"period", "deviations"}, gives upper, middle, lower;
     MACD: {"fast", "slow", "signal"}, gives dif, dea, hist = dif - dea (Chinese software shows twice that);
     KDJ: {"n", "k", "d"}, gives k, d, j, smoothed by simple averages. Past prices are adjusted for
@@ -89,9 +90,10 @@ def get_indicator(
     valid = indicator_params(kind, params or {})
     bars = bars_by(context.bars(symbol), by, context.as_of).complete()
     lines = indicator_values(kind, valid, bars)
-    columns = [bars.times[-count:], *(np.round(line[-count:], _DECIMALS).tolist() for line in lines.values())]
-    rows = zip(*columns, strict=True)
-    return [dict(zip(("time", *lines), row, strict=True)) for row in rows if not any(map(math.isnan, row))]
+    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
+    rows = zip(bars.times[-count:], bars.dates[-count:], *columns, strict=True)
+    names = ("time", "date", *lines)
+    return [dict(zip(names, row, strict=True)) for row in rows if not any(map(math.isnan, row[2:]))]
 
 
 def indicator_params(name: str, given: Mapping[str, Any]) -> dict[str, float]:

@@ -35,11 +35,12 @@ def get_kline_data(
     limit: int = 100,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> list[dict[str, Any]]:
-    """Get the last bars of a symbol, oldest first: time, open, high, low, close, volume.
+    """Get the last bars of a symbol, oldest first: time, date, open, high, low, close, volume.
 
-    time is in epoch seconds (00:00 UTC of the date; of a week or a month, of its first session). Sessions
-    that are not over are not shown; a week or month that is not over is, with "running": true. Past prices
-    are adjusted for dividends and splits up to today; volume is in the data's unit (in China 100 shares).
+    date is the session's, time the same in epoch seconds (00:00 UTC); of a week or a month, that of its first
+    session. Sessions that are not over are not shown; a week or month that is not over is, with
+    "running": true. Past prices are adjusted for dividends and splits up to today. volume is in shares of a
+    US symbol, and in hands of 100 shares (手) of a Chinese one.
 
     Args:
         symbol: The code, e.g. "600519.SH".

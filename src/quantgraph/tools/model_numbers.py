@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-__all__ = ["RELATIVE", "ModelNumber", "number_named", "numbers_of", "words_of"]
+__all__ = ["RELATIVE", "ModelNumber", "keys_of", "number_named", "numbers_of", "words_of"]
 
 RELATIVE = 0.0001
 """A number may be off by this share of the exact one, or by half a unit of its own last decimal."""
@@ -56,16 +56,26 @@ def numbers_of(result: Any) -> list[ModelNumber]:
     >>> [(each.key, each.value, each.half_unit) for each in found]
     [('ma30', 50200.0, 0.5), ('rsi', 65.2, 0.05)]
     """
+    return [number for key, value in _leaves(result) if (number := _number(key, value))]
+
+
+def keys_of(result: Any) -> list[str]:
+    """Return the keys of a result's values, as :func:`numbers_of` names those that are numbers.
+
+    >>> keys_of({"rsi": 47.9, "is_oversold": True, "macd": {"dif": 1}})
+    ['rsi', 'is_oversold', 'macd dif']
+    """
+    return [key or "result" for key, _ in _leaves(result)]
+
+
+def _leaves(result: Any) -> Iterator[tuple[str, Any]]:
+    """The values of a result under their keys, one level of nesting deep."""
     if not isinstance(result, Mapping):
-        found = _number("", result)
-        return [found] if found else []
-    numbers = []
+        yield "", result
+        return
     for key, value in result.items():
-        inner = value if isinstance(value, Mapping) else {"": value}
-        for part, number in inner.items():
-            if found := _number(" ".join(filter(None, (str(key), str(part)))), number):
-                numbers.append(found)
-    return numbers
+        for part, leaf in (value if isinstance(value, Mapping) else {"": value}).items():
+            yield " ".join(filter(None, (str(key), str(part)))), leaf
 
 
 def number_named(numbers: Collection[ModelNumber], names: Collection[str]) -> ModelNumber | None:

@@ -12,6 +12,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph.llm.tags import escape_markup
 from quantgraph.state import Record
 from quantgraph.tools.decision_tools import check_limit, decision_tools
 from quantgraph.tools.symbol_bars import known_symbol
@@ -55,5 +56,5 @@ def _shown(record: Record) -> dict[str, Any] | None:
 
 
 def _line(value: Any, most: int) -> str:
-    line = " ".join(value.split()) if isinstance(value, str) else ""
+    line = escape_markup(value[: 4 * most]) if isinstance(value, str) else ""
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -20,12 +20,17 @@ from quantgraph.tools.asked_date import asked_date
 from quantgraph.tools.decision_tools import DecisionTools, check_limit, decision_tools
 from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools.refusal import refusal
-from quantgraph.tools.symbol_bars import PRICES, SymbolBars, known_symbol
+from quantgraph.tools.symbol_bars import (
+    PRICES,
+    SHARES_PER_HAND,
+    SymbolBars,
+    known_symbol,
+    shares_per_unit,
+)
 
 __all__ = ["get_indicators", "get_price_history", "get_price_local"]
 
 _MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 100, 10, 20
-_SHARES_PER_HAND = 100
 _DECIMALS, _PRICE_DECIMALS = 6, 4
 _ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")
 _LATER = "there is no bar of {symbol} on that date"
@@ -90,7 +95,7 @@ def get_price_history(
     return {
         "symbol": name,
         "adjusted": _is_adjusted(context, name),
-        "bars": [_dated(row) for row in shown.rows(most)],
+        "bars": [_dated(row, shares_per_unit(name)) for row in shown.rows(most)],
     } | ({"left_out": stop - begin - most} if stop - begin > most else {})
 
 
@@ -138,7 +143,7 @@ def _bar(context: DecisionTools, symbol: str, day: dt.date) -> dict[str, Any]:
         return _no_bar(symbol, day, frames, is_today=day == moment.session.date())
     shown: dict[str, Any] = {"date": f"{day}"}
     shown |= {name: _plain(cells.get(name, math.nan)) for name in PRICES}
-    shown["volume"] = _shares(cells.get("vol", math.nan))
+    shown["volume"] = _whole(SHARES_PER_HAND * cells.get("vol", math.nan))
     if day == moment.session.date() and not moment.knows(panel, "close"):
         shown["reason"] = "the session is not over: of today only the open is known"
     return shown
@@ -192,23 +197,22 @@ def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
     return panel == "ohlcv" and any(name in context.view[panel] for name in _ADJUSTED_BY)
 
 
-def _dated(row: Mapping[str, Any]) -> dict[str, Any]:
-    date = f"{dt.datetime.fromtimestamp(row['time'], dt.UTC):%Y-%m-%d}"
-    hands = math.nan if row["volume"] is None else row["volume"]
+def _dated(row: Mapping[str, Any], shares: int) -> dict[str, Any]:
+    units = math.nan if row["volume"] is None else row["volume"]
     prices = {name: None if row[name] is None else round(row[name], _PRICE_DECIMALS) for name in PRICES}
-    return {"date": date, **prices, "volume": _shares(hands)}
+    return {"date": row["date"], **prices, "volume": _whole(units * shares)}
 
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _shares(hands: float) -> float | None:
+def _whole(shares: float) -> float | None:
     """A volume in shares, whole ones as an int; None for no number."""
-    if math.isnan(hands):
+    if math.isnan(shares):
         return None
-    shares = round(hands * _SHARES_PER_HAND, _DECIMALS)
-    return int(shares) if shares == int(shares) else shares
+    rounded = round(shares, _DECIMALS)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def _values(given: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
@@ -221,9 +225,8 @@ def _values(given: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | 
         lines = indicator_values(kind, params, bars)
     except QuantGraphError as error:
         return refusal(error.code, error.message)
-    dates = bars.sessions[-count:].astype("datetime64[D]").astype(str).tolist()
     columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
-    rows = zip(dates, *columns, strict=True)
+    rows = zip(bars.dates[-count:], *columns, strict=True)
     return [
         dict(zip(("date", *lines), row, strict=True)) for row in rows if not any(map(math.isnan, row[1:]))
     ]

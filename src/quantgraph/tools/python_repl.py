@@ -13,7 +13,7 @@ from quantgraph.sandbox import Isolation
 from quantgraph.tools.tool_context import ToolContext, current_context
 from quantgraph.tools.trusted_runner import PythonAstREPLTool
 
-__all__ = ["PythonRepl", "python_repl"]
+__all__ = ["PythonRepl", "python_repl", "reading_repl"]
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -23,6 +23,18 @@ _ISOLATION_NOTES: dict[Isolation, str] = {
     "trusted": "ran in this process, not isolated",
     "remote": "ran on another machine",
 }
+
+
+_SCOPE = (
+    "Runs a cell of Python over the run's data. In scope: pd (pandas 3), np, GLOBAL_DATA_STATE and "
+    "snapshot = GLOBAL_DATA_STATE.snapshot(); import talib if needed. Frames are read-only. The field vol is "
+    "in hundreds of shares (手), of US symbols too. "
+)
+_HANDING_OVER = "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
+_CELLS = (
+    "Within an agent's run variables of earlier cells live on; called by hand, every call starts anew. "
+    "There is no network and no file."
+)
 
 
 class ReplInput(BaseModel):
@@ -48,13 +60,7 @@ class PythonRepl(PythonAstREPLTool):
     """
 
     name: str = "python_repl"
-    description: str = (
-        "Runs a cell of Python over the run's data. In scope: pd (pandas 3), np, GLOBAL_DATA_STATE and "
-        "snapshot = GLOBAL_DATA_STATE.snapshot(); import talib if needed. Frames are read-only. "
-        "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
-        "Within an agent's run variables of earlier cells live on; called by hand, every call starts anew. "
-        "There is no network and no file."
-    )
+    description: str = _SCOPE + _HANDING_OVER + _CELLS
     args_schema: type[BaseModel] = ReplInput
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     sanitize_input: bool = False
@@ -91,3 +97,6 @@ class PythonRepl(PythonAstREPLTool):
 
 python_repl = PythonRepl()
 """The tool, one for all graphs: it has no state."""
+
+reading_repl = PythonRepl(description=_SCOPE + _CELLS)
+"""The same for agents that decide, which hand no signal over."""

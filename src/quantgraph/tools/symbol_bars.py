@@ -13,11 +13,22 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.adjust import Column, column_adjustment
+from quantgraph.market.boards import find_board
 from quantgraph.market.moment import Moment
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["PRICES", "SymbolBars", "Timeframe", "bars_by", "check_timeframe", "known_bars", "known_symbol"]
+__all__ = [
+    "PRICES",
+    "SHARES_PER_HAND",
+    "SymbolBars",
+    "Timeframe",
+    "bars_by",
+    "check_timeframe",
+    "known_bars",
+    "known_symbol",
+    "shares_per_unit",
+]
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +41,8 @@ _READ = tuple(dict.fromkeys((*PRICES, "vol", *_ADJUSTED_BY)))
 _TIMEFRAMES = get_args(Timeframe)
 _SHOWN = 10
 _DECIMALS = 6
+SHARES_PER_HAND = 100
+"""Shares of one unit of the data's ``vol``, in every market."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +55,8 @@ class SymbolBars:
         Shape (T,), ``datetime64[us]``; of a week or a month its first session that is known.
     values
         ``open``, ``high``, ``low``, ``close`` and ``volume``, each of shape (T,), NaN where the data has no
-        number. Prices are per share of today, see :func:`.adjusted`; volumes are as in the data.
+        number. Prices are per share of today, see :func:`.adjusted`; volumes are in the market's unit, see
+        :func:`shares_per_unit`.
     running
         Whether the last bar is of a week or a month that is not over.
     """
@@ -60,6 +74,12 @@ class SymbolBars:
         times: list[int] = self.sessions.astype("datetime64[s]").astype(np.int64).tolist()
         return times
 
+    @property
+    def dates(self) -> list[str]:
+        """Each session's date, ``YYYY-MM-DD``."""
+        dates: list[str] = self.sessions.astype("datetime64[D]").astype(str).tolist()
+        return dates
+
     def complete(self) -> SymbolBars:
         """The bars without the running one."""
         return self.part(slice(-1)) if self.running else self
@@ -74,13 +94,21 @@ class SymbolBars:
         """The last bars as plain JSON, numbers with at most six decimals, None for no number."""
         last = self.part(slice(max(0, len(self) - limit), len(self)))
         columns = [_plain(last.values[name]) for name in (*PRICES, "volume")]
-        found: list[dict[str, Any]] = [
-            {"time": time, "open": first, "high": high, "low": low, "close": close, "volume": volume}
-            for time, first, high, low, close, volume in zip(last.times, *columns, strict=True)
-        ]
+        names = ("time", "date", *PRICES, "volume")
+        rows = zip(last.times, last.dates, *columns, strict=True)
+        found: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
         if last.running:
             found[-1]["running"] = True
         return found
+
+
+def shares_per_unit(symbol: str) -> int:
+    """Shares of one unit of volume: 1 of a US symbol, else 100, a hand (手).
+
+    >>> shares_per_unit("AAPL"), shares_per_unit("600519.SH")
+    (1, 100)
+    """
+    return 1 if find_board(symbol) == "us" else SHARES_PER_HAND
 
 
 def known_symbol(view: View, symbol: str) -> str:
@@ -135,6 +163,7 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
         name: _at(columns[field], sessions) if field in columns else np.full(len(sessions), np.nan)
         for name, field in zip((*PRICES, "volume"), (*PRICES, "vol"), strict=True)
     }
+    values["volume"] = values["volume"] * (SHARES_PER_HAND // shares_per_unit(symbol))
     if panel == "ohlcv" and len(sessions):
         adjusted_by = {name: column for name, column in columns.items() if name in _ADJUSTED_BY}
         factor = column_adjustment(symbol, adjusted_by, sessions)

@@ -6,7 +6,7 @@ import json
 import math
 import random
 
-from dual_agent_models import decision, item
+from dual_agent_models import asked_by, decision, item
 from langchain_core.messages import AIMessage
 
 from quantgraph.agents.dual_agent.agent_models import Meter
@@ -90,7 +90,7 @@ def test_one_broken_symbol_changes_no_other():
                 + ', "TSLA": {"action": "hold"}}'
                 + "}" * text.startswith('{"decisions"')
             )
-        decisions, _ = decide_batch(task, answer(text), Meter())
+        decisions, _ = decide_batch(task, asked_by(answer(text)))
         is_valid(decisions)
         for name in ("AAPL", "MSFT", "V"):
             assert decisions[name]["target_cash_amount"] == TARGETS[name], text
@@ -113,13 +113,13 @@ def test_broken_text_is_never_raised():
                 del text[place : place + rng.randrange(60)]
             if not text:
                 text = ["{"]
-        decisions, _ = decide_batch(task, answer("".join(text)), Meter())
+        decisions, _ = decide_batch(task, asked_by(answer("".join(text))))
         is_valid(decisions)
 
 
 def test_replies_without_json_end_as_fallbacks_with_the_reason():
     meter = Meter()
-    decisions, calls = decide_batch(batch(3), answer("no", "", "```json\n```"), meter)
+    decisions, calls = decide_batch(batch(3), asked_by(answer("no", "", "```json\n```"), meter))
     assert (calls, meter.parse_errors) == (3, 3)
     assert {each["hold_reason"] for each in decisions.values()} == {"fallback"}
     assert "holds no JSON object" in decisions["V"]["reasons"][0]
@@ -134,7 +134,7 @@ def test_a_reply_that_was_cut_off_is_recognised():
         asked.append(messages[-1].text)
         return next(replies)
 
-    decisions, _ = decide_batch(batch(2), ask, Meter())
+    decisions, _ = decide_batch(batch(2), asked_by(ask))
     assert decisions["AAPL"]["target_cash_amount"] == 7_500
     assert "cut off" in asked[1]
 
@@ -142,12 +142,12 @@ def test_a_reply_that_was_cut_off_is_recognised():
 def test_a_retry_is_about_the_open_symbols_alone_and_others_cannot_change():
     first = GOOD | {"V": decision("decrease", 90_000)}
     second = {"V": decision("decrease", 6_000), "AAPL": decision("close")}
-    decisions, calls = decide_batch(batch(3), answer(json.dumps(first), json.dumps(second)), Meter())
+    decisions, calls = decide_batch(batch(3), asked_by(answer(json.dumps(first), json.dumps(second))))
     assert calls == 2
     assert (decisions["V"]["target_cash_amount"], decisions["AAPL"]["target_cash_amount"]) == (6_000, 7_500)
 
 
 def test_without_attempts_everything_is_held():
-    decisions, calls = decide_batch(batch(0), answer(), Meter())
+    decisions, calls = decide_batch(batch(0), asked_by(answer()))
     assert calls == 0
     assert {each["hold_reason"] for each in decisions.values()} == {"fallback"}

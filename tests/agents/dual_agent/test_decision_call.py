@@ -135,8 +135,8 @@ def test_the_least_cash_stays(features):
 
 
 def test_a_refused_order_is_told_and_its_attempts_count(features):
-    faulty = {"AAPL": decision("increase", 1), "TSLA": decision("hold")}
-    models = Models(faulty, {"AAPL": decision("increase", 1)})
+    faulty = {"AAPL": decision("increase", 1)}
+    models = Models(faulty, faulty)
     results = decide_batch_dual_agent(features, models.cfg, rejected_orders=[REJECTED])
     first = models.asked[0][1]
     assert "15000" in first
@@ -144,7 +144,115 @@ def test_a_refused_order_is_told_and_its_attempts_count(features):
     # Two of three attempts are left after the first refusal.
     assert len(models.asked) == 2
     assert results["AAPL"]["hold_reason"] == "rejected"
-    assert results["TSLA"]["hold_reason"] == "model"
+
+
+def test_a_refused_order_renews_its_symbol_alone(features):
+    models = Models(
+        {"AAPL": decision("increase", 90_000), "TSLA": decision("increase", 5_000)},
+        {"AAPL": decision("increase", 6_000)},
+    )
+    first = decide_batch_dual_agent(features, models.cfg)
+    second = decide_batch_dual_agent(
+        features, models.cfg, previous_decisions=first, rejected_orders=[REJECTED | {"retry_count": 2}]
+    )
+    assert second["AAPL"]["target_cash_amount"] == 6_000
+    assert second["TSLA"] == first["TSLA"]
+    assert second["__meta__"]["calls"] == 2  # the filter and the decision
+    # 92,000 of cash, of which the increase of TSLA by 2,000 is spent.
+    assert models.facts[1]["portfolio_info"]["available_cash"] == 90_000
+    assert list(models.facts[1]["symbols"]) == ["AAPL"]
+
+
+def test_a_decision_that_nobody_hands_over_again_is_no_fallback(features):
+    models = Models({"AAPL": decision("increase", 6_000)})
+    results = decide_batch_dual_agent(features, models.cfg, rejected_orders=[REJECTED])
+    held = results["TSLA"]
+    assert (held["action"], held["hold_reason"], held["cash_change"]) == ("hold", "stands", 0.0)
+    assert list(results) == ["AAPL", "TSLA", "__meta__"]
+
+
+def test_a_rejected_order_of_an_unknown_symbol_is_refused(features):
+    with pytest.raises(BadOption, match="rejected_orders: 'ZZZ' is not among the symbols"):
+        decide_batch_dual_agent(features, Models().cfg, rejected_orders=[REJECTED | {"symbol": "ZZZ"}])
+
+
+def test_an_outage_in_a_retry_holds_only_what_is_not_decided(features):
+    models = Models(
+        {"AAPL": decision("increase", 7500), "TSLA": decision("nope", 1)}, ModelUnavailable("HTTP 500")
+    )
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert results["AAPL"]["target_cash_amount"] == 7500.0
+    held = results["TSLA"]
+    assert (held["action"], held["hold_reason"]) == ("hold", "fallback")
+    assert held["reasons"][0].startswith('action is "nope"')
+    assert "HTTP 500" in held["reasons"][0]
+    assert "HTTP 500" in results["__meta__"]["failed"]
+    assert (results["__meta__"]["calls"], results["__meta__"]["logic_errors"]) == (3, 1)
+
+
+def test_a_call_that_a_budget_refuses_is_not_counted(features):
+    usage = {"input_tokens": 10, "output_tokens": 900, "total_tokens": 910}
+    faulty = {"AAPL": decision("increase", 7500), "TSLA": decision("nope", 1)}
+    models = Models(faulty, usage=usage)
+    cfg = models.cfg
+    cfg["llm"] |= {"budget": {"max_completion_tokens": 1_800}}
+    results = decide_batch_dual_agent(features, cfg, run_id="spent_in_a_retry")
+    assert results["AAPL"]["target_cash_amount"] == 7500.0
+    assert "budget_exceeded" in results["TSLA"]["reasons"][0]
+    # The filter and the first decision; the retry was not sent.
+    assert (results["__meta__"]["calls"], len(models.asked)) == (2, 1)
+
+
+def test_what_fits_stands_if_nothing_readable_follows_a_lack_of_cash(features):
+    models = Models(
+        {"AAPL": decision("increase", 60_000), "TSLA": decision("increase", 60_000)}, "oops", "oops"
+    )
+    results = decide_batch_dual_agent(features, models.cfg)
+    # 92,000 of cash: 55,000 for the first, and the second would need 57,000 of the 37,000 that are left.
+    assert results["AAPL"]["target_cash_amount"] == 60_000
+    assert (results["TSLA"]["action"], results["TSLA"]["hold_reason"]) == ("hold", "rejected")
+    assert "57000.00 does not fit" in results["TSLA"]["note"]
+    meta = results["__meta__"]
+    assert (meta["parse_errors"], meta["cash_errors"]) == (2, 1)
+
+
+def test_the_lack_of_cash_names_what_must_stay(features):
+    models = Models(
+        {"AAPL": decision("increase", 98_000), "TSLA": decision("hold")},
+        {"AAPL": decision("increase", 87_000)},
+    )
+    cfg = models.cfg | {"portfolio": {"total_cash": 100_000, "min_cash_ratio": 0.1}}
+    assert decide_batch_dual_agent(features, cfg)["AAPL"]["target_cash_amount"] == 87_000
+    # 93,000 are wished of 92,000, and 10,000 of the 100,000 must stay.
+    told = models.asked[1][-1]
+    assert "cash is 92000.00, of which 10000.00 must stay (10.00 % of the total assets)" in told
+    assert "11000.00 is missing" in told
+
+
+def test_faults_of_logic_and_of_cash_are_told_together(features):
+    models = Models(
+        {"AAPL": decision("increase", 100_000), "TSLA": decision("nope", 1)},
+        {"AAPL": decision("increase", 50_000), "TSLA": decision("hold")},
+    )
+    cfg = models.cfg | {"agents": {"retry": {"max_attempts": 2}}}
+    results = decide_batch_dual_agent(features, cfg)
+    assert results["AAPL"]["target_cash_amount"] == 50_000
+    told = models.asked[1][-1]
+    assert 'TSLA: action is "nope"' in told
+    assert "3000.00 is missing" in told
+    assert told.endswith("AAPL, TSLA")
+
+
+def test_less_cash_than_the_positions_are_worth_is_refused(features):
+    cfg = Models().cfg | {"portfolio": {"total_cash": 5_000}}
+    with pytest.raises(BadOption, match=r"total_cash=5000 is cash and positions together; .* 8000\.00"):
+        decide_batch_dual_agent(features, cfg)
+
+
+def test_holds_without_models_are_on_the_bus(features, context):
+    ctx = context(Models())
+    results = decide_batch_dual_agent(features, ctx=ctx, enable_llm=False)
+    assert ctx.get("decisions") == {name: results[name] for name in ("AAPL", "TSLA")}
 
 
 def test_no_model_is_asked_when_they_are_not_enabled(features):
@@ -221,7 +329,8 @@ def test_a_hold_in_place_of_a_rejected_decision_leaves_nothing_in_the_memory(fea
     decide_batch_dual_agent(features, ctx=ctx)
     assert len(ctx.memory.episodes.query()) == 2
     decide_batch_dual_agent(features, ctx=ctx, rejected_orders=[REJECTED])
-    assert ctx.memory.episodes.query() == []
+    assert [each.symbol for each in ctx.memory.episodes.query()] == ["TSLA"]
+    assert ctx.get("decisions")["TSLA"]["target_cash_amount"] == 4000
 
 
 def test_features_without_a_date_make_no_memory(features, context):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from quantgraph.errors import BadOption
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime.resources import Resources
 from quantgraph.settings import load_settings
+from quantgraph.testing import ScriptedChatModel
 
 FIRST, SECOND = "000341.SZ", "600958.SH"
 SENTENCE = f"{FIRST}, {SECOND}, 20250102 to 20250106"
@@ -102,12 +104,12 @@ def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
     before, _, second, third = models.facts
     assert before["history"] == {}
     assert second["history"][FIRST] == (
-        "Previous decisions:\n2025-01-02: increase to $50000 (confidence: 0.8)"
+        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8)"
     )
     # The increase that the market refused is no memory, its renewal is; then the close.
     assert third["history"][SECOND].splitlines()[1:] == [
-        "2025-01-02: increase to $30000 (confidence: 0.75)",
-        "2025-01-03: close to $0 (confidence: 0.75)",
+        "2025-01-02: increase to ¥30000 (confidence: 0.75)",
+        "2025-01-03: close to ¥0 (confidence: 0.75)",
     ]
 
 
@@ -157,6 +159,48 @@ def test_a_rule_in_words_reaches_both_agents(tmp_path):
     assert not any("does not execute" in note for note in done["notes"])
     replayed = replay(folder, decider=DualAgent())
     assert replayed.identical, replayed.differences
+
+
+def test_a_rule_that_the_reading_invents_is_told_to_no_model(tmp_path):
+    invented = "buy when the 5-day average crosses above the 20-day average"
+    reading = {
+        "task_type": "mixed",
+        "user_intent": {
+            "type": "mixed",
+            "params": {
+                "ts_code": f"{FIRST},{SECOND}", "start_date": "20250102", "end_date": "20250102",
+                "strategy_desc": invented, "required_indicators": [],
+            },
+            "needs_clarification": False,
+        },
+    }  # fmt: skip
+    models = Models(both(decision("hold"), decision("hold")))
+    reader = ScriptedChatModel([json.dumps(reading)])
+    done = run_strategy(
+        f"dual agent on {FIRST}, {SECOND}, 20250102 to 20250102",
+        decider=DualAgent(),
+        model={"reflection": reader, "filter": models.model, "decision": models.model},
+        out=tmp_path,
+    )
+    assert done["ended_because"] == "done", done
+    assert "rule" not in models.facts[0]
+    assert f"a model read a rule that nobody said, which is left out: {invented}" in done["notes"]
+    assert not any("in your words" in note for note in done["notes"])
+
+
+def test_an_outage_of_a_sessions_budget_keeps_the_decisions_that_are_valid(tmp_path):
+    faulty = both(decision("increase", 50_000), decision("nope"))
+    models = Models(*[faulty] * 3)
+    done, folder = run(models, tmp_path, session_budget="calls=2")
+    assert done["ended_because"] == "done"
+    first = sessions(folder)[0]
+    assert [fill.order.symbol for fill in first.fills] == [FIRST]
+    held = first.notes["decisions"][SECOND]
+    assert held["hold_reason"] == "fallback"
+    assert "budget" in held["reasons"][0]
+    assert first.notes["meta"]["calls"] == 2
+    told = "of the models' replies 0 could not be read, 3 had a decision that was not valid, and 0 spent more"
+    assert any(note.startswith(told) for note in done["notes"]), done["notes"]
 
 
 @pytest.mark.parametrize(
@@ -252,15 +296,16 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
 
     first = Models(both(decision("increase", 50_000), decision("hold")), *[hold] * 4)
     shared(first, f"{FIRST}, {SECOND}, 20250102 to 20250108")
-    line = "2025-01-02: increase to $50000 (confidence: 0.75)"
+    line = "2025-01-02: increase to ¥50000 (confidence: 0.75)"
+    others = "Decisions of other runs, which are not of this account:"
     # The morning of that day, and the next one: the result of three sessions is not known yet.
     early = Models(hold, hold)
     folder = shared(early, f"{FIRST}, {SECOND}, 20250102 to 20250103")
-    assert [facts["history"] for facts in early.facts] == [{}, {FIRST: f"Previous decisions:\n{line}"}]
+    assert [facts["history"] for facts in early.facts] == [{}, {FIRST: f"{others}\n{line}"}]
     late = Models(hold)
     shared(late, f"{FIRST}, {SECOND}, 20250110 to 20250110")
     (text,) = late.facts[0]["history"].values()
-    assert text.startswith(f"Previous decisions:\n{line} -> ")
+    assert text.startswith(f"{others}\n{line} -> ")
     # What other runs add later changes no replay, and a replay adds nothing.
     written = store.read_bytes()
     other = Models(both(decision("hold"), decision("increase", 40_000)), hold)

@@ -18,10 +18,10 @@ from quantgraph.agents.dual_agent.prompt_files import (
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "d41c08e7a9c59b40711179ede077a439",
-    "decision_agent_v1_zh.txt": "acce5bc00f1434d2b284d798bf1798f9",
-    "fundamental_filter_agent_v1.txt": "15ec89525d3db71d94cca7f64a1ff6f0",
-    "fundamental_filter_agent_v1_zh.txt": "8906ec2e4111c7b209d83061c3fb5e6b",
+    "decision_agent_v1.txt": "7ae3da29f71681359d81b00cc4b651f5",
+    "decision_agent_v1_zh.txt": "4773e2199979f9ecf564dcef62ca5f3c",
+    "fundamental_filter_agent_v1.txt": "eb02c6c1239cc7f956b3e589de0713ef",
+    "fundamental_filter_agent_v1_zh.txt": "9ace3dae405d56af0beb4d0e2b010338",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]

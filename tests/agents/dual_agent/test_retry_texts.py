@@ -7,9 +7,7 @@ import pytest
 from quantgraph.agents.dual_agent.decision_cash import check_cash
 from quantgraph.agents.dual_agent.decision_validation import read_decisions
 from quantgraph.agents.dual_agent.retry_texts import (
-    cash_retry_text,
-    logic_retry_text,
-    ratio_retry_text,
+    fault_retry_text,
     rejection_retry_text,
     unreadable_retry_text,
 )
@@ -61,10 +59,14 @@ def told(language):
     portfolio = {"total_assets": 13_510.0, "available_cash": 10_000.0, "position_value": 3_510.0}
     short = check_cash(increases(AAPL=9_000.0, MSFT=9_000.0), POSITIONS, portfolio, cost_rate=0.001)
     thin = check_cash(increases(MSFT=9_000.0), POSITIONS, portfolio, min_cash_ratio=0.1)
+    both = check_cash(increases(V=20_000.0), POSITIONS, portfolio, min_cash_ratio=0.1)
+    faults = read_decisions(REPLY, POSITIONS)[1]
+    one = {"AAPL": faults["AAPL"]}
     return [
-        logic_retry_text(read_decisions(REPLY, POSITIONS)[1], POSITIONS, language),
-        cash_retry_text(short, ["AAPL", "MSFT"], language),
-        ratio_retry_text(thin, ["MSFT"], language),
+        fault_retry_text(faults, None, faults, POSITIONS, language),
+        fault_retry_text({}, short, ["AAPL", "MSFT"], POSITIONS, language),
+        fault_retry_text({}, thin, ["MSFT"], POSITIONS, language),
+        fault_retry_text(one, both, ["AAPL", "V"], POSITIONS, language),
         rejection_retry_text(REJECTED, language),
         unreadable_retry_text("no JSON object in the reply", language),
     ]
@@ -84,10 +86,12 @@ def test_line_ends_are_real_and_no_field_is_unfilled(language):
 
 
 def test_each_text_names_the_symbols_to_decide_again():
-    logic, cash, ratio, rejection, _ = told("en")
+    logic, cash, ratio, together, rejection, _ = told("en")
     assert logic.endswith("AAPL, MSFT, TSLA, V")
     assert cash.endswith("AAPL, MSFT")
     assert ratio.endswith("MSFT")
+    assert together.endswith("AAPL, V")
+    assert together.count("Answer with") == 1
     assert rejection.endswith("AAPL, TSLA, 600000.SH")
 
 

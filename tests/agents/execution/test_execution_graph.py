@@ -215,3 +215,12 @@ def test_what_it_is_given_is_checked(market, change, error, said):
     given = {name: value for name, value in {**told(market), **change}.items() if value is not None}
     with pytest.raises(error, match=said):
         graph(market, HOLD).invoke(given)
+
+
+def test_a_us_symbol_has_the_rules_of_its_market(small_market):
+    market = small_market({"AAPL": [100.0] * 30})
+    look = action("tool_call", tool_name="get_rules", params={"symbol": "AAPL"})
+    done = graph(market, look, HOLD).invoke({**told(market), "symbol": "AAPL"})
+    rules = done["execution_history"][0]["result"]
+    assert "error" not in rules, rules
+    assert rules["lot"].startswith("buys of at least 1 shares")

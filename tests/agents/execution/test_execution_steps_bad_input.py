@@ -148,6 +148,7 @@ def test_a_malformed_action_is_forgiven_by_the_next_that_is_right(market):
     done = run(market, *replies)
     assert done["decision"]["action"] == "buy"
     assert [each["step"] for each in done["execution_history"]] == [1, 2]
+    assert done["malformed"] == 4
 
 
 def test_a_tool_that_is_not_there_is_named_with_those_that_are(market):

@@ -99,7 +99,7 @@ def test_hourly_bars_of_a_crypto_exchange_are_refused_and_told(done):
 def test_the_bars_end_before_the_open(done, market):
     bars = done["execution_history"][1]["result"]
     assert len(bars) == 30
-    assert list(bars[-1]) == ["time", "open", "high", "low", "close", "volume"]
+    assert list(bars[-1]) == ["time", "date", "open", "high", "low", "close", "volume"]
     assert bars[-1]["close"] == PRICE
     assert bars[-1]["time"] == market.days[29].timestamp()  # of the session's date at 00:00 UTC
 

@@ -20,8 +20,8 @@ from quantgraph.agents.execution.step_action import ACTION_TYPES, Action, ToolCa
 from quantgraph.llm.tags import read
 
 HASHES = {
-    "execution_en": "ebbd04671f7f7922f240a931cc7ebd93",
-    "execution_zh": "4a20785e5b03013f2f929f5126150067",
+    "execution_en": "7652b696e6198a2d77ed1ea7f506d1d3",
+    "execution_zh": "293e0cf589b6526cb7027c68dcb55034",
 }
 PLACEHOLDERS = ("rule_id", "symbol", "runtime_status", "user_requirements", "available_tools")
 FACTS = {

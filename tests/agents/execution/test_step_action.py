@@ -306,3 +306,8 @@ def test_a_decision_may_name_its_symbol_and_no_other():
     )
     with pytest.raises(ModelOutputInvalid, match=r"it decides 601318\.SH alone"):
         parse_action(json.dumps(told), step=1, symbol="601318.SH")
+
+
+def test_the_case_of_a_decision_does_not_matter():
+    said = {"type": "decision", "action": {"action": " BUY", "reason": "up", "confidence": 0.5}}
+    assert parse_action(json.dumps(said), step=1).action.action == "buy"

@@ -63,6 +63,8 @@ def test_the_line_of_a_prompt(fields: dict[str, Any], line: str) -> None:
 
 def test_a_hold_is_at_its_value() -> None:
     assert decision_line("2025-06-11", "hold", 5000.0, 0.7) == "2025-06-11: hold at $5000 (confidence: 0.7)"
+    told = decision_line("2025-06-11", "hold", 5000.0, 0.7, symbol="600519.SH")
+    assert told == "2025-06-11: hold at ¥5000 (confidence: 0.7)"
 
 
 def test_the_id_is_of_run_strategy_day_and_symbol_so_an_outcome_replaces() -> None:

@@ -157,3 +157,20 @@ def test_a_branch_reads_what_the_run_read_before_it_branches_off(tmp_path: Path)
     EpisodicMemory(path).add(episode("2025-06-10", run_id="another"))
     branch = Recorder(where, mode="replay", until="20250612")
     assert read(branch, "2025-06-11") == told
+
+
+def test_a_run_is_told_its_own_past_and_that_of_others_apart():
+    memory = EpisodicMemory()
+    for run_id, day, target in (
+        *(("other", f"2025-06-{day:02}", 1000.0) for day in range(10, 18)),
+        ("mine", "2025-06-09", 5000.0),
+    ):
+        memory.add(
+            DecisionEpisode(symbol="AAPL", action="increase", target_amount=target, date=day, run_id=run_id)
+        )
+    (text,) = memory.histories(["AAPL", "TSLA"], "mine").values()
+    own, others = text.split("\nDecisions of other runs, which are not of this account:\n")
+    # The eight later ones of the other run use none of this run's lines up.
+    assert own == "Previous decisions:\n2025-06-09: increase to $5000 (confidence: 0.5)"
+    assert others.splitlines()[0].startswith("2025-06-13: increase to $1000")
+    assert others.splitlines()[-1] == "(3 earlier ones are left out)"

@@ -60,8 +60,8 @@ def test_a_run_is_shown_what_was_decided_before_its_day_by_whatever_run(run: Any
     _, path, decider = run
     assert decider.shown["2025-01-02"] == ""
     first, second = decider.shown["2025-01-06"].splitlines()[:2]
-    assert first.startswith("2025-01-02: increase to $100 (confidence: 0.8)")
-    assert second == "2025-01-03: close to $0 (confidence: 0.4)"
+    assert first.startswith("2025-01-02: increase to ¥100 (confidence: 0.8)")
+    assert second == "2025-01-03: close to ¥0 (confidence: 0.4)"
     assert "%" not in decider.shown["2025-01-06"]
     assert "%" in decider.shown["2025-01-07"]  # three sessions after the 2nd
     assert not any("2025-02" in text for text in decider.shown.values())

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent.decision_cash import CashFault
 from quantgraph.agents.dual_agent.retry_texts import (
-    cash_retry_text,
+    fault_retry_text,
     rejection_retry_text,
     unreadable_retry_text,
 )
@@ -142,6 +142,7 @@ SHORT = CashFault(
     remaining_cash=-1.0,
     remaining_ratio=0.0,
     min_cash_ratio=0.0,
+    reserve=0.0,
     shortfall=1.0,
 )
 
@@ -150,7 +151,7 @@ SHORT = CashFault(
 def test_a_decision_that_is_sent_back_is_halved_for_the_symbols_asked_for_alone(language: Language) -> None:
     first = asked(facts(A=entry(RISING), AB=entry(RISING), C=entry(RISING)))
     reply = KeylessPlanner().invoke([SystemMessage("You decide."), first])
-    retry = HumanMessage(cash_retry_text(SHORT, ["AB", "C"], language))
+    retry = HumanMessage(fault_retry_text({}, SHORT, ["AB", "C"], {}, language))
     again = answer(first, reply, retry)["decisions"]
     assert {name: each["target_cash_amount"] for name, each in again.items()} == {
         "AB": "15000.00",

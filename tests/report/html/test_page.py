@@ -50,6 +50,31 @@ def test_an_end_that_is_no_success_says_so_and_what_to_do(because, word):
     assert "quantgraph resume run-1" in page
 
 
+def test_the_table_of_models_has_the_calls_of_all_sessions():
+    def used(role, session, calls, tokens, cost):
+        return {
+            "role": role, "model": "m", "session": session, "calls": calls,
+            "prompt_tokens": tokens, "completion_tokens": 5, "cost": cost,
+        }  # fmt: skip
+
+    usage = [
+        used("reflection", None, 1, 10, "0.5"),
+        used("decision", DAYS[0], 2, 100, "0.25"),
+        used("decision", DAYS[1], 3, 200, "0.25"),
+        used("filter", DAYS[0], 1, None, "unknown"),
+    ]
+    base = view_of([], DAYS)
+    page = render_page(replace(base, result={**base.result, "usage": usage})).html
+    table = re.search(r'<table id="usage">(.*?)</table>', page, re.DOTALL).group(1)
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)]
+    assert [row for row in rows if row] == [
+        ["reflection · m", "1", "15", "0.5"],
+        ["decision · m", "5", "310", "0.50"],
+        ["filter · m", "1", "?", "?"],
+    ]
+    assert len(re.findall("<th scope", table)) == 4
+
+
 def test_a_finding_is_told_in_the_language_of_the_page():
     issue = {"severity": "warning", "code": "symbol_gap", "message": "no bars", "symbol": "A", "count": 3}
     base = view_of([], DAYS)

@@ -13,14 +13,21 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.run_id import new_run_id
 from quantgraph.agents.dual_agent.dual_config import LLMConfig
-from quantgraph.errors import ModelOutputInvalid
+from quantgraph.errors import (
+    BudgetExceeded,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+)
 from quantgraph.llm import role_model
 from quantgraph.llm.model_json import token_counts
 from quantgraph.recording import Recording, Scope, current_scope, in_scope
 from quantgraph.recording.entry import Entry
 from quantgraph.settings import Role
 
-__all__ = ["Ask", "LLMClient", "Meter", "metered"]
+__all__ = ["Agents", "Ask", "LLMClient", "Meter", "is_model_failure", "metered"]
 
 Ask = Callable[[Role, Sequence[AnyMessage]], AIMessage]
 """Asks the model of a role."""
@@ -61,11 +68,13 @@ class Meter:
     Attributes
     ----------
     calls
-        Replies, those of the cache included.
+        Calls that were made, those that the cache answered included; not those that a budget refused.
     cache_hits
         Replies of the cache.
     parse_errors
         Replies that hold no JSON object, or are cut off.
+    logic_errors, cash_errors
+        Replies with a symbol that has no valid decision, and those that spend more than there is.
     latency_ms_sum
         Milliseconds of the calls that were sent, as measured.
     tokens_prompt, tokens_completion
@@ -77,6 +86,8 @@ class Meter:
     calls: int = 0
     cache_hits: int = 0
     parse_errors: int = 0
+    logic_errors: int = 0
+    cash_errors: int = 0
     latency_ms_sum: int = 0
     tokens_prompt: int = 0
     tokens_completion: int = 0
@@ -86,8 +97,12 @@ class Meter:
         """Return an ``ask`` that counts its calls and tokens."""
 
         def asked(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+            try:
+                reply = ask(role, messages)
+            except QuantGraphError as error:
+                self.calls += not isinstance(error, BudgetExceeded)  # which is raised before a call
+                raise
             self.calls += 1
-            reply = ask(role, messages)
             prompt, completion = token_counts(reply)
             self.tokens_prompt += prompt or 0
             self.tokens_completion += completion or 0
@@ -101,9 +116,42 @@ class Meter:
         self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
 
     def counts(self) -> dict[str, Any]:
-        """The counts as plain JSON; ``failed`` only if there is a reason."""
-        told = asdict(self)
-        return told if self.failed else {name: told[name] for name in told if name != "failed"}
+        """The counts as plain JSON; errors of logic and cash, and ``failed``, only if there are any."""
+        only_if_any = ("logic_errors", "cash_errors", "failed")
+        return {name: value for name, value in asdict(self).items() if value or name not in only_if_any}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agents:
+    """How the two agents are asked.
+
+    Attributes
+    ----------
+    filter_prompt
+        The system prompt of the filter; that of the decision is the batch's.
+    ask, meter
+        Asks a role's model, and counts.
+    is_given_up
+        Whether an error of ``ask`` ends the asking, and what is not decided by then is held.
+    """
+
+    filter_prompt: str
+    ask: Ask
+    meter: Meter
+    is_given_up: Callable[[QuantGraphError], bool]
+
+    def give_up(self, error: QuantGraphError) -> None:
+        """Note why the models are asked no more; raise an error that is not given up."""
+        if not self.is_given_up(error):
+            raise error
+        self.meter.failed = error.line
+
+
+def is_model_failure(error: QuantGraphError) -> bool:
+    """Whether an error makes the rest of a decision a fallback outside of a run."""
+    return isinstance(
+        error, BudgetExceeded | ModelOutputInvalid | ModelUnavailable | PermissionDenied | RateLimited
+    )
 
 
 @contextmanager

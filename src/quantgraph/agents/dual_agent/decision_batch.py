@@ -14,19 +14,17 @@ from typing import Any, TypedDict
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.texts import Language
-from quantgraph.agents.dual_agent.agent_models import Ask, Meter
+from quantgraph.agents.dual_agent.agent_models import Agents
 from quantgraph.agents.dual_agent.decision_cash import check_cash, hold_those_that_do_not_fit
 from quantgraph.agents.dual_agent.decision_validation import CheckedDecision, read_decisions
 from quantgraph.agents.dual_agent.features import positions_of
 from quantgraph.agents.dual_agent.prompt_facts import decision_facts
 from quantgraph.agents.dual_agent.retry_texts import (
-    cash_retry_text,
-    logic_retry_text,
-    ratio_retry_text,
+    fault_retry_text,
     rejection_retry_text,
     unreadable_retry_text,
 )
-from quantgraph.errors import ModelOutputInvalid
+from quantgraph.errors import ModelOutputInvalid, QuantGraphError
 from quantgraph.llm.cache import cached_attempt, drop_replies
 from quantgraph.llm.structured import read_object
 from quantgraph.llm.tags import wrap
@@ -97,8 +95,8 @@ class Draft(TypedDict):
     """A batch between two steps.
 
     ``messages`` are the ``[role, text]`` so far; ``open`` the symbols that the next reply decides;
-    ``decided`` the decisions so far; ``faults`` what is wrong by symbol; ``retry`` what the model is told of
-    it; ``attempts`` the model calls made.
+    ``decided`` the valid decisions so far; ``faults`` why a symbol has none; ``retry`` what the model is told
+    of it; ``attempts`` the model calls made.
     """
 
     messages: list[list[str]]
@@ -109,27 +107,30 @@ class Draft(TypedDict):
     attempts: int
 
 
-def decide_batch(batch: Batch, ask: Ask, meter: Meter) -> tuple[dict[str, dict[str, Any]], int]:
+def decide_batch(batch: Batch, agents: Agents) -> tuple[dict[str, dict[str, Any]], int]:
     """Decide every symbol of a batch.
 
     Returns
     -------
     tuple
-        A decision by symbol, and the model calls made.
+        A decision by symbol, and the attempts taken.
 
     Raises
     ------
     QuantGraphError
-        What ``ask`` raises; an unreadable reply is asked for again instead.
+        As :func:`answered`.
     """
-    draft = first_draft(batch)
+    draft = first_draft(batch, failed=agents.meter.failed)
     while needs_answer(draft, batch):
-        draft = answered(with_retry(draft), batch, ask, meter)
+        draft = answered(with_retry(draft), batch, agents)
     return settled(draft, batch), draft["attempts"]
 
 
-def first_draft(batch: Batch) -> Draft:
-    """The draft before the first call: the system prompt, and the facts of the batch."""
+def first_draft(batch: Batch, *, failed: str = "") -> Draft:
+    """The draft before the first call: the system prompt, and the facts of the batch.
+
+    ``failed`` says why the models have been given up already: then no attempt is left.
+    """
     facts = decision_facts(
         batch.features,
         batch.portfolio,
@@ -139,15 +140,16 @@ def first_draft(batch: Batch) -> Draft:
         cost_rate=batch.cost_rate,
     )
     parts = [wrap("decision_facts", json.dumps(facts, ensure_ascii=False))]
-    if batch.rejected:
-        parts.append(rejection_retry_text(batch.rejected, batch.language))
+    rejected = [order for order in batch.rejected if order["symbol"] in batch.positions]
+    if rejected:
+        parts.append(rejection_retry_text(rejected, batch.language))
     return Draft(
         messages=[["system", batch.prompt], ["human", "\n\n".join(parts)]],
         open=list(batch.positions),
         decided={},
-        faults={},
+        faults=dict.fromkeys(batch.positions, failed) if failed else {},
         retry="",
-        attempts=0,
+        attempts=batch.max_attempts if failed else 0,
     )
 
 
@@ -163,20 +165,32 @@ def with_retry(draft: Draft) -> Draft:
     return {**draft, "messages": [*draft["messages"], ["human", draft["retry"]]], "retry": ""}
 
 
-def answered(draft: Draft, batch: Batch, ask: Ask, meter: Meter) -> Draft:
+def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
     """Ask the model for the open symbols, and check its reply.
 
-    The cache does not keep a reply that fails a check.
+    The cache does not keep a reply that fails a check. An error that :attr:`.Agents.is_given_up` takes
+    spends all attempts: what is decided stands, and the rest has the error as its fault.
+
+    Raises
+    ------
+    QuantGraphError
+        What the model's call raises, and is not given up; an unreadable reply is asked for again instead.
     """
+    meter = agents.meter
     with cached_attempt() as made:
         try:
-            reply = ask("decision", _conversation(draft["messages"]))
+            reply = agents.ask("decision", _conversation(draft["messages"]))
             value = read_object(reply)
         except ModelOutputInvalid as error:
             meter.parse_errors += 1
             text, checked = str(error.data.get("reply", ""))[:_REPLY_KEPT], _unreadable(draft, batch, error)
+        except QuantGraphError as error:
+            agents.give_up(error)
+            return {**draft, "faults": _with_fault(draft, error.line), "attempts": batch.max_attempts}
         else:
             text, checked = str(reply.text), _checked(draft, batch, value)
+            meter.logic_errors += bool(checked["faults"])
+            meter.cash_errors += len(checked["open"]) > len(checked["faults"])
         if checked["open"]:
             drop_replies(made)
     messages = [*draft["messages"], ["ai", text]]
@@ -189,9 +203,8 @@ def settled(draft: Draft, batch: Batch) -> dict[str, dict[str, Any]]:
     A symbol without a valid one is held at its current value, and so is an increase that the cash does not
     cover: in the order of the features, those that fit stand.
     """
-    decided = {name: each for name, each in draft["decided"].items() if name not in draft["faults"]}
     kept = hold_those_that_do_not_fit(
-        decided,
+        draft["decided"],
         batch.positions,
         batch.portfolio,
         min_cash_ratio=batch.min_cash_ratio,
@@ -223,36 +236,43 @@ def fallback_hold(value: float, reason: str, timestamp: str, *, why: str = "fall
 
 
 def _checked(draft: Draft, batch: Batch, value: Any) -> Draft:
-    """Take over what is valid of a reply; leave open what is to be decided again, and say why."""
+    """Take over what is valid of a reply; leave open what is to be decided again, and say why.
+
+    A symbol that the reply leaves out keeps its last valid decision, if it has one.
+    """
     positions = batch.positions
     ours = {name: positions[name] for name in draft["open"]}
     decisions, faults = read_decisions(value, ours, total_assets=batch.portfolio["total_assets"])
-    now: Draft = {**draft, "decided": draft["decided"] | decisions, "open": [], "faults": {}, "retry": ""}
-    if faults:
-        told = {name: fault.message for name, fault in faults.items()}
-        return {
-            **now,
-            "open": list(faults),
-            "faults": told,
-            "retry": logic_retry_text(faults, positions, batch.language),
-        }
+    refuted = [name for name, fault in faults.items() if fault.kind != "missing"]
+    decided = {name: each for name, each in draft["decided"].items() if name not in refuted} | decisions
     short = check_cash(
-        now["decided"],
+        decided,
         positions,
         batch.portfolio,
         min_cash_ratio=batch.min_cash_ratio,
         cost_rate=batch.cost_rate,
     )
-    if short is None:
-        return now
-    bought = [name for name, each in now["decided"].items() if each["target_cash_amount"] > positions[name]]
-    text = cash_retry_text if short.kind == "cash" else ratio_retry_text
-    return {**now, "open": bought, "retry": text(short, bought, batch.language)}
+    bought = [name for name, each in decided.items() if each["target_cash_amount"] > positions[name]]
+    again = [name for name in positions if name in faults or (short and name in bought)]
+    return {
+        **draft,
+        "decided": decided,
+        "open": again,
+        "faults": {name: fault.message for name, fault in faults.items()},
+        "retry": fault_retry_text(faults, short, again, positions, batch.language) if again else "",
+    }
 
 
 def _unreadable(draft: Draft, batch: Batch, error: ModelOutputInvalid) -> Draft:
-    told = dict.fromkeys(draft["open"], error.message)
-    return {**draft, "faults": told, "retry": unreadable_retry_text(error.message, batch.language)}
+    faults = draft["faults"] | dict.fromkeys(draft["open"], error.message)
+    return {**draft, "faults": faults, "retry": unreadable_retry_text(error.message, batch.language)}
+
+
+def _with_fault(draft: Draft, line: str) -> dict[str, str]:
+    """Return the faults, with a line more for each open symbol."""
+    faults = draft["faults"]
+    more = {name: f"{faults[name]}; {line}" if name in faults else line for name in draft["open"]}
+    return faults | more
 
 
 def _result(decision: CheckedDecision, value: float, timestamp: str) -> dict[str, Any]:

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from quantgraph.agents.dual_agent.agent_models import LLMClient, Meter, metered
+from quantgraph.agents.dual_agent.agent_models import (
+    Agents,
+    Ask,
+    LLMClient,
+    Meter,
+    is_model_failure,
+    metered,
+)
 from quantgraph.agents.dual_agent.decision_batch import Batch
 from quantgraph.agents.dual_agent.decision_steps import (
     DECISION_PROMPT,
     ROLES,
-    Agents,
     day_of,
     decide_all,
     decided_at,
@@ -20,6 +26,7 @@ from quantgraph.agents.dual_agent.decision_steps import (
     marked,
     portfolio_of,
     prompts_of,
+    renewed_part,
     spent_attempts,
 )
 from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
@@ -29,15 +36,7 @@ from quantgraph.agents.dual_agent.fundamental_filter import Filtered, choose_fun
 from quantgraph.agents.dual_agent.past_decisions import past_texts
 from quantgraph.agents.dual_agent.prompt_files import _prompt_version
 from quantgraph.agents.memory import DecisionEpisode, PipelineContext, traced_agent
-from quantgraph.errors import (
-    BadOption,
-    BudgetExceeded,
-    ModelOutputInvalid,
-    ModelUnavailable,
-    PermissionDenied,
-    QuantGraphError,
-    RateLimited,
-)
+from quantgraph.errors import BadOption
 
 __all__ = [
     "_decide_batch_portfolio_dual_agent",
@@ -46,7 +45,6 @@ __all__ = [
 ]
 
 
-_GIVEN_UP = (BudgetExceeded, ModelOutputInvalid, ModelUnavailable, PermissionDenied, RateLimited)
 _DISABLED = "the models are not enabled"
 _TOTAL_CASH = 100_000.0
 
@@ -82,7 +80,8 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     run_id
         Calls of one run share a budget, and are told apart from others in the memory.
     previous_decisions
-        The last result, which is the history where ``decision_history`` is not given.
+        The last result, which is the history where ``decision_history`` is not given, and has the decisions
+        that stand where ``rejected_orders`` is given.
     decision_history
         Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
         and ``confidence``, holds included; or a text.
@@ -90,17 +89,18 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         ``portfolio`` (``cash`` or ``available_cash``) and configuration; a :class:`.PipelineContext` also has
         the memory and takes the ``decisions``.
     rejected_orders
-        Orders that were refused, so that the decision is a renewed one; ``retry_count`` of them counts
-        against ``agents.retry.max_attempts``.
+        Orders that were refused: exactly their symbols are decided again, and ``retry_count`` of them counts
+        against ``agents.retry.max_attempts``. The other decisions stand, as ``previous_decisions`` or the
+        ``decisions`` of ``ctx`` have them; one that neither has is a hold, ``hold_reason`` is ``stands``.
 
     Returns
     -------
     dict
         By symbol ``action``, ``target_cash_amount`` (the value wished for the whole position),
         ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
-        ``fallback``, ``rejected``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
-        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``, and ``failed`` if
-        the models were given up.
+        ``fallback``, ``rejected``, ``stands``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
+        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``; ``logic_errors``
+        and ``cash_errors`` if replies had any, and ``failed`` if the models were given up.
 
     Raises
     ------
@@ -116,24 +116,24 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     features = fill_features(check_features_list(features_list), bars_data or {})
     batch = _batch(features, config, ctx, rejected_orders)
     meter, version = Meter(), _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
-    if not enable_llm:
-        return {**held(batch, _DISABLED), "__meta__": meter.counts() | {"prompt_version": version}}
-    ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
-    prompts = prompts_of(config, "en")
-    batch = replace(
-        batch,
-        prompt=prompts[1],
-        history=past_texts(
-            batch.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
-        ),
-    )
-    agents = Agents(filter_prompt=prompts[0], ask=meter.counting(ask), meter=meter, is_given_up=_is_given_up)
-    with metered(meter, config.llm_config("decision"), run_id):
-        decided = decide_all(features, batch, agents, lambda _need: {})  # the features have their own
-    decisions = marked(decided.decisions, batch.rejected)
+    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
+    if enable_llm:
+        ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
+        prompts = prompts_of(config, "en")
+        history = past_texts(
+            asked.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
+        )
+        agents = _agents(prompts[0], ask, meter)
+        with metered(meter, config.llm_config("decision"), run_id):
+            now = replace(asked, prompt=prompts[1], history=history)
+            decided = decide_all(now, agents, lambda _need: {}).decisions  # the features have their own
+    else:
+        decided = held(asked, _DISABLED)
+    decisions = _in_order(batch, standing | marked(decided, batch.rejected))
     if pipeline is not None:
         pipeline.put("decisions", decisions)
-        _remember(pipeline, decisions, features)
+        if enable_llm:
+            _remember(pipeline, decisions, asked.features)
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
 
 
@@ -166,20 +166,10 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     if enable_llm:
         ask = LLMClient({"filter": config.llm_config("filter")}).ask
         pipeline = ctx if isinstance(ctx, PipelineContext) else None
+        history = past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features))
         with metered(meter, config.llm_config("filter"), run_id):
-            try:
-                chosen = choose_fundamentals(
-                    features,
-                    _portfolio(features, config, ctx),
-                    past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features)),
-                    prompt=prompts_of(config, "en")[0],
-                    rule="",
-                    ask=meter.counting(ask),
-                    meter=meter,
-                )
-            except _GIVEN_UP as error:
-                meter.failed = error.line
-                chosen = Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, error.line))
+            batch = replace(_batch(features, config, ctx, None), history=history)
+            chosen = choose_fundamentals(batch, _agents(prompts_of(config, "en")[0], ask, meter))
     need, why = list(chosen.need), dict(chosen.reasoning)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
@@ -206,30 +196,34 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     """
     config = read_config(cfg)
     features = fill_features(check_features_list(features_list), bars_data or {})
-    meter = Meter()
-    batch = replace(
-        _batch(features, config, ctx or pipeline_ctx, rejected_orders),
-        prompt=system_prompt,
-        history=past_texts(
-            [item["symbol"] for item in features],
-            decision_history,
-            previous_decisions,
-            pipeline_ctx,
-            day=day_of(features),
-        ),
+    meter, shared = Meter(), ctx or pipeline_ctx
+    batch = replace(_batch(features, config, shared, rejected_orders), prompt=system_prompt)
+    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
+    history = past_texts(
+        asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
     )
-    agents = Agents(filter_prompt="", ask=meter.counting(client.ask), meter=meter, is_given_up=_is_given_up)
     with metered(meter, llm_cfg, run_id):
-        decided = decide_all(features, batch, agents, None)
-    decisions = marked(decided.decisions, batch.rejected)
+        decided = decide_all(replace(asked, history=history), _agents("", client.ask, meter), None)
+    decisions = _in_order(batch, standing | marked(decided.decisions, batch.rejected))
     meta_agg |= meter.counts()
     if pipeline_ctx is not None:
-        _remember(pipeline_ctx, decisions, features)
+        _remember(pipeline_ctx, decisions, asked.features)
     return decisions
 
 
-def _is_given_up(error: QuantGraphError) -> bool:
-    return isinstance(error, _GIVEN_UP)
+def _agents(filter_prompt: str, ask: Ask, meter: Meter) -> Agents:
+    return Agents(
+        filter_prompt=filter_prompt, ask=meter.counting(ask), meter=meter, is_given_up=is_model_failure
+    )
+
+
+def _in_order(batch: Batch, decisions: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: decisions[name] for name in batch.positions}
+
+
+def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:
+    """Return the decisions whose orders may have been rejected: the caller's, else those on the bus."""
+    return previous or (ctx.get("decisions") if ctx is not None else None) or {}
 
 
 def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_llm: bool) -> DualAgentConfig:
@@ -266,8 +260,14 @@ def _portfolio(features: Features, config: DualAgentConfig, ctx: Context | None)
     given = ctx.get("portfolio") if ctx is not None else None
     cash = _cash_of(given)
     if cash is None:
-        total = config.portfolio.total_cash
-        cash = (_TOTAL_CASH if total is None else total) - sum(positions_of(features).values())
+        total, held = config.portfolio.total_cash, sum(positions_of(features).values())
+        cash = (_TOTAL_CASH if total is None else total) - held
+        if cash < 0:
+            raise BadOption(
+                f"portfolio.total_cash={cash + held:g}{' by default' if total is None else ''} is cash and "
+                f"positions together; must be at least what the positions are worth, {held:.2f}",
+                parameter="cfg",
+            )
     return portfolio_of(features, cash)
 
 

@@ -28,8 +28,10 @@ class CashFault:
         What all decreases and closes bring, after charges.
     remaining_cash, remaining_ratio
         What would be left, and its share of the total assets.
+    reserve
+        What ``min_cash_ratio`` keeps.
     shortfall
-        What is missing: to pay, or to keep the ratio.
+        What is missing to pay and to keep the reserve.
     """
 
     kind: Literal["cash", "ratio"]
@@ -39,6 +41,7 @@ class CashFault:
     remaining_cash: float
     remaining_ratio: float
     min_cash_ratio: float
+    reserve: float
     shortfall: float
 
 
@@ -74,16 +77,16 @@ def check_cash(
     remaining, reserve = cash + proceeds - required, min_cash_ratio * total
     if remaining >= reserve - _HALF_CENT:
         return None
-    short_of_cash = remaining < -_HALF_CENT
     return CashFault(
-        kind="cash" if short_of_cash else "ratio",
+        kind="cash" if remaining < -_HALF_CENT else "ratio",
         available_cash=cash,
         required_cash=required,
         proceeds=proceeds,
         remaining_cash=remaining,
         remaining_ratio=remaining / total if total > 0 else 0.0,
         min_cash_ratio=min_cash_ratio,
-        shortfall=-remaining if short_of_cash else reserve - remaining,
+        reserve=reserve,
+        shortfall=reserve - remaining,
     )
 
 

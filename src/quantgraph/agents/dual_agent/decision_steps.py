@@ -8,20 +8,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from quantgraph._util.texts import Language
-from quantgraph.agents.dual_agent.agent_models import Ask, Meter
+from quantgraph.agents.dual_agent.agent_models import Agents
 from quantgraph.agents.dual_agent.decision_batch import Batch, decide_batch, fallback_hold
 from quantgraph.agents.dual_agent.dual_config import DualAgentConfig
 from quantgraph.agents.dual_agent.features import add_fundamentals, positions_of
 from quantgraph.agents.dual_agent.fundamental_filter import choose_fundamentals
 from quantgraph.agents.dual_agent.prompt_files import load_prompt_strictly
-from quantgraph.errors import QuantGraphError
+from quantgraph.errors import BadOption
 from quantgraph.settings import Role
 
 __all__ = [
     "BATCH_SIZE",
     "DECISION_PROMPT",
     "ROLES",
-    "Agents",
     "Decided",
     "day_of",
     "decide_all",
@@ -30,10 +29,13 @@ __all__ = [
     "marked",
     "portfolio_of",
     "prompts_of",
+    "renewed_part",
     "spent_attempts",
 ]
 
 Fundamentals = Callable[[Collection[str]], Mapping[str, Mapping[str, Any]]]
+
+_NOT_REJECTED = "its order was not rejected, so it is not decided again"
 
 BATCH_SIZE = 50
 """Symbols that one call decides."""
@@ -48,26 +50,6 @@ _PROMPTS: dict[Role, dict[Language, str]] = {
     "filter": {"en": "fundamental_filter_agent_v1.txt", "zh": "fundamental_filter_agent_v1_zh.txt"},
     "decision": {"en": DECISION_PROMPT, "zh": "decision_agent_v1_zh.txt"},
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agents:
-    """How the two agents are asked.
-
-    Attributes
-    ----------
-    filter_prompt
-        The system prompt of the filter; that of the decision is the batch's.
-    ask, meter
-        Asks a role's model, and counts.
-    is_given_up
-        Whether an error of ``ask`` makes the rest of the decision a fallback; others are raised.
-    """
-
-    filter_prompt: str
-    ask: Ask
-    meter: Meter
-    is_given_up: Callable[[QuantGraphError], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,22 +76,15 @@ def prompts_of(config: DualAgentConfig, language: Language) -> tuple[str, str]:
     return first, second
 
 
-def decide_all(
-    features: Sequence[Mapping[str, Any]],
-    batch: Batch,
-    agents: Agents,
-    fundamentals: Fundamentals | None,
-) -> Decided:
+def decide_all(batch: Batch, agents: Agents, fundamentals: Fundamentals | None) -> Decided:
     """Filter and decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order.
 
     After an error that :attr:`Agents.is_given_up` takes, the symbols that are left are held.
 
     Parameters
     ----------
-    features
-        An item for each symbol, without fundamentals.
     batch
-        What is the same for all batches; its portfolio is that before the first one.
+        All symbols, without fundamentals; its portfolio is that before the first batch.
     fundamentals
         Returns the fundamentals of symbols; None leaves the filter out: the features are complete.
     """
@@ -118,7 +93,7 @@ def decide_all(
     attempts: dict[str, int] = {}
     seen: list[Mapping[str, Any]] = []
     portfolio = batch.portfolio
-    for items in batches(features):
+    for items in batches(batch.features):
         now = replace(batch, features=items, portfolio=portfolio)
         decided = _decide_one(now, agents, fundamentals)
         portfolio = portfolio_after(portfolio, now.positions, decided.decisions)
@@ -130,30 +105,14 @@ def decide_all(
 
 
 def _decide_one(batch: Batch, agents: Agents, fundamentals: Fundamentals | None) -> Decided:
-    """Filter and decide one batch; hold it if the models were given up."""
-    why, calls = dict[str, str](), batch.max_attempts
-    if not agents.meter.failed:
-        try:
-            if fundamentals is not None:
-                chosen = choose_fundamentals(
-                    batch.features,
-                    batch.portfolio,
-                    batch.history,
-                    prompt=agents.filter_prompt,
-                    rule=batch.rule,
-                    ask=agents.ask,
-                    meter=agents.meter,
-                )
-                why = dict(chosen.reasoning)
-                found = fundamentals(chosen.need)
-                batch = replace(batch, features=add_fundamentals(batch.features, chosen.need, why, found))
-            decisions, calls = decide_batch(batch, agents.ask, agents.meter)
-        except QuantGraphError as error:
-            if not agents.is_given_up(error):
-                raise
-            agents.meter.failed = error.line
-    if agents.meter.failed:
-        decisions = held(batch, agents.meter.failed)
+    """Filter and decide one batch; hold it if the models were given up before."""
+    why, meter = dict[str, str](), agents.meter
+    if fundamentals is not None and not meter.failed:
+        chosen = choose_fundamentals(batch, agents)
+        why = dict(chosen.reasoning)
+        found = {} if meter.failed else fundamentals(chosen.need)
+        batch = replace(batch, features=add_fundamentals(batch.features, chosen.need, why, found))
+    decisions, calls = decide_batch(batch, agents)
     return Decided(
         decisions=decisions,
         reasoning=why,
@@ -191,6 +150,44 @@ def portfolio_after(
         "available_cash": portfolio["available_cash"] - spent,
         "position_value": portfolio["position_value"] + spent,
     }
+
+
+def renewed_part(
+    batch: Batch, earlier: Mapping[str, Mapping[str, Any]]
+) -> tuple[Batch, dict[str, dict[str, Any]]]:
+    """Return the batch of the symbols whose orders were rejected, and the decisions of the others.
+
+    Those stand as in ``earlier``, and their cash is spent; one that is not there holds, ``hold_reason`` is
+    ``stands``. Without a rejected order the batch is whole.
+
+    Raises
+    ------
+    BadOption
+        If an order has no symbol of the batch.
+    """
+    if not batch.rejected:
+        return batch, {}
+    positions, rejected = batch.positions, {order.get("symbol") for order in batch.rejected}
+    for symbol in rejected:
+        if symbol not in positions:
+            raise BadOption(
+                f"rejected_orders: {symbol!r:.60} is not among the symbols that are decided, "
+                f"{', '.join(list(positions)[:10])}",
+                parameter="rejected_orders",
+            )
+    known = {name: dict(each) for name, each in earlier.items() if _has_target(each)}
+    standing = {
+        name: known.get(name) or fallback_hold(value, _NOT_REJECTED, batch.timestamp, why="stands")
+        for name, value in positions.items()
+        if name not in rejected
+    }
+    features = [item for item in batch.features if item["symbol"] in rejected]
+    portfolio = portfolio_after(batch.portfolio, positions, standing)
+    return replace(batch, features=features, portfolio=portfolio), standing
+
+
+def _has_target(decision: object) -> bool:
+    return isinstance(decision, Mapping) and isinstance(decision.get("target_cash_amount"), int | float)
 
 
 def day_of(features: Sequence[Mapping[str, Any]]) -> str:

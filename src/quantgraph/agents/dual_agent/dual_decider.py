@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
-from quantgraph.agents.dual_agent.agent_models import Meter
+from quantgraph.agents.dual_agent.agent_models import Agents, Meter
 from quantgraph.agents.dual_agent.decision_batch import Batch
 from quantgraph.agents.dual_agent.decision_steps import (
     ROLES,
-    Agents,
     Decided,
     decide_all,
     portfolio_of,
@@ -29,13 +28,7 @@ from quantgraph.agents.dual_agent.dual_config import read_config
 from quantgraph.agents.dual_agent.features import build_features
 from quantgraph.agents.dual_agent.fundamentals import fundamental_data
 from quantgraph.agents.dual_agent.market_trial import try_decisions
-from quantgraph.agents.memory import (
-    HISTORY_HEADING,
-    EpisodeMemo,
-    EpisodicMemory,
-    episodes_of,
-    history_texts,
-)
+from quantgraph.agents.memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.recording import current_scope
@@ -125,7 +118,7 @@ class DualAgent(Decider):
         return ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
 
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
-        """Return how many holds the models did not choose."""
+        """Return how many holds the models did not choose, and how many replies were at fault."""
         reasons = [
             [each.get("hold_reason") for each in session["decisions"].values()]
             for session in notes
@@ -147,6 +140,19 @@ class DualAgent(Decider):
                 Note(
                     zh=f"{refused} 个持有代替了被市场拒绝的委托",
                     en=f"{refused} holds stand in for orders that the market or the cash refused",
+                )
+            )
+        counts = [session["meta"] for session in notes if "meta" in session]
+        unread, logic, cash = (
+            sum(each.get(name, 0) for each in counts)
+            for name in ("parse_errors", "logic_errors", "cash_errors")
+        )
+        if unread or logic or cash:
+            told.append(
+                Note(
+                    zh=f"模型的回复：{unread} 个无法读取，{logic} 个含无效的决策，{cash} 个超出资金",
+                    en=f"of the models' replies {unread} could not be read, {logic} had a decision that was "
+                    f"not valid, and {cash} spent more than there was",
                 )
             )
         return told
@@ -183,7 +189,7 @@ class DualAgent(Decider):
         batch = self._batch(context, features)
         meter = Meter()
         agents = self._agents(context, meter)
-        decided = decide_all(features, batch, agents, lambda need: fundamental_data(view, list(need)))
+        decided = decide_all(batch, agents, lambda need: fundamental_data(view, list(need)))
         seen = replace(batch, features=decided.features)
         decisions = try_decisions(
             context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)
@@ -215,21 +221,15 @@ class DualAgent(Decider):
         scope, run = current_scope(), context.view.growing_view_id or self._no_run
         with self._lock:
             memo = self._memos.setdefault(run, EpisodeMemo())
-        episodes = episodes_of(
-            context.history,
-            context.view,
-            name=self.name,
-            run_id=scope.recording.run_id if scope else "",
-            memo=memo,
-        )
+        run_id = scope.recording.run_id if scope else ""
+        episodes = episodes_of(context.history, context.view, name=self.name, run_id=run_id, memo=memo)
         if self._memory is None:
             return history_texts(episodes, symbols)
         today = f"{context.session:%Y-%m-%d}"
         self._memory.add_all(
             each for each in episodes if each.date == episodes[-1].date or each.outcome_known == today
         )
-        texts = self._memory.at(today).texts(symbols)
-        return {symbol: f"{HISTORY_HEADING}\n{text}" for symbol, text in texts.items()}
+        return self._memory.at(today).histories(symbols, run_id)
 
     def _agents(self, context: DecisionContext, meter: Meter) -> Agents:
         def ask(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:

@@ -13,7 +13,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
-from quantgraph.agents.dual_agent.agent_models import Meter
+from quantgraph.agents.dual_agent.agent_models import Agents, Meter, is_model_failure
 from quantgraph.agents.dual_agent.decision_batch import (
     Batch,
     Draft,
@@ -24,11 +24,13 @@ from quantgraph.agents.dual_agent.decision_batch import (
     with_retry,
 )
 from quantgraph.agents.dual_agent.decision_steps import (
+    BATCH_SIZE,
     ROLES,
     decided_at,
     marked,
     portfolio_of,
     prompts_of,
+    renewed_part,
     spent_attempts,
 )
 from quantgraph.agents.dual_agent.dual_config import DualAgentConfig, read_config
@@ -40,23 +42,24 @@ from quantgraph.agents.dual_agent.features import (
 )
 from quantgraph.agents.dual_agent.fundamental_filter import choose_fundamentals
 from quantgraph.agents.dual_agent.fundamentals import fundamental_data
+from quantgraph.agents.given_view import check_symbols, given_view
 from quantgraph.broker.account import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
-from quantgraph.market.moment import Moment, session_of
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
-from quantgraph.sandbox.trading_json import account_from_json
+from quantgraph.sandbox.trading_json import given_account
 from quantgraph.settings import Role
-from quantgraph.state import DataState, View
+from quantgraph.state import DataState
 
 __all__ = ["DualAgentState", "create_dual_agent_subgraph"]
 
-_CASH = 100_000
+CASH = 100_000
+"""Cash of an account where none is given."""
 
 
-class DualAgentState(TypedDict, total=False):
-    """State of the subgraph. A host gives one of the two first groups.
+class DualAgentInput(TypedDict, total=False):
+    """What a host gives: one of the two first groups, not both.
 
     From a data state: ``data_ref`` (a commit), ``moment`` (the session whose open it is, ``YYYYMMDD``),
     ``symbols`` (default: all of the commit), ``account`` (cash and positions as
@@ -64,11 +67,8 @@ class DualAgentState(TypedDict, total=False):
     From features: ``features_list`` (as of :func:`.build_features`) and ``cash``.
 
     Optional: ``history`` (earlier decisions by symbol, as text), ``rule`` (the user's, in words),
-    ``language``, ``rejected_orders``.
-
-    Results: ``decisions`` by symbol, as of :func:`.decide_batch_dual_agent`; ``reasoning``, the filter's, by
-    symbol; ``features``, as the decision saw them; ``meta``, what the model calls took. ``draft`` is the
-    decision between two steps.
+    ``language``. ``rejected_orders`` renews the decisions of their symbols alone; those of the others stand
+    as ``decisions`` has them. They count once: the result has none.
     """
 
     data_ref: str
@@ -81,16 +81,30 @@ class DualAgentState(TypedDict, total=False):
     rule: str
     language: Language
     rejected_orders: list[dict[str, Any]]
+    decisions: dict[str, dict[str, Any]]
+
+
+class DualAgentState(DualAgentInput, total=False):
+    """State of the subgraph.
+
+    Results: ``decisions`` by symbol, as of :func:`.decide_batch_dual_agent`; ``reasoning``, the filter's, by
+    symbol; ``features``, as the decision saw them; ``meta``, what the model calls took.
+
+    Between the steps: ``portfolio``, before the decision; ``standing``, the decisions that are not renewed;
+    ``need``, the symbols whose fundamentals are shown; ``draft``, the decision so far.
+    """
+
+    portfolio: dict[str, float]
+    standing: dict[str, dict[str, Any]]
     need: list[str]
     reasoning: dict[str, str]
     features: list[dict[str, Any]]
     draft: Draft
-    decisions: dict[str, dict[str, Any]]
     meta: dict[str, Any]
 
 
-DualAgentGraph = StateGraph[DualAgentState, None, DualAgentState, DualAgentState]
-CompiledDualAgentGraph = CompiledStateGraph[DualAgentState, None, DualAgentState, DualAgentState]
+DualAgentGraph = StateGraph[DualAgentState, None, DualAgentInput, DualAgentState]
+CompiledDualAgentGraph = CompiledStateGraph[DualAgentState, None, DualAgentInput, DualAgentState]
 
 
 def create_dual_agent_subgraph(
@@ -99,9 +113,11 @@ def create_dual_agent_subgraph(
     model: Model | None = None,
     resources: Resources | None = None,
 ) -> CompiledDualAgentGraph:
-    """Compiled dual agent: filter → features → decide → validate, and retry before another decide.
+    """Compiled dual agent: begin → filter → features → decide → validate, and retry before another decide.
 
-    It decides up to 50 symbols in one call and works without a key: the keyless planner answers by a rule.
+    It decides up to 50 symbols and works without a key: the keyless planner answers by a rule. Each
+    invocation begins anew, also on a thread that has an earlier one. Models that fail end in holds, and
+    ``meta`` says why in ``failed``.
 
     Parameters
     ----------
@@ -126,12 +142,13 @@ def create_dual_agent_subgraph(
         for role in ROLES
     }
     nodes = _Nodes(config=config, store=opened.store, models=models)
-    graph: DualAgentGraph = StateGraph(DualAgentState)
-    for name in ("filter", "features", "decide", "validate", "retry"):
+    graph: DualAgentGraph = StateGraph(DualAgentState, input_schema=DualAgentInput)
+    for name in ("begin", "filter", "features", "decide", "validate", "retry"):
         graph.add_node(name, getattr(nodes, name))
-    graph.add_edge(START, "filter")
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "filter")
     graph.add_edge("filter", "features")
-    graph.add_edge("features", "decide")
+    graph.add_conditional_edges("features", nodes.route_after_features, ["decide", "validate"])
     graph.add_conditional_edges("decide", nodes.route_after_decide, ["validate", "retry"])
     graph.add_edge("retry", "decide")
     graph.add_edge("validate", END)
@@ -146,69 +163,104 @@ class _Nodes:
     store: DataState
     models: Mapping[Role, BaseChatModel]
 
-    def filter(self, state: DualAgentState) -> dict[str, Any]:
-        """Choose the symbols whose fundamentals are read."""
-        batch, meter = self.batch(state), _meter(state)
-        chosen = choose_fundamentals(
-            batch.features,
-            batch.portfolio,
-            batch.history,
-            prompt=prompts_of(self.config, batch.language)[0],
-            rule=batch.rule,
-            ask=meter.counting(self.ask),
-            meter=meter,
-        )
-        need, why = list(chosen.need), dict(chosen.reasoning)
-        return {"features": list(batch.features), "need": need, "reasoning": why, "meta": asdict(meter)}
+    def begin(self, state: DualAgentInput) -> DualAgentState:
+        """Check what is given, and begin anew: the thread may have an earlier decision.
 
-    def features(self, state: DualAgentState) -> dict[str, Any]:
+        Raises
+        ------
+        BadOption
+            If the state lacks something, or has both kinds of input; if the account is none, features are not
+            valid, there are more than 50 symbols, or a rejected order is of none of them.
+        BadWindow
+            If the moment is no session of the data.
+        UnknownSymbol, UnknownCommit
+            If there is no such symbol in the data, or no such data.
+        """
+        account = given_account(state, cash=CASH)
+        features = self.first_features(state, account)
+        if len(features) > BATCH_SIZE:
+            raise BadOption(
+                f"{len(features)} symbols; the subgraph decides at most {BATCH_SIZE}: name fewer, or use "
+                "decide_batch_dual_agent",
+                parameter="symbols" if state.get("data_ref") else "features_list",
+            )
+        portfolio = portfolio_of(features, float(account.cash))
+        whole = self.batch({**state, "features": features, "portfolio": portfolio})  # type: ignore[typeddict-item]  # mypy wants all keys of a total=False dict
+        asked, standing = renewed_part(whole, state.get("decisions") or {})
+        return {
+            "features": [dict(item) for item in asked.features],
+            "portfolio": dict(asked.portfolio),
+            "standing": standing,
+            "need": [],
+            "reasoning": {},
+            "draft": first_draft(asked),
+            "decisions": {},
+            "meta": asdict(Meter()),
+        }
+
+    def filter(self, state: DualAgentState) -> DualAgentState:
+        """Choose the symbols whose fundamentals are read."""
+        agents = self.agents(state)
+        chosen = choose_fundamentals(self.batch(state), agents)
+        need, why = list(chosen.need), dict(chosen.reasoning)
+        return {"need": need, "reasoning": why, "meta": asdict(agents.meter)}
+
+    def features(self, state: DualAgentState) -> DualAgentState:
         """Add the fundamentals of those symbols, and begin the decision."""
         found: Mapping[str, Any] = {}
-        if "data_ref" in state:
-            found = fundamental_data(self.view(state), state["need"])
+        if state.get("data_ref"):
+            found = fundamental_data(given_view(state, self.store), state["need"])
         complete = add_fundamentals(state["features"], state["need"], state["reasoning"], found)
-        return {"features": complete, "draft": first_draft(self.batch({**state, "features": complete}))}
+        batch = self.batch({**state, "features": complete})
+        return {"features": complete, "draft": first_draft(batch, failed=state["meta"]["failed"])}
 
-    def decide(self, state: DualAgentState) -> dict[str, Any]:
+    def decide(self, state: DualAgentState) -> DualAgentState:
         """Ask for the symbols that are open, and check the reply."""
-        meter = _meter(state)
-        draft = answered(state["draft"], self.batch(state), meter.counting(self.ask), meter)
-        return {"draft": draft, "meta": asdict(meter)}
+        agents = self.agents(state)
+        draft = answered(state["draft"], self.batch(state), agents)
+        return {"draft": draft, "meta": asdict(agents.meter)}
 
-    def validate(self, state: DualAgentState) -> dict[str, Any]:
+    def validate(self, state: DualAgentState) -> DualAgentState:
         """Settle what stands; what has no valid decision is held."""
         batch = self.batch(state)
-        decisions = marked(settled(state["draft"], batch), batch.rejected)
-        return {"decisions": decisions}
+        decisions = state["standing"] | marked(settled(state["draft"], batch), batch.rejected)
+        return {"decisions": decisions, "rejected_orders": []}
 
-    def retry(self, state: DualAgentState) -> dict[str, Any]:
+    def retry(self, state: DualAgentState) -> DualAgentState:
         """Tell the model what is wrong with its reply."""
         return {"draft": with_retry(state["draft"])}
+
+    def route_after_features(self, state: DualAgentState) -> Literal["decide", "validate"]:
+        """After features: decide, unless the models were given up or no attempt is left."""
+        return "decide" if needs_answer(state["draft"], self.batch(state)) else "validate"
 
     def route_after_decide(self, state: DualAgentState) -> Literal["validate", "retry"]:
         """After decide: retry while symbols are open and attempts are left."""
         return "retry" if needs_answer(state["draft"], self.batch(state)) else "validate"
+
+    def agents(self, state: DualAgentState) -> Agents:
+        """Return how the models are asked, counting on from the state's counts."""
+        meter = Meter(**state["meta"])
+        return Agents(
+            filter_prompt=prompts_of(self.config, state.get("language", "en"))[0],
+            ask=meter.counting(self.ask),
+            meter=meter,
+            is_given_up=is_model_failure,
+        )
 
     def ask(self, role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
         """Ask a role's model."""
         reply: AIMessage = self.models[role].invoke(list(messages))
         return reply
 
-    def view(self, state: DualAgentState) -> View:
-        """Return the data as known at the moment's open."""
-        if "moment" not in state:
-            raise BadOption("data_ref needs a moment: the session, YYYYMMDD, that opens", parameter="moment")
-        return self.store.view(Moment(session_of(state["moment"]), "open"), state["data_ref"])
-
     def batch(self, state: DualAgentState) -> Batch:
         """Return what the decision is made from."""
-        account = _account(state)
-        features = state.get("features") or self.first_features(state, account)
-        language, rejected = state.get("language", "en"), state.get("rejected_orders", [])
+        features, language = state["features"], state.get("language", "en")
+        rejected = state.get("rejected_orders") or []
         return Batch(
             features=features,
-            portfolio=portfolio_of(features, float(account.cash)),
-            history=state.get("history", {}),
+            portfolio=state["portfolio"],
+            history=state.get("history") or {},
             rule=state.get("rule", ""),
             rejected=rejected,
             prompt=prompts_of(self.config, language)[1],
@@ -218,24 +270,17 @@ class _Nodes:
             timestamp=decided_at(features),
         )
 
-    def first_features(self, state: DualAgentState, account: Account) -> list[dict[str, Any]]:
+    def first_features(self, state: DualAgentInput, account: Account) -> list[dict[str, Any]]:
         """Return the features of the data state, or those that are given."""
-        if "data_ref" in state:
-            view = self.view(state)
-            return build_features(view, account, state.get("symbols") or [*view["ohlcv"]["open"].columns])
-        if "features_list" not in state:
+        given = [name for name in ("data_ref", "features_list") if state.get(name)]
+        if len(given) != 1:
+            what = "both data_ref and" if given else "neither data_ref nor"
             raise BadOption(
-                "the state has neither data_ref nor features_list; give one of them",
-                parameter="features_list",
+                f"the state has {what} features_list; give one of them", parameter="features_list"
             )
-        return fill_features(check_features_list(state["features_list"]), None)
-
-
-def _account(state: DualAgentState) -> Account:
-    if "account" in state:
-        return account_from_json(state["account"])
-    return Account.opening(state.get("cash", _CASH))
-
-
-def _meter(state: DualAgentState) -> Meter:
-    return Meter(**state.get("meta", {}))
+        if given == ["features_list"]:
+            return fill_features(check_features_list(state["features_list"]), None)
+        view = given_view(state, self.store)
+        symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
+        check_symbols(view, symbols)
+        return build_features(view, account, symbols)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from quantgraph.agents.dual_agent.agent_models import Agents
 from quantgraph.agents.dual_agent.decision_batch import Batch, decide_batch, fallback_hold
-from quantgraph.agents.dual_agent.decision_steps import Agents, Decided
+from quantgraph.agents.dual_agent.decision_steps import Decided
 from quantgraph.broker import Order
 from quantgraph.broker.orders import Rejection
 from quantgraph.broker.session_market import SessionMarket
-from quantgraph.errors import QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
 
 __all__ = ["try_decisions"]
@@ -108,14 +108,8 @@ def _decided_again(  # noqa: PLR0917 - one caller
         rejected=[rejected_order(name, refused, turn, cash=cash, lots=lots) for name in symbols],
         max_attempts=1,
     )
-    try:
-        decisions, _ = decide_batch(again, agents.ask, agents.meter)
-    except QuantGraphError as error:
-        if not agents.is_given_up(error):
-            raise
-        agents.meter.failed = error.line
-        return {}
-    return decisions
+    decisions, _ = decide_batch(again, agents)
+    return {} if agents.meter.failed else decisions
 
 
 def rejected_order(

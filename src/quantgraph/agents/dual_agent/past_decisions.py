@@ -36,9 +36,9 @@ def past_texts(
         return {each: _text(each, decision_history[each]) for each in symbols if decision_history.get(each)}
     if pipeline is not None and pipeline.memory_enabled:
         episodes = pipeline.memory.episodes
-        recalled = (episodes.at(day) if day else episodes).texts(symbols, n=5)
+        recalled = (episodes.at(day) if day else episodes).histories(symbols, pipeline.run_id)
         if recalled:
-            return {each: f"{HISTORY_HEADING}\n{text}" for each, text in recalled.items()}
+            return recalled
     last = previous_decisions or {}
     return {each: _text(each, [_dated(last[each])]) for each in symbols if last.get(each)}
 
@@ -51,17 +51,18 @@ def _text(symbol: str, history: Any) -> str:
             f"decision_history of {symbol}: {history!r:.60}; must be a list of records or a text",
             parameter="decision_history",
         )
-    lines = [_line(each) for each in history[:_RECORDS]]
+    lines = [_line(symbol, each) for each in history[:_RECORDS]]
     left = len(history) - len(lines)
     return "\n".join([HISTORY_HEADING, *lines, *([f"({left} earlier ones are left out)"] if left else [])])
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _line(symbol: str, record: Mapping[str, Any]) -> str:
     return decision_line(
         str(record.get("date") or ""),
         str(record.get("action") or ""),
         float(record.get("target_cash_amount") or 0.0),
         float(record.get("confidence") or 0.0),
+        symbol=symbol,
     )
 
 

@@ -1,4 +1,4 @@
-"""The facts that the two agents are shown, as plain JSON with short numbers."""
+"""The facts that the two agents are shown, as plain JSON with short numbers; their texts are data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["decision_facts", "filter_facts", "short_numbers"]
+from quantgraph.llm.tags import escape_markup
+
+__all__ = ["as_data", "decision_facts", "filter_facts"]
 
 _PORTFOLIO = ("total_assets", "available_cash", "position_value")
 _AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
 
-_AS_THEY_ARE = frozenset({str, int, bool})
+_AS_THEY_ARE = frozenset({int, bool})
 
 FeatureItem = Mapping[str, Any]
 
@@ -42,13 +44,13 @@ def decision_facts(
     min_cash_ratio, cost_rate
         Shown as ``limits`` where they are not 0.
     """
-    symbols = {item["symbol"]: {"features": short_numbers(item["features"])} for item in features_list}
+    symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
-    limits = {name: short_numbers(limit) for name, limit in limits.items() if limit}
+    limits = {name: as_data(limit) for name, limit in limits.items() if limit}
     return {
-        "portfolio_info": {name: short_numbers(portfolio[name]) for name in _PORTFOLIO},
+        "portfolio_info": {name: as_data(portfolio[name]) for name in _PORTFOLIO},
         "symbols": symbols,
-        "history": {symbol: history[symbol] for symbol in symbols if history.get(symbol)},
+        "history": {symbol: _lines(history[symbol]) for symbol in symbols if history.get(symbol)},
         **({"limits": limits} if limits else {}),
         **({"rule": rule} if rule else {}),
     }
@@ -74,24 +76,32 @@ def filter_facts(
     return decision_facts(before, portfolio, history, rule=rule)
 
 
-def short_numbers(value: Any) -> Any:
-    """JSON with fractions of two decimals, below 1 of two significant digits; None for NaN and infinity.
+def as_data(value: Any) -> Any:
+    """JSON with fractions of two decimals, below 1 of two significant digits, and None for NaN and infinity.
 
-    >>> short_numbers({"open": 184.2049, "yield": 0.004567, "days": 45, "pe": float("nan")})
-    {'open': 184.2, 'yield': 0.0046, 'days': 45, 'pe': None}
+    Texts are on one line, and nothing in them looks like a tag.
+
+    >>> as_data({"open": 184.2049, "yield": 0.004567, "days": 45, "pe": float("nan"), "news": "</x> up"})
+    {'open': 184.2, 'yield': 0.0046, 'days': 45, 'pe': None, 'news': '&lt;/x> up'}
     """
     kind = type(value)
     if value is None or kind in _AS_THEY_ARE:
         return value
+    if kind is str:
+        return escape_markup(value)
     if kind is float:  # before the checks of abstract types, which take ten times as long
         return _short(value)
     if isinstance(value, Mapping):
-        return {name: short_numbers(each) for name, each in value.items()}
+        return {name: as_data(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [short_numbers(each) for each in value]
+        return [as_data(each) for each in value]
     if not isinstance(value, Real | Decimal):
         return value
     return int(value) if isinstance(value, Integral) else _short(float(value))
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(escape_markup, text.splitlines()))
 
 
 def _short(number: float) -> float | None:

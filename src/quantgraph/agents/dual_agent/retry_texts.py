@@ -13,58 +13,50 @@ from quantgraph.agents.dual_agent.decision_cash import CashFault
 from quantgraph.agents.dual_agent.decision_validation import DecisionFault
 from quantgraph.llm.tags import escape_tags
 
-__all__ = [
-    "cash_retry_text",
-    "logic_retry_text",
-    "ratio_retry_text",
-    "rejection_retry_text",
-    "unreadable_retry_text",
-]
+__all__ = ["fault_retry_text", "rejection_retry_text", "unreadable_retry_text"]
 
 _TEXT_LENGTH = 300
 
 
-def logic_retry_text(
-    faults: Mapping[str, DecisionFault], positions: Mapping[str, float], language: Language = "en"
+def fault_retry_text(
+    faults: Mapping[str, DecisionFault],
+    short: CashFault | None,
+    symbols: Iterable[str],
+    positions: Mapping[str, float],
+    language: Language = "en",
 ) -> str:
-    """Text on symbols without a valid decision: what is wrong with each, and what is valid for it.
+    """Text on symbols without a valid decision, and on increases that cost more than there is.
 
     Parameters
     ----------
+    faults
+        What is wrong by symbol.
+    short
+        Why the decisions that are valid do not fit the cash; None if they do.
+    symbols
+        Those to decide again.
     positions
         Current value by symbol.
     """
-    lines = [say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")]
+    lines = []
+    if faults:
+        lines.append(
+            say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
+        )
     for symbol, fault in faults.items():
         wrong, valid = fault.note.text(language), _valid(positions[symbol], language)
         lines.append(f"- {symbol}: {say(language, zh=f'{wrong}。{valid}', en=f'{wrong}. {valid}')}")
-    return _text([*lines, _answer_for(faults, language)])
-
-
-def cash_retry_text(fault: CashFault, symbols: Iterable[str], language: Language = "en") -> str:
-    """Text on increases that cost more than there is; ``symbols`` are those to decide again."""
-    line = say(
-        language,
-        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}，"
-        f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
-        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
-        f"{fault.available_cash:.2f}, decreases and closes bring {fault.proceeds:.2f}; "
-        f"{fault.shortfall:.2f} is missing.",
-    )
-    return _text([line, _smaller(language), _answer_for(symbols, language)])
-
-
-def ratio_retry_text(fault: CashFault, symbols: Iterable[str], language: Language = "en") -> str:
-    """Text on increases that leave too little cash; ``symbols`` are those to decide again."""
-    left, least = 100 * fault.remaining_ratio, 100 * fault.min_cash_ratio
-    line = say(
-        language,
-        zh=f"留存现金过少：这些决策之后剩 {fault.remaining_cash:.2f}，占总资产 {left:.2f}%，"
-        f"而最低为 {least:.2f}%；少用 {fault.shortfall:.2f}。",
-        en=f"Too little cash is left: {fault.remaining_cash:.2f} after these decisions, {left:.2f} % of the "
-        f"total assets; at least {least:.2f} % must stay. Spend {fault.shortfall:.2f} less.",
-    )
-    return _text([line, _smaller(language), _answer_for(symbols, language)])
+    if short:
+        if faults:
+            lines.append(
+                say(
+                    language,
+                    zh="其余决策单独看都有效，合在一起却不行：",
+                    en="The other decisions are valid one by one, but not together:",
+                )
+            )
+        lines += [_cash_line(short, language), _smaller(language)]
+    return _text([*lines, _answer_for(symbols, language)])
 
 
 def rejection_retry_text(rejected: Sequence[Mapping[str, Any]], language: Language = "en") -> str:
@@ -145,6 +137,32 @@ def _valid(current: float, language: Language) -> str:
         f"close（目标 0）或 hold（目标 {current:.2f}）",
         en=f"Its value is {current:.2f}: increase to more, decrease to less but at least 0, close to 0, "
         f"or hold at {current:.2f}",
+    )
+
+
+def _cash_line(fault: CashFault, language: Language) -> str:
+    left, least = 100 * fault.remaining_ratio, 100 * fault.min_cash_ratio
+    if fault.kind == "ratio":
+        return say(
+            language,
+            zh=f"留存现金过少：这些决策之后剩 {fault.remaining_cash:.2f}，占总资产 {left:.2f}%，"
+            f"而最低为 {least:.2f}%；少用 {fault.shortfall:.2f}。",
+            en=f"Too little cash is left: {fault.remaining_cash:.2f} after these decisions, {left:.2f} % of "
+            f"the total assets; at least {least:.2f} % must stay. Spend {fault.shortfall:.2f} less.",
+        )
+    kept = say(
+        language,
+        zh=f"，其中须留 {fault.reserve:.2f}（总资产的 {least:.2f}%）",
+        en=f", of which {fault.reserve:.2f} must stay ({least:.2f} % of the total assets)",
+    )
+    kept = kept if fault.reserve else ""
+    return say(
+        language,
+        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}{kept}，"
+        f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
+        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
+        f"{fault.available_cash:.2f}{kept}, decreases and closes bring {fault.proceeds:.2f}; "
+        f"{fault.shortfall:.2f} is missing.",
     )
 
 

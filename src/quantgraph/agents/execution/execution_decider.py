@@ -145,7 +145,9 @@ class ExecutionAgent(Decider):
             each["hold_reason"] for each in executions if each.get("hold_reason", "model") != "model"
         )
         unchosen, causes = why.total(), ", ".join(f"{name} {count}" for name, count in sorted(why.items()))
-        wrong = sum(each.get("mismatches", 0) for each in executions)
+        wrong, malformed = (
+            sum(each.get(name, 0) for each in executions) for name in ("mismatches", "malformed")
+        )
         told = []
         if unchosen:
             told.append(
@@ -153,6 +155,13 @@ class ExecutionAgent(Decider):
                     zh=f"{unchosen} 次执行以兜底的持有结束（{causes}）：回复不可用，或轮数、时间、预算已用完",
                     en=f"{unchosen} executions ended as a hold that the model did not choose ({causes}): its "
                     "replies were not usable, rounds or time were over, or a budget was spent",
+                )
+            )
+        if malformed:
+            told.append(
+                Note(
+                    zh=f"{malformed} 个回复不是可用的操作，已退回",
+                    en=f"replies that were no usable action and were sent back: {malformed}",
                 )
             )
         if wrong:
@@ -254,6 +263,7 @@ def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:
         "reason": decision["reason"][:_REASON],
         "steps": len(history),
         **({"mismatches": wrong} if wrong else {}),
+        **({"malformed": state["malformed"]} if state.get("malformed") else {}),
         **({} if is_sent or decision["action"] == "hold" else {"no_order": _NO_ORDER[decision["action"]]}),
     }
 

@@ -22,6 +22,7 @@ from quantgraph.agents.execution.execution_steps import (
     think,
 )
 from quantgraph.agents.given_view import given_view
+from quantgraph.data.market_of_codes import rules_of_codes
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -55,7 +56,7 @@ def create_execution_subgraph(
     tools, rounds, time_limit, tool_timeout, calling
         See :class:`.ExecutionAgent`.
     rules
-        The market's rules, which the tool ``get_rules`` tells. Default: mainland China's.
+        The market's rules, which the tool ``get_rules`` tells. Default: those of the symbol's market.
     model, resources
         See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
 
@@ -68,7 +69,7 @@ def create_execution_subgraph(
         tools=tools, rounds=rounds, time_limit=time_limit, tool_timeout=tool_timeout, calling=calling
     )
     opened = open_resources(merge_resources(resources, model=model))
-    nodes = _Nodes(options=options, opened=opened, rules=rules or Rulebook.mainland())
+    nodes = _Nodes(options=options, opened=opened, rules=rules)
     graph: ExecutionGraph = StateGraph(ExecutionState, input_schema=ExecutionInput)
     for name in ("begin", "think", "act", "observe"):
         graph.add_node(name, getattr(nodes, name))
@@ -96,7 +97,7 @@ class _Nodes:
 
     options: ExecutionOptions
     opened: OpenResources
-    rules: Rulebook
+    rules: Rulebook | None
 
     def begin(self, state: ExecutionInput) -> ExecutionState:
         """Check what is given, and begin anew: the thread may have an earlier execution."""
@@ -106,6 +107,7 @@ class _Nodes:
             "step": 1,
             "conversation": [],
             "sent_back": 0,
+            "malformed": 0,
             "reply": None,
             "action": None,
             "result": None,
@@ -142,7 +144,8 @@ class _Nodes:
         opened = self.opened
         view = given_view(state, opened.store, "symbol")
         account = given_account(state, cash=CASH)
-        context = DecisionTools.of(view, account, self.rules, runner=opened.runner)
+        rules = self.rules or rules_of_codes([state["symbol"]])
+        context = DecisionTools.of(view, account, rules, runner=opened.runner)
         context.code.restore(state.get("cells", ()), ())
         return self.options.desk(
             symbol=state["symbol"],

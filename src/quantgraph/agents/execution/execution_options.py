@@ -18,8 +18,10 @@ from quantgraph._util.texts import Language
 from quantgraph.agents.execution.execution_steps import ROUNDS, Desk, ReactContext
 from quantgraph.agents.execution.prompt import described, prompt_texts
 from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action, calls_as_text
+from quantgraph.agents.given_view import check_symbols
 from quantgraph.broker.account import Account
-from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.data.market_of_codes import rules_of_codes
+from quantgraph.errors import BadOption
 from quantgraph.llm import get_llm
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -122,13 +124,7 @@ class ExecutionOptions:
         UnknownSymbol
             If the view has no such symbol.
         """
-        known = context.view["ohlcv"].frozen("open").symbols
-        if symbol not in known:
-            raise UnknownSymbol(
-                f"symbol={symbol!r:.40}: the data has no such symbol; it has {', '.join(known[:10])}"
-                f"{' …' if len(known) > 10 else ''}",
-                symbols=(symbol,),
-            )
+        check_symbols(context.view, [symbol])
         bound: Any = model
         if self.calling == "native":
             # place_order, which is in the catalog, is the decision.
@@ -184,7 +180,7 @@ def begin_execution(
     account
         On that morning. Default: cash of 1,000,000.
     rules
-        The market's rules. Default: mainland China's.
+        The market's rules. Default: those of the symbol's market.
 
     Raises
     ------
@@ -198,7 +194,7 @@ def begin_execution(
         rule=rule,
         language=language,
         model=get_llm("execution", model=model),
-        context=DecisionTools.of(view, account or Account.opening(CASH), rules or Rulebook.mainland()),
+        context=DecisionTools.of(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
         is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
     )
     return ReactContext(desk=desk)

@@ -76,7 +76,8 @@ class ExecutionState(ExecutionInput, total=False):
     :data:`HoldReason`) and ``execution_history``, a record of each step, see :func:`.record_of`.
 
     Between the steps: ``cells``, the code of ``python_repl`` so far; ``step``, the next one, from 1;
-    ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``reply``, ``action`` and
+    ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``malformed``, how many
+    replies could not be read in all; ``reply``, ``action`` and
     ``result`` of the step; ``hold_reason``; ``begun``, the clock at the first step, in seconds.
     """
 
@@ -84,6 +85,7 @@ class ExecutionState(ExecutionInput, total=False):
     step: int
     conversation: list[AnyMessage]
     sent_back: int
+    malformed: int
     reply: AIMessage | None
     action: dict[str, Any] | None
     result: Any
@@ -193,9 +195,10 @@ def think(state: ExecutionState, desk: Desk) -> ExecutionState:
         reply = desk.ask(bounded(messages))
         action = parse_action(reply, step=step, symbol=desk.symbol)
     except ModelOutputInvalid as fault:
+        malformed = state.get("malformed", 0) + 1
         if sent >= MAX_SENT_BACK:
             why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
-            return _held(messages, step, "malformed", why)
+            return {**_held(messages, step, "malformed", why), "malformed": malformed}
         told = sent_back(
             reply,
             fault.message,
@@ -204,7 +207,12 @@ def think(state: ExecutionState, desk: Desk) -> ExecutionState:
             is_last=sent + 1 == MAX_SENT_BACK,
             language=desk.language,
         )
-        return {"conversation": [*messages, *told], "sent_back": sent + 1, "action": None}
+        return {
+            "conversation": [*messages, *told],
+            "sent_back": sent + 1,
+            "malformed": malformed,
+            "action": None,
+        }
     except BudgetExceeded as spent:
         if spent.data.get("of") != "session":
             raise

@@ -51,6 +51,10 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def _small(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
 class ToolCall(_Part):
     """A tool, and what it is given."""
 
@@ -73,7 +77,9 @@ class Calculation(_Part):
 class TradeDecision(_Part):
     """What the model wants for the symbol; a size is not its to choose."""
 
-    action: Literal["buy", "sell", "hold"] = Field(description="buy, sell or hold")
+    action: Annotated[Literal["buy", "sell", "hold"], BeforeValidator(_small)] = Field(
+        description="buy, sell or hold"
+    )
     reason: str = Field(min_length=1, description="the reason as text")
     confidence: Annotated[float, BeforeValidator(_no_bool)] = Field(
         ge=0, le=1, description="a number from 0 to 1"

@@ -13,6 +13,7 @@ from typing import Any
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market.boards import find_board
 from quantgraph.market.moment import session_of
 
 __all__ = ["DecisionEpisode", "day_text", "decision_line"]
@@ -116,7 +117,7 @@ class DecisionEpisode:
     @property
     def line(self) -> str:
         """The decision as a line of a prompt, with the outcome behind it once it is known."""
-        line = decision_line(self.date, self.action, self.target_amount, self.confidence)
+        line = decision_line(self.date, self.action, self.target_amount, self.confidence, symbol=self.symbol)
         return line if self.actual_result is None else f"{line} -> {self.actual_result:+.1f}%"
 
     def with_outcome(
@@ -164,14 +165,16 @@ class DecisionEpisode:
         return cls(**body)
 
 
-def decision_line(date: str, action: str, target: float, confidence: float) -> str:
-    """A decision as a line of a prompt.
+def decision_line(date: str, action: str, target: float, confidence: float, *, symbol: str = "") -> str:
+    """A decision as a line of a prompt, in the currency of the symbol's market.
 
     >>> decision_line("2025-06-11", "hold", 5000.0, 0.7)
     '2025-06-11: hold at $5000 (confidence: 0.7)'
+    >>> decision_line("2025-06-11", "close", 0.0, 0.7, symbol="600519.SH")
+    '2025-06-11: close to ¥0 (confidence: 0.7)'
     """
-    to = "at" if action == "hold" else "to"
-    return f"{date}: {action} {to} ${target:.0f} (confidence: {confidence:.2g})"
+    to, sign = "at" if action == "hold" else "to", "$" if find_board(symbol) in (None, "us") else "¥"
+    return f"{date}: {action} {to} {sign}{target:.0f} (confidence: {confidence:.2g})"
 
 
 def day_text(day: object, parameter: str) -> str:

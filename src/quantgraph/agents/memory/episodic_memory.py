@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +15,12 @@ from quantgraph.recording import recorded, replaying
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
-__all__ = ["EpisodicMemory", "episode_lines"]
+__all__ = ["HISTORY_HEADING", "EpisodicMemory", "episode_lines"]
 
 T = TypeVar("T")
 
+HISTORY_HEADING = "Previous decisions:"
+_OTHERS_HEADING = "Decisions of other runs, which are not of this account:"
 _NAMESPACE = ("quantgraph", "episodes")
 
 
@@ -177,6 +179,29 @@ class EpisodicMemory:
             }
 
         return self._read("texts", {"symbols": wanted, "n": n}, ask)
+
+    def histories(self, symbols: Iterable[str], run_id: str, n: int = 5) -> dict[str, str]:
+        """What a run's prompt is told of each symbol: its last ``n`` episodes, and apart those of other runs.
+
+        Each part has its heading, so that nothing that another run did reads as this account's past.
+        """
+        wanted = list(symbols)
+
+        def ask() -> dict[str, str]:
+            self._store.refresh()
+            return {
+                symbol: "\n".join(self._parts(seen, run_id, n))
+                for symbol in wanted
+                if (seen := self._seen(symbol))
+            }
+
+        return self._read("histories", {"symbols": wanted, "run_id": run_id, "n": n}, ask)
+
+    def _parts(self, seen: Sequence[DecisionEpisode], run_id: str, n: int) -> Iterator[str]:
+        for heading, is_own in ((HISTORY_HEADING, True), (_OTHERS_HEADING, False)):
+            part = [each for each in seen if (each.run_id == run_id) == is_own]
+            if part:
+                yield "\n".join([heading, *_lines(self._as_known(part[:n]), len(part))])
 
     def _read(self, what: str, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
         """Read plain JSON, of what runs share once in a run."""

@@ -14,15 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.agents.memory.decision_episode import DecisionEpisode
-from quantgraph.agents.memory.episodic_memory import episode_lines
+from quantgraph.agents.memory.episodic_memory import HISTORY_HEADING, episode_lines
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
 from quantgraph.state import View
 
-__all__ = ["HISTORY_HEADING", "EpisodeMemo", "episodes_of", "history_texts"]
+__all__ = ["EpisodeMemo", "episodes_of", "history_texts"]
 
-HISTORY_HEADING = "Previous decisions:"
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]

@@ -6,7 +6,8 @@ import base64
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,6 +94,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             path=path_drawing(view),
             counterexample=counterexample,
             mainland=mainland,
+            models=_models(view.result.get("usage") or ()),
             parameters=[(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
             left_out=_left_out(view, data.without_candles, inline=inline),
             data=text,
@@ -103,6 +105,26 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     first = view.result["question"]
     card = share_card(view, first, [(label, number) for key, label, number in _card_numbers(view)])
     return Page(html=html, files={} if inline else data.files, card=card)
+
+
+def _models(usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return calls, tokens and cost of each role's model over all sessions; "?" where a part is not known."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in usage:
+        rows.setdefault(f"{row['role']} · {row['model']}", []).append(row)
+    found = []
+    for name, parts in rows.items():
+        tokens = [part[kind] for part in parts for kind in ("prompt_tokens", "completion_tokens")]
+        costs = [part["cost"] for part in parts]
+        found.append(
+            {
+                "name": name,
+                "calls": sum(part["calls"] for part in parts),
+                "tokens": "?" if None in tokens else sum(tokens),
+                "cost": "?" if "unknown" in costs else f"{sum(map(Decimal, costs)):f}",
+            }
+        )
+    return found
 
 
 def plotly_name() -> str:
@@ -225,7 +247,10 @@ def equity_of(view: RunView, name: str) -> pd.Series[float] | None:
 
 def _episodes(view: RunView) -> list[Any]:
     values = equity_of(view, "account")
-    return [] if values is None else deepest_drawdowns(values)
+    if values is None:
+        return []
+    first = values.index[min(1, len(values) - 1)]  # the initial cash stands on the day before
+    return [replace(each, peak=max(each.peak, first)) for each in deepest_drawdowns(values)]
 
 
 def _months(view: RunView) -> list[dict[str, Any]]:

@@ -29,7 +29,9 @@ from quantgraph.subgraphs.signal.decider_needs import (
     needs_notes,
     not_executed_note,
     rule_note,
+    said_rule,
     set_rule_aside,
+    unsaid_rule_note,
 )
 from quantgraph.subgraphs.signal.doubtful_bars import leave_out
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
@@ -73,7 +75,7 @@ def checked_reading(
     if symbols["watch"]:
         intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
     decider = current_decider(resources)
-    rule, not_executed = _set_aside(state, resources, intent, reply.unread)
+    rule, not_executed, invented = _set_aside(state, resources, intent, reply.unread)
     said = fields_to_fetch(intent["params"]["required_indicators"])
     fields = fields_to_fetch([*said, *decider.needs.indicators])
     fields = [name for name in fields if name not in state.get("waived", [])]
@@ -98,11 +100,7 @@ def checked_reading(
         if resources.on_clarify in ("default", "fail"):
             return {**read, **end_update(state, "data_unavailable", error)}
         return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
-    if gone:
-        note = say(
-            language(state), zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed"
-        )
-        request["notes"].insert(0, note)
+    request["notes"][:0] = _notes_on_reading(gone, invented, language(state))
     request = leave_out(request, state.get("waived_symbols", []), source)
     optional = [name for name in fields if name not in said]
     extra = {"optional_indicators": optional, "rule": rule}
@@ -127,16 +125,27 @@ def _without_rule(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _set_aside(
     state: SignalSubgraphState, resources: OpenResources, intent: dict[str, Any], unread: Sequence[str]
-) -> tuple[str, str]:
-    """Return the rule in words that the decider's models are given, and the words that nothing executes."""
-    decider = current_decider(resources)
+) -> tuple[str, str, str]:
+    """Return the rule for the decider's models, the words that nothing executes, and a rule nobody said."""
+    decider, params = current_decider(resources), intent["params"]
     if decider.uses_signal:
-        return "", ""
-    rule = set_rule_aside(intent, unread, said_text(state), decider.called)
+        return "", "", ""
+    read, text = params["strategy_desc"], said_text(state)
+    if read != state.get("last_request", {}).get("strategy_desc"):  # of an earlier request, which was checked
+        params["strategy_desc"] = said_rule(read, text)
+    invented = "" if params["strategy_desc"] else read
+    rule = set_rule_aside(intent, unread, text, decider.called)
     is_one_word = rule.isascii() and " " not in rule
     if decider.reads_rule and not is_one_word and not has_keyless_models(decider, resources):
-        return rule, "; ".join(not_done_words(intent["params"], []))
-    return "", rule
+        return rule, "; ".join(not_done_words(params, [])), invented
+    return "", rule, invented
+
+
+def _notes_on_reading(gone: Sequence[str], invented: str, language: str) -> list[str]:
+    """Return notes on symbols that the user goes on without, and on a rule that nobody said."""
+    without = say(language, zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed")
+    unsaid = unsaid_rule_note(invented).text(language)
+    return [note for note, is_due in ((unsaid, invented), (without, gone)) if is_due]
 
 
 def _keep_last(params: dict[str, Any], last: Mapping[str, Any]) -> None:

@@ -42,7 +42,9 @@ __all__ = [
     "needs_notes",
     "not_executed_note",
     "rule_note",
+    "said_rule",
     "set_rule_aside",
+    "unsaid_rule_note",
 ]
 
 _PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
@@ -53,6 +55,7 @@ _CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
 _TRADES = re.compile(
     r"\b(?:buy|sell|hold|enter|exit|long|close)\b|[买卖持平清建加减]仓|买|卖|持有|入场|出场", re.IGNORECASE
 )
+_WORDS = re.compile(r"[a-z]{3,}|\d+|[\u4e00-\u9fff]{2}")
 _DAY = r"(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?)"
 _SAME_YEAR = r"(?:(?:\d{1,2}月)?\d{1,2}[日号]|\d{1,2}月|\d{1,2}[-/.]\d{1,2}(?!\d))"
 _WINDOW = re.compile(
@@ -60,6 +63,26 @@ _WINDOW = re.compile(
     rf"(?:\s*(?:to|until|till|through|and|[-–~至到])\s*(?:{_DAY}|{_SAME_YEAR}))?"
 )
 _BEGINNING = pd.Timestamp("1970-01-01")
+
+
+def said_rule(rule: str, text: str) -> str:
+    """Return a rule that a model has read, as the user said it; "" if nobody did.
+
+    A rule whose clauses all stand in the text, or half of whose words do, stays; in place of another one the
+    user's own clauses that trade are the rule.
+    """
+    said, clauses = _plain(text), list(filter(None, map(_plain, _CLAUSE_END.split(rule))))
+    if all(clause in said for clause in clauses):
+        return rule
+    own = [clause.strip() for clause in _CLAUSE_END.split(text) if _TRADES.search(clause)]
+    words = _WORDS.findall(rule.casefold())
+    is_near = 2 * sum(word in said for word in words) >= len(words)
+    return "; ".join(own) or (rule if is_near else "")
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, without spaces and outer punctuation."""
+    return "".join(text.casefold().split()).strip(".,;:!?。，；：！？、")
 
 
 def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
@@ -135,6 +158,14 @@ def rule_note(decider: Decider, rule: str) -> Note:
         zh=f"规则已原样交给 {decider.name} 的模型，没有代码检查是否遵守：{rule}",
         en=f"the models of {decider.name} are given the rule in your words, and no code checks that they "
         f"follow it: {rule}",
+    )
+
+
+def unsaid_rule_note(rule: str) -> Note:
+    """Return the note that a rule which nobody said is told to no model."""
+    return Note(
+        zh=f"模型读出的规则没有人说过，未采用：{rule}",
+        en=f"a model read a rule that nobody said, which is left out: {rule}",
     )
 
 
