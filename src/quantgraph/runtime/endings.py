@@ -234,4 +234,5 @@ def end_update(
         "error_messages": errors,
         "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
         "handled": messages[-1].id if messages else state.get("handled"),
+        "left_ref": state.get("data_ref"),
     }

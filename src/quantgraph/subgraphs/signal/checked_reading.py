@@ -95,7 +95,7 @@ def checked_reading(
         return {**read, **asked}
     try:
         check_fields(fields)
-        request = check_request(intent["params"], symbols, source, source.moment, language(state))
+        request = check_request(intent["params"], symbols, source, language(state))
     except UnknownField as error:
         return {**read, **fields_question_update(state, error)}
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
@@ -146,12 +146,14 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
             f"user_intent.params has no {_PARTS[missing]}; reflection_node fills it from the messages",
             parameter="user_intent.params",
         )
-    if "data_ref" not in state and state["data_ready"]:
+    if "data_ref" in state:
+        state = {"given_ref": state["data_ref"], **state}
+    elif state["data_ready"]:
         state = {**state, "data_ref": resources.store.head}
     params["required_indicators"] = fields_to_fetch(params["required_indicators"])
     check_fields(params["required_indicators"])
     source = known_source(state, resources)
-    request = check_request(params, symbols_of(params), source, source.moment, language(state))
+    request = check_request(params, symbols_of(params), source, language(state))
     return {**state, "request": request}
 
 

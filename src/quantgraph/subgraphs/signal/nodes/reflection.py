@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -48,6 +48,7 @@ from quantgraph.subgraphs.signal.data_request import (
     has_needed_sessions,
     has_signal,
     restrict_to_request,
+    traded_symbols,
     with_constraints,
 )
 from quantgraph.subgraphs.signal.decider_needs import has_needed_records
@@ -145,9 +146,18 @@ _PLANNER_READ = "reading: the keyless planner's,"
 
 
 def reflection_node(
-    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
+    state: SignalSubgraphState,
+    *,
+    resources: Resources | None = None,
+    agent: Agent | None = None,
+    check_symbols: Callable[[Sequence[str]], None] | None = None,
 ) -> dict[str, Any]:
     """Read the request, check it by code, and determine what is ready.
+
+    Parameters
+    ----------
+    check_symbols
+        Raises ``UnknownSymbol`` if one of the symbols cannot be traded, where they are to be.
 
     Returns
     -------
@@ -173,6 +183,8 @@ def reflection_node(
         if reading.get("clarification_needed") or reading.get("ended_because"):
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
+        if check_symbols is not None:
+            check_symbols(traded_symbols(now["request"], source))
         asks = resources.on_clarify not in ("default", "fail")
         unsure = any(line.startswith(_PLANNER_READ) for line in now.get("assumptions", []))
         if (resources.confirm or (asks and unsure)) and (asked := _confirmation(now)):
@@ -202,6 +214,8 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     messages = user_messages(state)
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = language_of(str(messages[0].text) if messages else "")
+    ref = state.get("data_ref")
+    clean["given_ref"] = state.get("given_ref") if ref == state.get("left_ref") else ref
     if state.get("ended_because"):
         last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
         cells = state.get("strategy", {}).get("cells") or state.get("last_cells", [])
