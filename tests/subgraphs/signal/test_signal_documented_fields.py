@@ -15,6 +15,7 @@ from quantgraph.runtime import Resources
 from quantgraph.subgraphs import signal
 from quantgraph.subgraphs.signal import (
     clarify_node,
+    create_signal_subgraph,
     data_fetch_node,
     reflection_node,
     signal_generate_node,
@@ -128,3 +129,14 @@ def test_a_prompt_is_filled_with_the_documented_placeholders(name):
     wanted = PLACEHOLDERS[name].split()
     assert {field for _, field, _, _ in string.Formatter().parse(prompt) if field} == {*wanted}
     assert "<7>" in prompt.format(**dict.fromkeys(wanted, "<7>"))
+
+
+def test_the_closing_words_are_of_the_requests_language_and_count_once(resources):
+    hello = [("user", "hello"), ("ai", "Hi, what shall I do?")]
+    text = f"{CODES}，{RULE}，20240102到20240229"
+    graph = create_signal_subgraph(on_clarify="default", resources=resources)
+    state = graph.invoke({"messages": [*hello, ("user", text)]})
+    closing = state["messages"][-1].text
+    assert closing.count("买入 ") == closing.count("卖出 ") == 1
+    assert "买入：SMA(2) 上穿 SMA(5)" in closing  # what the code does is told beside it
+    assert " sell " not in closing

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.input_limits import check_sentence
-from quantgraph._util.texts import language_of, say
+from quantgraph._util.texts import say
 from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbol_codes import is_code
@@ -30,7 +30,14 @@ from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
-from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
+from quantgraph.runtime.endings import (
+    MODEL_ERRORS,
+    end_reason,
+    end_update,
+    language,
+    request_language,
+    user_messages,
+)
 from quantgraph.runtime.questions import parse_answer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
@@ -213,7 +220,7 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     """Fill the fields that are absent; reset all of them for a new request on the thread."""
     messages = user_messages(state)
     clean = initial_state(state.get("max_retries", 3))
-    clean["language"] = language_of(str(messages[0].text) if messages else "")
+    clean["language"] = request_language(state)
     ref = state.get("data_ref")
     clean["given_ref"] = state.get("given_ref") if ref == state.get("left_ref") else ref
     if state.get("ended_because"):
