@@ -135,7 +135,8 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
         return partial(run_node, given, name, recorder, on_error=trading.close)
 
     graph: TradingGraph = StateGraph(TradingState)
-    graph.add_node("signal", build_signal_graph(trading.resources).compile(name="signal"))
+    signal = build_signal_graph(trading.resources, check_symbols=trading.check_boards)
+    graph.add_node("signal", signal.compile(name="signal"))
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)

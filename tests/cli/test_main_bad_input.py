@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -404,3 +406,28 @@ def test_questions_are_asked_in_the_users_language(command):
     assert status == 0, err
     assert "sample 中没有 999999.SZ" in err
     assert "sma_cross_5_20" in out
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        (
+            "路径/价格.csv".encode(),
+            r"is UTF-8, and Python reads and opens files in ascii here; leave PYTHONUTF8=0",
+        ),
+        (b"\xff.csv", "is not valid UTF-8 text"),
+    ],
+)
+def test_an_encoding_that_is_not_utf8_is_named(tmp_path, argument, said):
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "quantgraph", "runs", "--out", argument],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert said in line

@@ -82,6 +82,23 @@ def test_a_killed_server_is_started_again_and_nothing_is_bought_twice(folder):
     assert replay(run).identical
 
 
+def test_the_configuration_is_told_by_the_process_alone_that_has_the_run(folder):
+    served = Served(folder, *NEW)
+    (run,) = (folder / "runs").glob("2*")  # it is there once the configuration is
+    second = subprocess.run(
+        [*COMMAND, str(run), "--http"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    served.kill()
+    assert second.returncode == 2
+    assert second.stderr.splitlines() == [f"bad_option: run {run.name} is going on in another process"]
+    assert TOKEN not in second.stderr + second.stdout
+
+
 def test_over_stdio_a_client_trades_and_leaves_and_another_goes_on(folder):
     def talk_stdio(args, say):
         async def main():

@@ -134,15 +134,75 @@ class TestAServerThatTellsTheKey:
                 assert KEY.encode() not in each.read_bytes(), each
 
 
+class TestSeveralModels:
+    """Every enabled model is traded; one that fails does not stop the next."""
+
+    @pytest.fixture
+    def answers(self):
+        def answer(request):
+            return Fault.http(401, "no such key") if request.model == "bad" else FINISH
+
+        return answer
+
+    @pytest.fixture
+    def config(self, config):
+        document = json.loads(config.read_text())
+        first = document["models"][0] | {"name": "Down", "basemodel": "bad", "signature": "down"}
+        document["models"] = [first, *document["models"]]
+        document["models"].append(document["models"][1] | {"name": "Three", "signature": "three"})
+        config.write_text(json.dumps(document))
+        return config
+
+    def test_a_table_tells_what_became_of_each(self, prices, config):
+        told = command("trader", config, "--source", prices)
+        assert told.exit_code == 1, told.output
+        *_, headings, down, one, three, why = told.stdout.splitlines()
+        assert headings.split() == ["model", "end", "sessions", "value", "return"]
+        assert down.split() == ["down", "model_unavailable", "0", "-", "-"]
+        assert one.split() == ["one", "done", "2", "1,000.00", "0.00%"]
+        assert three.split() == ["three", "done", "2", "1,000.00", "0.00%"]
+        assert why.startswith("down: ")
+        assert "the key is refused" in why
+
+    def test_json_has_a_row_for_each(self, prices, config):
+        told = command("trader", config, "--source", prices, "--json")
+        rows = json.loads(told.stdout)["models"]
+        assert [row["signature"] for row in rows] == ["down", "one", "three"]
+        assert [row["ended_because"] for row in rows] == ["model_unavailable", "done", "done"]
+        assert "the key is refused" in rows[0]["error"]
+        assert [row["sessions"] for row in rows] == [0, 2, 2]
+
+    def test_a_signature_chooses_one(self, tmp_path, prices, config):
+        told = command("trader", config, "--source", prices, "--signature", "three")
+        assert told.exit_code == 0, told.output
+        assert [path.name for path in (tmp_path / "agents").iterdir()] == ["three"]
+
+    def test_a_folder_with_a_file_of_another_program_stops_no_other(self, tmp_path, prices, config):
+        theirs = tmp_path / "agents" / "one" / "position" / "position.jsonl"
+        theirs.parent.mkdir(parents=True)
+        theirs.write_text("theirs\n")
+        rows = json.loads(command("trader", config, "--source", prices, "--json").stdout)["models"]
+        assert "no run of this folder wrote it" in rows[1]["error"]
+        assert rows[2]["ended_because"] == "done"
+        assert theirs.read_text() == "theirs\n"
+
+
+def test_a_config_of_the_mainland_is_told_in_chinese(tmp_path, config):
+    document = json.loads(config.read_text())
+    document["market"] = "cn"
+    document["date_range"] = {"init_date": "2025-01-01", "end_date": "2025-01-03"}
+    config.write_text(json.dumps(document))
+    told = command("trader", config, "--source", "sample", "--symbols", "000341.SZ")
+    lines = told.stderr.splitlines()
+    assert "agent_config.verbose 在这里不起作用" in lines
+    assert lines[-1].startswith("one: 已交易 2 个交易日，2025-01-02 至 2025-01-03；")
+    assert any(line.startswith("页面: ") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "said"),
     [
-        (lambda document: None, ["--model", "two"], "enabled are one (One)"),
-        (
-            lambda document: document["models"][1].update(enabled=True),
-            [],
-            "choose one of one (One), two (Two)",
-        ),
+        (lambda document: None, ["--signature", "two"], "enabled are one (One)"),
         (lambda document: document.update(agent_type="BaseAgent_Hour"), [], "trades hours"),
         (lambda document: document["agent_config"].update(max_steps=0), [], "max_steps=0"),
         (lambda document: document["agent_config"].update(max_retries=True), [], "max_retries=True"),

@@ -65,11 +65,29 @@ def test_with_its_token_a_request_is_answered(run):
         ({"Host": "127.0.0.1.example.com:80"}, 421),
         ({"Origin": "http://example.com"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:PORT@evil.com"}, 403),
+        ({"Origin": "http://localhost:PORT.evil.com"}, 403),
+        ({"Origin": "https://127.0.0.1:PORT"}, 403),
+        ({"Origin": "http://127.0.0.1"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Authorization": f"Bearer{TOKEN}"}, 401),
         ({"Content_Type": "text/plain"}, 400),
     ],
 )
 def test_what_is_foreign_is_refused(run, headers, status):
+    port = str(urlsplit(run.url).port)
+    headers = {name: value.replace("PORT", port) for name, value in headers.items()}
     assert post(run, **headers).status_code == status
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+def test_the_schemes_name_may_be_in_any_case(run, scheme):
+    assert post(run, Authorization=f"{scheme} {TOKEN}").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_own_origin_is_answered(run, host):
+    assert post(run, Origin=f"http://{host}:{urlsplit(run.url).port}").status_code == 200
 
 
 def test_a_request_that_is_too_large_is_refused(run):

@@ -80,9 +80,31 @@ def test_an_order_id_is_traded_once_in_a_run_and_is_another_orders_never(folder)
     assert refused[0] == refused[1]
     assert refused[0]["code"] == "insufficient_cash"
     assert days[0] == days[1] == {"committed": "2025-08-29", "next": "2025-09-02"}
-    assert later == {"AAA": 10, "CASH": 890}
+    assert later == first
     assert trades(result["run_dir"]) == FILLS[:1]
     assert replay(result["run_dir"]).identical
+
+
+def test_an_order_id_of_an_earlier_day_answers_whole_as_it_did(folder):
+    run = McpRun(folder)
+    bought = {"symbol": "BBB", "amount": 2, "order_id": "b"}
+    sold = {"symbol": "AAA", "amount": 4, "order_id": "c"}
+
+    async def three_orders(call):
+        await call("buy", symbol="AAA", amount=10, order_id="a")
+        first = await call("buy", **bought)
+        await call("finish_day")
+        second = await call("sell", **sold)
+        again = await call("buy", **bought)
+        await call("finish_day")
+        return first, second, again
+
+    first, second, again = talk(run.url, three_orders)
+    assert first == again == {"AAA": 10, "BBB": 2, "CASH": 790}
+    result = run.end()
+    with Ledger(f"{result['run_dir']}/ledger.sqlite") as book:
+        kept = [day.notes["mcp_client"]["orders"] for day in book.history(result["run_id"])]
+    assert kept[1]["c"]["answer"] == second == {"AAA": 6, "BBB": 2, "CASH": 838}
 
 
 @pytest.mark.parametrize(

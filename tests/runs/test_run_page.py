@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
-from quantgraph.errors import BadFile
+from quantgraph.errors import BadFile, CodeFailed
 from quantgraph.runs import run_strategy
 from quantgraph.runs.run_page import verify_page, write_page
 from quantgraph.runtime import Resources
@@ -45,6 +47,23 @@ def test_a_page_is_written_again_with_the_same_bytes_and_verified(done):
 def test_a_page_tells_no_place_of_the_machine(done):
     text = write_page([done.folder]).read_text()
     assert str(done.folder.parent) not in text
+
+
+class NotStarted:
+    """A runner whose process does not start, and says where its interpreter is."""
+
+    def run(self, _cells, _frames):
+        raise CodeFailed(f"the code process did not start; try: {sys.executable} -m it\n/opt/x/y.py")
+
+
+def test_an_error_of_the_machine_tells_no_folder(tmp_path):
+    resources = Resources(runner=NotStarted(), settings=load_settings(runs_dir=tmp_path))
+    ended = run_strategy(QUESTION, resources=resources)
+    assert ended["ended_because"] == "repeated_error"
+    told = write_page([ended.folder]).read_text()
+    assert "the code process did not start; try: python" in told
+    for place in (Path(sys.executable).parent, sys.prefix, Path.home(), tmp_path, "/opt/"):
+        assert str(place) not in told, place
 
 
 @pytest.mark.parametrize("part", ["data", "strategy.py"])

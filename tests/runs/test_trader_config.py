@@ -62,7 +62,7 @@ def test_a_public_config_is_read_whole(tmp_path):
     assert (config.market, config.init_date, config.end_date) == ("us", "2025-10-01", "2025-10-21")
     assert (config.max_steps, config.max_retries, config.base_delay) == (30, 3, 1.0)
     assert (config.initial_cash, config.log_path) == (10_000.0, Path("data/agent_data"))
-    assert config.model().basemodel == "openai/gpt-5"
+    assert config.chosen()[0].basemodel == "openai/gpt-5"
     assert [each.openai_api_key for each in config.models] == [None, None]
     assert config.without_effect == (
         "models[0].openai_api_key (a placeholder)",
@@ -151,13 +151,12 @@ def test_two_models_cannot_share_a_folder(tmp_path, other):
     assert "signature" in refusal(written(tmp_path, change))
 
 
-def test_of_several_enabled_models_one_is_chosen(tmp_path):
+def test_of_several_enabled_models_all_or_one_is_chosen(tmp_path):
     config = read_trader_config(written(tmp_path, set_at("models", 0, "enabled", value=True)))
-    with pytest.raises(BadOption, match=r"2 models are enabled .* claude-3\.7-sonnet, gpt-5"):
-        config.model()
-    assert config.model("gpt-5").basemodel == "openai/gpt-5"
-    with pytest.raises(BadOption, match=r"model='gpt'; enabled are claude-3\.7-sonnet, gpt-5"):
-        config.model("gpt")
+    assert [each.signature for each in config.chosen()] == ["claude-3.7-sonnet", "gpt-5"]
+    assert [each.basemodel for each in config.chosen("gpt-5")] == ["openai/gpt-5"]
+    with pytest.raises(BadOption, match=r"signature='gpt'; enabled are claude-3\.7-sonnet, gpt-5"):
+        config.chosen("gpt")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_a_key_does_not_show(tmp_path):
     config = read_trader_config(
         written(tmp_path, set_at("models", 1, "openai_api_key", value="sk-hidden-0123456789"))
     )
-    assert config.model().openai_api_key.get_secret_value() == "sk-hidden-0123456789"
+    assert config.chosen()[0].openai_api_key.get_secret_value() == "sk-hidden-0123456789"
     assert "hidden" not in repr(config)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.runs.view_reader import without_places
+from quantgraph.runs.view_reader import _without_folders, without_places
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,20 @@ from quantgraph.runs.view_reader import without_places
 )
 def test_places_are_left_out_and_all_else_stays(told, left):
     assert without_places(told) == left
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ('File "/usr/lib/python3/a.py", line 3', 'File "a.py", line 3'),
+        ("failed:\n/opt/it/bin/python -m x", "failed:\npython -m x"),
+        ("文件：/data/价格/a.csv", "文件：a.csv"),
+        ("ratio = (high - low)/close/2 + open /2/ x", "ratio = (high - low)/close/2 + open /2/ x"),
+        (
+            "Strategy / 策略, http://host/v1/chat, 2024/01/02, </b>",
+            "Strategy / 策略, http://host/v1/chat, 2024/01/02, </b>",
+        ),
+    ],
+)
+def test_folders_are_left_out_of_texts_with_code(told, left):
+    assert _without_folders({"a": [told]}) == {"a": [left]}

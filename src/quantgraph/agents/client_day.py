@@ -8,7 +8,7 @@ from typing import Any, Final
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.mcp.served_tools import FINISH_DAY, is_refusal, served_tool
+from quantgraph.mcp.served_tools import FINISH_DAY, served_tool
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.checked_call import call_tool
@@ -50,7 +50,6 @@ class ClientDay:
         self.finished = False
         self._tools, self._rule, self._sessions = tools, rule, sessions
         self._calls = 0
-        self._answers: dict[str, Any] = {}
         self._orders: dict[str, dict[str, Any]] = {}
         self._text, self._request_id = "", ""
 
@@ -61,7 +60,7 @@ class ClientDay:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What the ledger keeps of the day: with each order id its order and a short answer."""
+        """What the ledger keeps of the day: with each order id its order and its answer."""
         own = {"calls": self._calls, "text": self._text, "orders": self._orders}
         return {_NOTES: own | ({"request_id": self._request_id} if self._request_id else {})}
 
@@ -113,18 +112,13 @@ class ClientDay:
         answer = self._called(name, own)
         if market is None or len(market.submitted) == submitted:
             return answer  # it did not come to an order: the id is free
-        self._answers[order_id] = answer
-        symbol = market.submitted[-1].symbol
-        short = (
-            answer if is_refusal(answer) else {key: answer[key] for key in (symbol, "CASH") if key in answer}
-        )
-        self._orders[order_id] = {"order": order, "answer": short}
+        self._orders[order_id] = {"order": order, "answer": answer}
         return answer
 
     def _known(self, order_id: str) -> dict[str, Any] | None:
         """Return what became of an order id, today or earlier in the run."""
         if order_id in self._orders:
-            return {**self._orders[order_id], "answer": self._answers[order_id], "date": self.date}
+            return {**self._orders[order_id], "date": self.date}
         for result in reversed(self._sessions()):
             kept = result.notes.get(_NOTES, {}).get("orders", {})
             if order_id in kept:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal as signals
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -352,6 +354,7 @@ def _main() -> None:
     before = signals.signal(signals.SIGINT, _interrupted)
     try:
         for number, argument in enumerate(sys.argv[1:], 1):
+            _check_encoding(argument, f"argument {number}")
             check_text(argument, f"argument {number}")
         app(prog_name=_NAME)
     except BadOption as error:
@@ -370,6 +373,20 @@ def _main() -> None:
     finally:
         if signals.getsignal(signals.SIGINT) is _interrupted:
             signals.signal(signals.SIGINT, before)
+
+
+def _check_encoding(argument: str, name: str) -> None:
+    """Refuse a text in UTF-8 that this Python was told to read otherwise, as it would paths in it."""
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8" or argument.isascii():
+        return
+    with suppress(UnicodeError):
+        text = os.fsencode(argument).decode()
+        raise BadOption(
+            f"{name} {text!a:.60} is UTF-8, and Python reads and opens files in {encoding} here; leave "
+            "PYTHONUTF8=0 out, or set a UTF-8 locale",
+            parameter=name,
+        )
 
 
 def _interrupted(*_: object) -> None:

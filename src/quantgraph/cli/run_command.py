@@ -137,11 +137,12 @@ def execute_and_show(
     headless: bool,
     debug: bool,
     again: str = "",
+    quiet: bool = False,
 ) -> None:
     """Run ``work`` with resources that ask, watch and stop it, show its result, and end with its exit status.
 
-    Nothing is asked if it is ``headless``. ``again`` is the command that goes on with it, if it is another
-    than ``quantgraph resume``.
+    Nothing is asked if it is ``headless``, and stdout is left to the caller if it is ``quiet``. ``again`` is
+    the command that goes on with it, if it is another than ``quantgraph resume``.
     """
     from quantgraph.cli.display import show_result
     from quantgraph.cli.run_display import ask_on_terminal, open_display
@@ -168,7 +169,7 @@ def execute_and_show(
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
-    else:
+    elif not quiet:
         show_result(result)
     _write_page(Path(result["run_dir"]), question)
     if result["ended_because"] != "done":

@@ -1,21 +1,45 @@
-"""``quantgraph trader``: a model of AI-Trader's config file trades, day by day."""
+"""``quantgraph trader``: the models of AI-Trader's config file trade, one after another, day by day."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
-from quantgraph.cli.console import AsJson, Debug, counted, print_status, usage_errors
+from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph.cli.console import (
+    CANCELLED,
+    FAILED,
+    AsJson,
+    Debug,
+    SafeConsole,
+    counted,
+    echo_json,
+    literal,
+    print_status,
+    usage_errors,
+)
 from quantgraph.cli.run_command import execute_and_show
+from quantgraph.errors import QuantGraphError
 
 if TYPE_CHECKING:
     from quantgraph.runs import BaseAgent, TraderConfig, TraderModel
     from quantgraph.runtime import Resources
 
 __all__ = ["trader"]
+
+_HEADINGS = (
+    Note(zh="模型", en="model"),
+    Note(zh="结束", en="end"),
+    Note(zh="交易日", en="sessions"),
+    Note(zh="期末资产", en="value"),
+    Note(zh="收益", en="return"),
+)
+_NUMBERS = {2, 3, 4}
 
 
 def trader(  # noqa: PLR0917 - typer reads options from the parameters
@@ -25,13 +49,17 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     source: Annotated[
         str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
     ] = None,
-    model: Annotated[
+    signature: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Signature or name of the model, if several are enabled."),
+        typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones."),
     ] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes joined by commas. Default: all of the source.")
     ] = None,
+    rules: Annotated[
+        Literal["market", "zero-cost"],
+        typer.Option(help="Rules and fees of the config's market, or the same without fees."),
+    ] = "market",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the signatures' folders. Default: the config's log_path.")
     ] = None,
@@ -43,48 +71,127 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         bool, typer.Option("--with-price", help="Write the price of each trade into position.jsonl.")
     ] = False,
     budget: Annotated[
-        str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")
+        str | None, typer.Option(help="Limits on a run's model calls, like calls=100,prompt_tokens=200000.")
     ] = None,
     session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Let one model of AI-Trader's config trade a portfolio by itself, session by session.
+    """Let the enabled models of AI-Trader's config trade by themselves, one after another.
 
-    Its folder has position/position.jsonl, log/DATE/log.jsonl and the run. The same command goes on with it.
+    Each has its run, and a folder with position/position.jsonl and log/DATE/log.jsonl; a table shows all at
+    the end. Called again, the command goes on with the runs that are not done.
     """
     with usage_errors(debug=debug):
+        from quantgraph.market.rulebook import Rulebook
         from quantgraph.runs import read_trader_config
+        from quantgraph.runs.base_agent import TRADER_QUESTION
         from quantgraph.settings import load_settings
 
         read = read_trader_config(config)
-        chosen = read.model(model)
+        chosen = read.chosen(signature)
         limits = {"budget": budget, "session_budget": session_budget}
         settings = load_settings(**{name: text for name, text in limits.items() if text})
-        options = {"source": source, "log_form": log_form, "with_price": with_price}
         codes = [code.strip() for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
-        for key in read.without_effect:
-            print_status(f"{key} has no effect here")
-    made: list[BaseAgent] = []
+        options = {
+            "source": source,
+            "log_form": log_form,
+            "with_price": with_price,
+            "log_path": out or read.log_path,
+            "stock_symbols": codes or None,
+            "rules": Rulebook.zero_cost(read.market) if rules == "zero-cost" else None,
+        }
+    question = TRADER_QUESTION[read.market]
+    language = language_of(question)
+    for key in read.without_effect:
+        print_status(say(language, zh=f"{key} 在这里不起作用", en=f"{key} has no effect here"))
+    rows: list[dict[str, Any]] = []
+    statuses: list[int] = []
+    for model in chosen:
+        traded = _Traded(read, model, language)
 
-    def work(live: Resources) -> dict[str, Any]:
-        agent = _agent(
-            read,
-            chosen,
-            log_path=out or read.log_path,
-            stock_symbols=codes or None,
-            resources=replace(live, settings=settings),
-            **options,
+        def work(live: Resources, traded: _Traded = traded) -> dict[str, Any]:
+            return traded.run(resources=replace(live, settings=settings), **options)
+
+        again = f"quantgraph trader {config}" + (f" --signature {signature}" if signature else "")
+        if len(chosen) > 1:
+            print_status(f"{model.signature}:")
+        try:
+            execute_and_show(
+                question, work, as_json=False, quiet=as_json, headless=True, debug=debug, again=again
+            )
+            statuses.append(0)
+        except typer.Exit as ended:
+            statuses.append(ended.exit_code)
+        finally:
+            traded.print_done()
+        rows.append(traded.row())
+        if statuses[-1] == CANCELLED:
+            break
+    if as_json:
+        echo_json({"models": rows})
+    elif len(chosen) > 1:
+        _print_table(rows, language)
+    raise typer.Exit(_exit_status(statuses))
+
+
+def _exit_status(statuses: Sequence[int]) -> int:
+    """The status of all runs: that of each if they are alike."""
+    if statuses[-1] == CANCELLED:
+        return CANCELLED
+    return statuses[0] if len(set(statuses)) == 1 else FAILED
+
+
+class _Traded:
+    """What became of one model."""
+
+    def __init__(self, config: TraderConfig, model: TraderModel, language: Language) -> None:
+        self._config, self._model, self._language = config, model, language
+        self._agent: BaseAgent | None = None
+        self._error: str | None = None
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        """Begin the model's run or go on with it, and return its result."""
+        try:
+            self._agent = _agent(self._config, self._model, **options)
+            return self._agent.run_for_dates()
+        except QuantGraphError as error:
+            self._error = error.line
+            raise
+
+    def print_done(self) -> None:
+        """Say what is done, whatever became of the run."""
+        agent = self._agent
+        for note in agent.notes if agent else ():
+            print_status(note.text(self._language))
+        if agent is None or agent.run_dir is None:
+            return
+        done = agent.traded_dates
+        line = say(
+            self._language,
+            zh=f"已交易 {len(done)} 个交易日" + (f"，{done[0]} 至 {done[-1]}；" if done else "；"),
+            en=f"{counted(len(done), 'session')} traded" + (f", {done[0]} to {done[-1]}; " if done else "; "),
         )
-        made.append(agent)
-        return agent.run_for_dates()
+        print_status(f"{agent.signature}: {line}{agent.files.position_file}")
 
-    again = f"quantgraph trader {config}" + (f" --model {chosen.signature}" if model else "")
-    try:
-        execute_and_show(chosen.signature, work, as_json=as_json, headless=True, debug=debug, again=again)
-    finally:
-        for agent in made:
-            _print_done(agent)
+    def row(self) -> dict[str, Any]:
+        """The model's row, as JSON: what is not known is None."""
+        from quantgraph.runs.outputs import read_result
+
+        agent = self._agent
+        folder = agent.run_dir if agent else None
+        result = (read_result(folder) if folder else None) or {}
+        account = result.get("account") or {}
+        return {
+            "signature": self._model.signature,
+            "ended_because": None if self._error else result.get("ended_because"),
+            "sessions": len(agent.traded_dates) if agent else 0,
+            "final_value": account.get("final_value"),
+            "return": account.get("return"),
+            "error": self._error or result.get("error"),
+            "position_file": str(agent.files.position_file) if agent else None,
+            "run_dir": str(folder) if folder else None,
+        }
 
 
 def _agent(config: TraderConfig, model: TraderModel, **options: Any) -> BaseAgent:
@@ -107,14 +214,24 @@ def _agent(config: TraderConfig, model: TraderModel, **options: Any) -> BaseAgen
     )
 
 
-def _print_done(agent: BaseAgent) -> None:
-    """Say what is done, whatever became of the run."""
-    for note in agent.notes:
-        print_status(str(note))
-    done = agent.traded_dates
-    if agent.run_dir is None:
-        return
-    upto = f", {done[0]} to {done[-1]}" if done else ""
-    print_status(
-        f"{agent.signature}: {counted(len(done), 'session')} traded{upto}; {agent.files.position_file}"
-    )
+def _print_table(rows: Sequence[Mapping[str, Any]], language: Language) -> None:
+    """Print what became of each model, and why one is not done, on stdout."""
+    console = SafeConsole()
+    table = Table.grid(padding=(0, 2))
+    for number, heading in enumerate(_HEADINGS):
+        table.add_column(literal(heading.text(language)), justify="right" if number in _NUMBERS else "left")
+    table.show_header = True
+    for row in rows:
+        value, gain = row["final_value"], row["return"]
+        cells = (
+            row["signature"],
+            row["ended_because"] or "failed",
+            str(row["sessions"]),
+            "-" if value is None else f"{value:,.2f}",
+            "-" if gain is None else f"{gain:.2%}",
+        )
+        table.add_row(*map(literal, cells))
+    console.print(table)
+    for row in rows:
+        if row["error"]:  # longer than a column
+            console.print(literal(f"{row['signature']}: {row['error']}"), soft_wrap=True)

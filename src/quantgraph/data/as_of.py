@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pandas as pd
 
+from quantgraph.data.commit_source import CommitSource
 from quantgraph.data.market_data import (
     DatedLists,
     DatedRecords,
@@ -98,6 +99,18 @@ class AsOfSource:
         if known.empty:
             raise NoData(f"{self.name} has no session up to {self.moment.session:%Y-%m-%d}")
         return known
+
+    def sessions_of(self, symbols: Sequence[str]) -> pd.DatetimeIndex:
+        """Sessions up to the moment's of some symbols, which differ below a :class:`.CommitSource` alone."""
+        if not isinstance(self._source, CommitSource):
+            return self.sessions()
+        sessions = self._source.sessions_of(symbols)
+        return sessions[sessions <= self.moment.session]
+
+    def invents(self, symbols: Sequence[str]) -> bool:
+        """Whether data of some symbols are synthetic; those of a :class:`.CommitSource`'s commit are not."""
+        given = isinstance(self._source, CommitSource) and self._source.covers(symbols)
+        return self.synthetic and not given
 
     def symbols(self) -> tuple[str, ...]:
         """All codes listed by the moment, ascending."""

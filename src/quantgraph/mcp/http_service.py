@@ -47,7 +47,7 @@ def bound_socket(port: int, option: str) -> socket.socket:
 
 
 def with_token(app: Any, token: str, run_id: str) -> Any:
-    """Let only requests with a run's token through, and none that names another run.
+    """Let only requests with a run's token through, and none of another run or from another origin.
 
     Raises
     ------
@@ -59,7 +59,6 @@ def with_token(app: Any, token: str, run_id: str) -> Any:
             f"the token must have at least {_LEAST_TOKEN} printable ASCII characters without spaces",
             parameter="token",
         )
-    expected = b"Bearer " + token.encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -68,14 +67,24 @@ def with_token(app: Any, token: str, run_id: str) -> Any:
         headers = scope["headers"]
         given = [value for name, value in headers if name == b"authorization"]
         runs = {value for name, value in headers if name == RUN_HEADER}
-        if len(given) != 1 or not secrets.compare_digest(given[0], expected):
+        origins = {value for name, value in headers if name == b"origin"}
+        own = {f"http://{host}:{scope['server'][1]}".encode() for host in (_HOST, "localhost")}
+        if len(given) != 1 or not _bears(given[0], token):
             await _refuse(send, 401, "unauthorized: this server wants the token of its run")
         elif runs - {run_id.encode()}:
             await _refuse(send, 403, f"forbidden: this server belongs to run {run_id}")
+        elif origins - own:
+            await _refuse(send, 403, "forbidden: this server answers to pages of its own origin alone")
         else:
             await app(scope, receive, send)
 
     return guarded
+
+
+def _bears(value: bytes, token: str) -> bool:
+    """Whether a header has the token; the name of its scheme may be in any case (RFC 9110, 11.1)."""
+    scheme, _, given = value.partition(b" ")
+    return scheme.lower() == b"bearer" and secrets.compare_digest(given.strip(b" "), token.encode())
 
 
 async def _refuse(send: Any, status: int, line: str) -> None:

@@ -46,7 +46,7 @@ def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         return {**clean, **end_update(now, end_reason(error), error)}
     extent = f"{request['start']}-{request['end']}"
     text = say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
-    ready = {"request": request, "data_ref": ref, "data_ready": True}
+    ready = {"request": request, "data_ref": ref, "given_ref": state["data_ref"], "data_ready": True}
     return {**clean, **ready, **end_update(now, "done", text=text)}
 
 

@@ -26,6 +26,7 @@ from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, restrict_to_request
+from quantgraph.subgraphs.signal.agents import market_source
 
 __all__ = ["report_node"]
 
@@ -50,7 +51,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         sessions,
         signal=state["strategy"]["name"] if trading.decider.uses_signal else None,
         cash=trading.cash,
-        index=_index_levels(state, trading.resources.source),
+        index=_index_levels(state, market_source(state, trading.resources)),
         benchmark=_traded_market(state, trading),
     )
     remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
@@ -79,7 +80,7 @@ def _traded_market(state: TradingState, trading: Trading) -> Market:
     if request.get("trade") == request.get("ts_code"):
         return market
     traded = {**request, "ts_code": request["trade"], "index": []}
-    ref = restrict_to_request(market.store, market.data_ref, traded, trading.resources.source)
+    ref = restrict_to_request(market.store, market.data_ref, traded, market_source(state, trading.resources))
     return replace(market, data_ref=ref)
 
 

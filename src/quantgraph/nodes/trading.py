@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -134,6 +134,14 @@ class Trading:
             If its tables begin later.
         """
         symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
+        self.check_boards(symbols)
+        first = self.sessions(state)[:1]
+        for symbol in symbols if len(first) else ():
+            self.rules.t_plus(symbol, first[0].date())
+            self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
+
+    def check_boards(self, symbols: Iterable[str]) -> None:
+        """Raise ``UnknownSymbol`` if the rulebook does not know a symbol."""
         unknown = [symbol for symbol in symbols if not self._has_board(symbol)]
         if unknown:
             raise UnknownSymbol(
@@ -141,10 +149,6 @@ class Trading:
                 f"{' …' if len(unknown) > 5 else ''}; {_KNOWN_CODES[self.rules.market]}",
                 symbols=tuple(unknown),
             )
-        first = self.sessions(state)[:1]
-        for symbol in symbols if len(first) else ():
-            self.rules.t_plus(symbol, first[0].date())
-            self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def run_context(self, run_id: str, state: TradingState) -> RunContext:
         """Return what the running node hands to the decisions of a run."""

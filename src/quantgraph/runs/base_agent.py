@@ -40,9 +40,9 @@ from quantgraph.runtime.events import RunEvent
 from quantgraph.runtime.resources import Resources, run_database_path
 from quantgraph.settings import ROLES, Settings, load_settings
 
-__all__ = ["BaseAgent"]
+__all__ = ["TRADER_QUESTION", "BaseAgent"]
 
-_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
+TRADER_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
 """What the run is asked; symbols and dates are given beside it."""
 _RUNS = "runs"
 
@@ -119,7 +119,7 @@ class BaseAgent:
         with_price: bool = False,
         resources: Resources | None = None,
     ) -> None:
-        if market not in _QUESTION:
+        if market not in TRADER_QUESTION:
             raise BadOption(f"market={market!r:.40}; must be one of us, cn", parameter="market")
         self.signature = check_signature(signature)
         self.folder = Path(log_path) / signature
@@ -135,7 +135,7 @@ class BaseAgent:
         self._given = replace(given, settings=self._settings, source=self._source, model=None)
         self._init_date, self._end_date = init_date, end_date
         self._cash, self._rules = Account.opening(initial_cash).cash, rules or _rules(market)
-        self._question = _QUESTION[market]
+        self._question = TRADER_QUESTION[market]
         self._symbols = symbol_list(stock_symbols or self._data.symbols())
         self.notes: list[Note] = []
         self.files = TraderFiles(

@@ -19,6 +19,7 @@ from quantgraph.mcp.served_tools import SERVICES
 from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import prepare_run, resume_run, start_run
+from quantgraph.runtime.events import RunEvent
 from quantgraph.runtime.resources import Resources
 from quantgraph.tools.refusal import refusal
 
@@ -65,7 +66,7 @@ def start_mcp_run(
     Parameters
     ----------
     tell
-        Called with the configuration of a client, one line of JSON, once the servers are ready.
+        Called with the configuration of a client, one line of JSON, once the run has its folder.
 
     Raises
     ------
@@ -78,7 +79,8 @@ def start_mcp_run(
     decider = McpClient(desk)
     given = _with_control(replace(resources or Resources(), decider=decider))
     spec, folder, live = prepare_run(question, given, out=out)
-    with _serving(desk, access, folder, live, tell) as wait:
+    with _serving(desk, access, folder, live) as (told, wait):
+        live = _telling_first(live, lambda: tell(told))
         return wait(decider, lambda: start_run(spec, folder, live))
 
 
@@ -101,7 +103,8 @@ def resume_mcp_run(
     desk = ClientDesk()
     decider = McpClient(desk)
     live = _with_control(replace(resources or Resources(), decider=decider))
-    with _serving(desk, access, folder, live, tell) as wait:
+    with _serving(desk, access, folder, live) as (told, wait):
+        live = _telling_first(live, lambda: tell(told))
         return wait(decider, lambda: resume_run(folder, resources=live))
 
 
@@ -109,14 +112,26 @@ def _with_control(given: Resources) -> Resources:
     return given if given.control else replace(given, control=RunControl())
 
 
+def _telling_first(given: Resources, tell: Callable[[], None]) -> Resources:
+    """Return the resources of a run that tells at its first event: then it is there, and nobody else's."""
+    left, outer = [tell], given.watch or (lambda _event: None)
+
+    def watch(event: RunEvent) -> None:
+        if left:
+            left.pop()()
+        outer(event)
+
+    return replace(given, watch=watch)
+
+
 Wait = Callable[[McpClient, Callable[[], RunResult]], RunResult]
 
 
 @contextmanager
 def _serving(
-    desk: ClientDesk, access: McpAccess, folder: Path, live: Resources, tell: Tell
-) -> Iterator[Wait]:
-    """Serve a desk while the block runs; it is given what runs the run."""
+    desk: ClientDesk, access: McpAccess, folder: Path, live: Resources
+) -> Iterator[tuple[str, Wait]]:
+    """Serve a desk while the block runs; it is given a client's configuration, and what runs the run."""
     from quantgraph.mcp.http_service import bound_socket, serving_http, with_token
     from quantgraph.mcp.mcp_package import http_app, make_server
 
@@ -135,22 +150,22 @@ def _serving(
             urls[name] = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         stack.enter_context(serving_http(apps))
         lines = _stdio_thread(desk, access.stdio, control) if access.stdio else None
-        tell(json.dumps(_configuration(urls, access.token, folder)))
+        told = json.dumps(_configuration(urls, access.token, folder))
 
         def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
-            is_done, told = False, "the run was stopped; 'quantgraph mcp RUN' goes on with it"
+            is_done, why = False, "the run was stopped; 'quantgraph mcp RUN' goes on with it"
             try:
                 result = run()
                 is_done = result["ended_because"] == "done"
-                told = "the run is done" if is_done else result.get("error") or told
+                why = "the run is done" if is_done else result.get("error") or why
             finally:
                 code = "no_progress" if is_done else "not_configured"
-                decider.close_desk(refusal(code, told), is_done=is_done)
+                decider.close_desk(refusal(code, why), is_done=is_done)
             while is_done and lines and lines.is_alive() and not control.drain_requested:
                 lines.join(0.1)  # the client reads its last answers and leaves
             return result
 
-        yield wait
+        yield told, wait
 
 
 def _stdio_thread(desk: ClientDesk, streams: tuple[TextIO, TextIO], control: RunControl) -> threading.Thread:

@@ -111,27 +111,19 @@ class TraderConfig:
         """The models that are enabled."""
         return tuple(each for each in self.models if each.enabled)
 
-    def model(self, wanted: str | None = None) -> TraderModel:
-        """Return the enabled model of a name or signature; without one, the only enabled model.
+    def chosen(self, signature: str | None = None) -> tuple[TraderModel, ...]:
+        """Return the models that are traded: all that are enabled, or the one of a signature.
 
         Raises
         ------
         BadOption
-            If there is none, or more than one and none is chosen.
+            If no enabled model has it.
         """
-        listed = ", ".join(_called(each) for each in self.enabled)
-        if wanted is None and len(self.enabled) == 1:
-            return self.enabled[0]
-        if wanted is None:
-            raise BadOption(
-                f"{len(self.enabled)} models are enabled and one is traded: choose one of {listed}",
-                parameter="model",
-            )
-        for same in ("signature", "name"):
-            found = [each for each in self.enabled if getattr(each, same) == wanted]
-            if len(found) == 1:
-                return found[0]
-        raise BadOption(f"model={wanted!r:.80}; enabled are {listed}", parameter="model")
+        found = tuple(each for each in self.enabled if signature in (None, each.signature))
+        if not found:
+            listed = ", ".join(_called(each) for each in self.enabled)
+            raise BadOption(f"signature={signature!r:.80}; enabled are {listed}", parameter="signature")
+        return found
 
 
 def read_trader_config(path: str | Path) -> TraderConfig:

@@ -41,6 +41,8 @@ _HIDDEN = ("base_url", "class")
 _FOLDERS = re.compile(
     r"(?:file://|(?<![\w/:.<]))(?:[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
 )
+_PATHS = re.compile(r"(?:^|(?<=[\s'\"`(\[=,，：；（])|(?<=\\n))(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE)
+"""Folders of an absolute path, in texts that also hold code and divisions."""
 _HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
 
 
@@ -162,7 +164,8 @@ class _Traded:
 
 def _refused(orders: pd.DataFrame) -> pd.DataFrame:
     side = orders["side"].where(orders["side"] != "", orders["wish"])
-    table = orders.assign(side=side, quantity=orders["size"])
+    message = orders["message"].map(_without_folders)
+    table = orders.assign(side=side, quantity=orders["size"], message=message)
     return table[list(_REFUSED_COLUMNS)].reset_index(drop=True)
 
 
@@ -237,6 +240,7 @@ def _error(error: Mapping[str, Any]) -> str:
 
 def _text(value: Any, places: Sequence[str]) -> str:
     """A JSON value as text for people, without these places."""
+    value = _without_folders(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
     for place in places:
         text = text.replace(place, "")
@@ -255,7 +259,7 @@ def _stories(
     place: str | Path,
     run_id: str,
 ) -> tuple[SessionStory, ...]:
-    told = {f"{session:%Y%m%d}": note for session, note in notes.items()}
+    told = {f"{session:%Y%m%d}": _without_folders(note) for session, note in notes.items()}
     if not (calls or told):
         return ()
     before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
@@ -323,13 +327,23 @@ def _ending(result: Mapping[str, Any], language: Language) -> tuple[str, str]:
 
 def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result without folders and hosts in what it tells of the machine."""
-    told = {**result, "history": [without_places(line) for line in result.get("history") or ()]}
-    if error := result.get("error"):
+    told = {name: each if name == "question" else _without_folders(each) for name, each in result.items()}
+    told["history"] = [without_places(line) for line in told.get("history") or ()]
+    if error := told.get("error"):
         told["error"] = without_places(error)
-    source = result["source"]
+    source = told["source"]
     lines = [without_places(line) for line in source.get("provenance") or ()]
     told["source"] = {**source, "name": without_places(source["name"]), "provenance": lines}
     return told
+
+
+def _without_folders(value: Any) -> Any:
+    """A JSON value without the folders of the absolute paths in its texts."""
+    if isinstance(value, str):
+        return _PATHS.sub("", value)
+    if isinstance(value, Mapping):
+        return {name: _without_folders(each) for name, each in value.items()}
+    return [_without_folders(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def without_places(text: str) -> str:

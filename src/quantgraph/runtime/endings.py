@@ -40,6 +40,7 @@ __all__ = [
     "extended_history",
     "has_ended_run",
     "language",
+    "request_language",
     "success_update",
     "user_messages",
 ]
@@ -196,9 +197,13 @@ def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
 
 
 def language(state: Mapping[str, Any]) -> Language:
-    """Return the user's language, that of the request's first message: ``zh`` or ``en``."""
-    messages = user_messages(state)
-    return state.get("language") or language_of(str(messages[0].text) if messages else "")
+    """Return the user's language, ``zh`` or ``en``."""
+    return state.get("language") or request_language(state)
+
+
+def request_language(state: Mapping[str, Any]) -> Language:
+    """Return the language of the request's longest message: the others greet or answer."""
+    return language_of(max((str(message.text) for message in user_messages(state)), key=len, default=""))
 
 
 def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:
@@ -243,4 +248,5 @@ def end_update(
         "error_messages": errors,
         "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
         "handled": messages[-1].id if messages else state.get("handled"),
+        "left_ref": state.get("data_ref"),
     }

@@ -11,6 +11,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.broker.order_matching import price_band
 from quantgraph.broker.orders import Quantity
 from quantgraph.broker.valuation import mark, value_of
@@ -27,6 +28,7 @@ _CHARGES = ("commission", "stamp_duty", "transfer_fee", "regulatory", "slippage"
 
 
 @tool("get_position", parse_docstring=True)
+@with_docstring
 def get_position(
     symbol: str,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
@@ -61,6 +63,7 @@ def get_position(
 
 
 @tool("get_rules", parse_docstring=True)
+@with_docstring
 def get_rules(
     symbol: str,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
 __all__ = ["ask", "decline"]
@@ -15,6 +16,7 @@ _MAX_CHARACTERS = 1_000
 
 
 @tool("ask", return_direct=True, parse_docstring=True)
+@with_docstring
 def ask(question: str) -> str:
     """Ask the user one question, if the rule has two readings that trade differently. It ends your turn.
 
@@ -25,6 +27,7 @@ def ask(question: str) -> str:
 
 
 @tool("decline", return_direct=True, parse_docstring=True)
+@with_docstring
 def decline(reason: str) -> str:
     """Say that the rule cannot be coded with these data. It ends the run.
 

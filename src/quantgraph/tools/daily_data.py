@@ -10,6 +10,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.data.market_data import INDICATOR_FIELDS
 from quantgraph.errors import BadOption
 from quantgraph.tools.tool_context import data_context
@@ -22,6 +23,7 @@ _KEY_COLUMNS = ("ts_code", "trade_date")
 
 
 @tool("tushare_daily_bar", response_format="content_and_artifact", parse_docstring=True)
+@with_docstring
 def tushare_daily_bar(
     ts_code: str,
     start_date: str,
@@ -43,6 +45,7 @@ def tushare_daily_bar(
 
 
 @tool("tushare_daily_basic", response_format="content_and_artifact", parse_docstring=True)
+@with_docstring
 def tushare_daily_basic(
     ts_code: str,
     start_date: str,

@@ -15,6 +15,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from numpy.typing import NDArray
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption, NoData
 from quantgraph.tools.decision_tools import check_limit, decision_tools
 from quantgraph.tools.symbol_bars import SymbolBars, bars_by, check_timeframe
@@ -60,6 +61,7 @@ class TalibIndicator:
 
 
 @tool("get_indicator", parse_docstring=True)
+@with_docstring
 def get_indicator(
     symbol: str,
     name: str,

@@ -10,6 +10,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 from quantgraph.market.boards import exchange_of
 from quantgraph.tools.decision_tools import check_limit, decision_tools
@@ -28,6 +29,7 @@ _EXCHANGE_OF_NAME = {name: exchange for exchange, names in _EXCHANGES.items() fo
 
 
 @tool("get_kline_data", parse_docstring=True)
+@with_docstring
 def get_kline_data(
     symbol: str,
     exchange: str = "",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from langchain_core.tools import tool
 from pydantic import WithJsonSchema
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
 __all__ = ["add", "multiply"]
@@ -20,6 +21,7 @@ Number = Annotated[Any, WithJsonSchema({"type": "number"})]
 
 
 @tool("add", parse_docstring=True)
+@with_docstring
 def add(a: Number, b: Number) -> float:
     """Add two numbers.
 
@@ -31,6 +33,7 @@ def add(a: Number, b: Number) -> float:
 
 
 @tool("multiply", parse_docstring=True)
+@with_docstring
 def multiply(a: Number, b: Number) -> float:
     """Multiply two numbers.
 

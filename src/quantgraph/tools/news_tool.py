@@ -12,6 +12,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.llm.tags import escape_markup
 from quantgraph.state import Record
 from quantgraph.tools.decision_tools import check_limit, decision_tools
@@ -24,6 +25,7 @@ _TITLE, _TEXT = 200, 300
 
 
 @tool("get_news", parse_docstring=True)
+@with_docstring
 def get_news(
     symbol: str,
     limit: int = 10,

@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 from langchain_core.tools import tool
 from pydantic import Field
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
 __all__ = ["place_order"]
 
 
 @tool("place_order", parse_docstring=True)
+@with_docstring
 def place_order(
     action: Literal["buy", "sell", "hold"],
     reason: str,

@@ -14,6 +14,7 @@ import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.tools.asked_date import asked_date
@@ -38,6 +39,7 @@ _LATER = "there is no bar of {symbol} on that date"
 
 
 @tool("get_price_local", parse_docstring=True)
+@with_docstring
 def get_price_local(
     symbol: str,
     date: str,
@@ -62,6 +64,7 @@ def get_price_local(
 
 
 @tool("get_price_history", parse_docstring=True)
+@with_docstring
 def get_price_history(
     symbol: str,
     limit: int = 20,
@@ -100,6 +103,7 @@ def get_price_history(
 
 
 @tool("get_indicators", parse_docstring=True)
+@with_docstring
 def get_indicators(
     symbol: str,
     indicators: list[str],

@@ -9,6 +9,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import BaseModel, ConfigDict, Field
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.sandbox import Isolation
 from quantgraph.tools.tool_context import ToolContext, current_context
 from quantgraph.tools.trusted_runner import PythonAstREPLTool
@@ -37,6 +38,7 @@ _CELLS = (
 )
 
 
+@with_docstring
 class ReplInput(BaseModel):
     """What a model may pass, and what the agent passes beside it."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import escape_markup
 from quantgraph.tools.decision_tools import decision_tools
@@ -26,6 +27,7 @@ _NO_NEWS = "the data have no news that were published before now"
 
 
 @tool("get_information", parse_docstring=True)
+@with_docstring
 def get_information(
     query: str,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent

@@ -12,6 +12,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from pydantic import WithJsonSchema
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.broker.account import Account
 from quantgraph.broker.order_matching import price_band
 from quantgraph.broker.orders import Rejection
@@ -36,6 +37,7 @@ Amount = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 1})]
 
 
 @tool("buy", parse_docstring=True)
+@with_docstring
 def buy(
     symbol: str,
     amount: Amount,
@@ -51,6 +53,7 @@ def buy(
 
 
 @tool("sell", parse_docstring=True)
+@with_docstring
 def sell(
     symbol: str,
     amount: Amount,
@@ -66,6 +69,7 @@ def sell(
 
 
 @tool("get_positions", parse_docstring=True)
+@with_docstring
 def get_positions(
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:

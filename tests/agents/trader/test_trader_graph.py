@@ -135,3 +135,19 @@ def test_the_routes_read_only_how_the_day_stands():
     assert route_after_ask_model({"ended": "error"}) == "__end__"
     assert route_after_use_tools({}) == "ask_model"
     assert route_after_use_tools({"ended": "stop_signal"}) == "__end__"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "amount", "text", "cash"),
+    [
+        ("AAPL", 3, "美国股票", 10_000 - 3 * 182),
+        ("600519.SH", 100, "A 股", 1_000_000 - 100 * 182 - 5.0 - 0.18),
+    ],
+)
+def test_without_rules_the_codes_tell_the_market(symbol, amount, text, cash):
+    market = SmallMarket({symbol: [181.0, 0.5]}, open={symbol: [180.0, 182.0]})
+    played = ScriptedChatModel([buys(symbol, amount), STOP])
+    graph = create_trader_subgraph(model={"trader": played}, resources=Resources(store=market.store))
+    state = graph.invoke(given(market, cash=10_000 if symbol == "AAPL" else 1_000_000, language="zh"))
+    assert state["positions"] == {symbol: amount, "CASH": pytest.approx(cash)}
+    assert text in played.calls[0].messages[0].text

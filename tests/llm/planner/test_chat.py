@@ -388,7 +388,6 @@ def test_an_agent_writes_the_code_and_sums_up(planner: KeylessPlanner) -> None:
     assert calls == [("python_repl", {"query": write_code(strategy).source})]
     assert result["messages"][-1].text == (
         "信号 sma_cross_5_20 已生成。买入：SMA(5) 上穿 SMA(20)；卖出：SMA(5) 下穿 SMA(20)。"
-        "仅用区间内的数据：240 sessions x 1 symbols, buy 3, sell 4, hold 213, no opinion 20"
     )
 
 

@@ -53,3 +53,18 @@ def test_every_code_that_is_said_is_named_once_in_reading_order() -> None:
     text = "When SSE 50 closes above its average, buy 600519.SH\n买入中国平安和贵州茅台，SZ000001"
     assert said_symbols(text, names) == ("000016.SH", "600519.SH", "601318.SH", "000001.SZ")
     assert said_symbols("5日均线上穿20日均线买入", names) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("AAPL.US，MSFT.US，金叉买入", ("AAPL.US", "MSFT.US")),
+        ("US.AAPL, buy at a golden cross", ("US.AAPL",)),
+        ("0700.HK and 7203.T, buy at a golden cross", ("0700.HK", "7203.T")),
+        ("when BTC-USD is above its 20-day average, buy BRK-B", ("BTC-USD", "BRK-B")),
+        ("AAPL, sell if RSI-14 is above 70 or MACD-DIF below 0, at T-1", ("AAPL",)),
+        ("AAPL: close above 1000.5, K-D and KDJ-J", ("AAPL",)),
+    ],
+)
+def test_codes_of_other_markets_are_read_whole(text: str, codes: tuple[str, ...]) -> None:
+    assert said_symbols(text, {}) == codes

@@ -35,6 +35,8 @@ def test_a_page_reaches_nothing():
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page).group(1)
     assert "default-src &#39;none&#39;" in policy
     assert "connect-src &#39;none&#39;" in policy
+    allowed = policy.partition("script-src ")[2].partition("; style-src")[0].replace("&#39;", "'").split()
+    assert {each.partition("-")[0] for each in allowed} == {"'sha256", "'nonce"}
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
     assert re.findall(r'<script src="([^"]+)"', page)[0].startswith("../report_files/plotly-")
 

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.docstrings import with_docstring
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.model_json import is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
@@ -141,12 +142,14 @@ class Action(_Part):
         return self
 
 
+@with_docstring
 class _OfferedCalculation(Calculation):
     """Put down a number that you calculate yourself; it is checked against TA-Lib."""
 
     intermediate_result: Any = Field(description="the number that you get, or an object of numbers by name")
 
 
+@with_docstring
 class _OfferedDecision(TradeDecision):
     """Decide the symbol for this session; this ends your work on it."""
 

@@ -22,6 +22,7 @@ from quantgraph.agents.trader.trading_day import (
 )
 from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.broker.session_market import SessionMarket
+from quantgraph.data.market_of_codes import rules_of
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -58,7 +59,7 @@ def create_trader_subgraph(
     max_steps, max_retries, base_delay, results_as, watched, window, tool_timeout
         See :class:`.TraderAgent`.
     rules
-        The market's rules. Default: mainland China's.
+        The market's rules. Default: those of the market whose codes the data have.
     model, resources
         See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
 
@@ -77,7 +78,7 @@ def create_trader_subgraph(
         tool_timeout=tool_timeout,
     )
     opened = open_resources(merge_resources(resources, model=model))
-    nodes = _Nodes(options=options, opened=opened, rules=rules or Rulebook.mainland())
+    nodes = _Nodes(options=options, opened=opened, rules=rules)
     graph: TraderGraph = StateGraph(TraderState, input_schema=TraderInput)
     for name in ("begin", "ask_model", "use_tools"):
         graph.add_node(name, getattr(nodes, name))
@@ -104,7 +105,7 @@ class _Nodes:
 
     options: TraderOptions
     opened: OpenResources
-    rules: Rulebook
+    rules: Rulebook | None
 
     def begin(self, state: TraderInput) -> TraderState:
         """Check what is given, and begin anew: the thread may have an earlier day."""
@@ -138,7 +139,7 @@ class _Nodes:
         Raises
         ------
         BadOption
-            If the state lacks ``data_ref`` or ``moment``, or the account is none.
+            If the state lacks ``data_ref`` or ``moment``, the account is none, or there are two markets.
         BadWindow
             If the moment is no session of the data.
         UnknownCommit
@@ -147,13 +148,14 @@ class _Nodes:
         opened = self.opened
         view = given_view(state, opened.store)
         account = given_account(state, cash=CASH)
-        market = SessionMarket(view, account, self.rules)
+        rules = self.rules or rules_of(opened.source, universe(view))
+        market = SessionMarket(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
         settings = opened.settings.model_copy(update=self.options.model_settings)
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
-            context=DecisionTools.of(view, account, self.rules, runner=opened.runner, market=market),
+            context=DecisionTools.of(view, account, rules, runner=opened.runner, market=market),
             tools=trader_catalog,
             rule=state.get("rule", ""),
             language=state.get("language", "en"),

@@ -254,12 +254,9 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
         if CODE_TOOL not in prompt.tools:
             return PlannerTurn(text=f"```python\n{code.source}```")
         return PlannerTurn(call=call)
-    marker = f"signal {code.name}:"
-    if _failed(answer) or marker not in answer.text:
+    if _failed(answer) or f"signal {code.name}:" not in answer.text:
         return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
-    counts = answer.text[answer.text.index(marker) + len(marker) :].split("\n")
-    line = ", ".join(part.strip() for part in counts[:2] if part.strip())
-    return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
+    return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), request.language))
 
 
 def _clarify(prompt: _Prompt, text: str) -> PlannerTurn:

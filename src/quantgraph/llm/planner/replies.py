@@ -231,11 +231,9 @@ def fetch_failed(tool: str, text: str, language: Language) -> str:
     )
 
 
-def stored(name: str, rule: str, counts: str, language: Language) -> str:
-    """Summary after the signal was stored; sessions before the window are added later, and change counts."""
-    head = say(language, zh=f"信号 {name} 已生成。{rule}。", en=f"Stored the signal {name}: {rule}. ")
-    tried = say(language, zh="仅用区间内的数据：", en="With the window's data alone: ")
-    return f"{head}{tried}{counts}" if counts.strip() else head.strip()
+def stored(name: str, rule: str, language: Language) -> str:
+    """Summary after the signal was stored. It has no counts: sessions before the window may change them."""
+    return say(language, zh=f"信号 {name} 已生成。{rule}。", en=f"Stored the signal {name}: {rule}.")
 
 
 def strategy_failed(text: str, language: Language) -> str:

@@ -140,11 +140,11 @@ def _intent(lines: list[RequestLine], wants_rule: bool) -> Intent:
 
 
 def _language(text: str, context: RequestContext) -> Language:
-    """The language of the first line, since later lines are answers."""
-    first = text.strip().partition("\n")[0]
+    """The language of the longest line: the others greet or answer."""
+    longest = max(text.splitlines(), key=len, default="")
     for name in context.names:
-        first = first.replace(name, "")
-    return language_of(first.lower() if is_shouted(first, is_word) else first)
+        longest = longest.replace(name, "")
+    return language_of(longest.lower() if is_shouted(longest, is_word) else longest)
 
 
 def _unread(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleReading) -> list[str]:

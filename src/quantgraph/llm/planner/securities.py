@@ -55,6 +55,14 @@ _EVERYTHING = re.compile(
 _ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")
 _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")
+_ENDS = r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
+_IN_TWO_PARTS = re.compile(rf"(?<![A-Za-z0-9.-])([A-Z]{{2,6}}[.-][A-Z]{{1,6}}|[A-Z][.-][A-Z]{{2,6}}){_ENDS}")
+"""A code with an exchange, a class or a currency: ``US.AAPL``, ``BRK-B``, ``BTC-USD``."""
+_ABROAD = re.compile(rf"(?<![A-Za-z0-9.-])(\d{{4,5}}\.[A-Z]{{1,2}}){_ENDS}")
+"""Digits with an exchange: ``0700.HK``."""
+_PLACES = frozenset(
+    ("us", "hk", "uk", "de", "fr", "jp", "cn", "ca", "au", "usd", "usdt", "eur", "gbp", "hkd", "cny")
+)
 _LETTER = re.compile(r"(?m)(?:^|(?<=[A-Z],)|(?<=[A-Z], ))([A-Z])(?=[ ]*(?:,|$))")
 """A one-letter ticker, only in a list of tickers or alone on its line."""
 _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
@@ -127,6 +135,11 @@ def _bare_code(match: re.Match[str]) -> str | None:
     return None if exchange is None else f"{match[1]}.{exchange}"
 
 
+def _own_parts(code: str) -> list[str]:
+    """The parts of a code without those that say where it is listed, or in what it is paid."""
+    return [part for part in re.split("[.-]", code.lower()) if part not in _PLACES]
+
+
 _SHORT = "MACD RSI KDJ BOLL SMA EMA EXPMA MA VOL PE PB PS TTM DIF DIFF DEA ALL ETF OHLC OHLCV "
 _ABBREVIATIONS = frozenset(_SHORT.split())
 
@@ -163,9 +176,11 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
     marks.take(_INDEX_NAME, _index_code)
     marks.take(_EVERYTHING, lambda _: ALL)
     marks.take(_BARE, _bare_code)
+    marks.take(_ABROAD, lambda m: m[1])
     if not is_shouted(marks.text, is_word):
         marks.take(_ALL, lambda _: ALL)
         marks.take(_LETTER, lambda m: m[1])
+        marks.take(_IN_TWO_PARTS, lambda m: None if any(map(is_word, _own_parts(m[1]))) else m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     symbols, text = marks.marked()
     text = re.sub(rf"\(([\s{MARKS}]*)\)", r" \1 ", collapse_spaces(text))

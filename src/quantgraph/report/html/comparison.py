@@ -28,6 +28,7 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
         if (values := equity_of(view, "account")) is not None
     }
     mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
+    data = page_json({"words": words, "mainland": mainland, "curves": curves})
     html = (
         environment()
         .get_template("comparison.html.j2")
@@ -39,8 +40,8 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
             numbers=list(run_numbers(views, language)),
             differences=list(run_differences(views)),
             grid=two_numbers(views),
-            data=page_json({"words": words, "mainland": mainland, "curves": curves}),
-            **scripts("comparison.js", inline=inline, up=""),
+            data=data,
+            **scripts("comparison.js", data, inline=inline, up=""),
         )
     )
     return Page(html=html, files={}, card="")

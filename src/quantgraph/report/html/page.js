@@ -67,6 +67,7 @@
       arriving.set(kind, (value) => { got = value; });
       const script = make("script");
       script.src = "report_files/" + name;
+      script.nonce = document.querySelector("script[nonce]").nonce;
       script.onload = () => done(got);
       script.onerror = () => failed(new Error(name));
       document.head.append(script);

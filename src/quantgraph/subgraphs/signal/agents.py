@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
+from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.commit_source import commit_source
 from quantgraph.llm import role_model
 from quantgraph.market.moment import Moment
 from quantgraph.runtime.agent_factory import Agent, create_node_agent
@@ -35,6 +37,7 @@ __all__ = [
     "current_decider",
     "current_ref",
     "known_source",
+    "market_source",
     "tool_context",
 ]
 
@@ -70,12 +73,18 @@ def build_clarify_model(resources: OpenResources) -> BaseChatModel:
 def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
     """Return the run's moment: nothing later is fetched, shown or used."""
     given = state.get("as_of")
-    return Moment.at(given) if given else Moment(resources.source.sessions()[-1])
+    return Moment.at(given) if given else Moment(market_source(state, resources).sessions()[-1])
+
+
+def market_source(state: SignalSubgraphState, resources: OpenResources) -> MarketDataSource:
+    """Return the source, below the commit that the host gave."""
+    ref = state.get("given_ref")
+    return commit_source(resources.source, resources.store.snapshot(ref)) if ref else resources.source
 
 
 def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSource:
     """Return the source as known at the run's moment, which is what nodes use."""
-    return AsOfSource(resources.source, as_of(state, resources))
+    return AsOfSource(market_source(state, resources), as_of(state, resources))
 
 
 def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:
@@ -93,4 +102,4 @@ def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str)
     moment = as_of(state, resources)
     tree = resources.store.checkout(ref)
     code = CodeSession(runner=resources.runner, frames=tree.view(moment).frozen())
-    return ToolContext(source=resources.source, tree=tree, as_of=moment, code=code)
+    return ToolContext(source=market_source(state, resources), tree=tree, as_of=moment, code=code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from quantgraph._util.texts import say
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.market_data import record_kinds_of
@@ -20,7 +22,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.events import emit_said
 from quantgraph.runtime.resources import OpenResources
-from quantgraph.subgraphs.signal.agents import current_decider, current_ref
+from quantgraph.subgraphs.signal.agents import current_decider, current_ref, known_source
 from quantgraph.subgraphs.signal.data_request import check_request, missing_part
 from quantgraph.subgraphs.signal.decider_needs import (
     has_keyless_models,
@@ -36,7 +38,7 @@ from quantgraph.subgraphs.signal.decider_needs import (
 from quantgraph.subgraphs.signal.doubtful_bars import leave_out
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.messages import without_words
-from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
+from quantgraph.subgraphs.signal.reply_schemas import Params, ReflectionReply
 from quantgraph.subgraphs.signal.slips import names_no_dates, names_one_day
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question_update, repeat_question_update, said_text
@@ -48,7 +50,9 @@ from quantgraph.subgraphs.signal.understanding import (
 )
 from quantgraph.tools.window import split_codes
 
-__all__ = ["checked_reading"]
+__all__ = ["checked_reading", "with_request"]
+
+_PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": "strategy_desc"}
 
 
 def checked_reading(
@@ -93,7 +97,7 @@ def checked_reading(
         return {**read, **asked}
     try:
         check_fields(fields)
-        request = check_request(intent["params"], symbols, source, source.moment, language(state))
+        request = check_request(intent["params"], symbols, source, language(state))
     except UnknownField as error:
         return {**read, **fields_question_update(state, error)}
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
@@ -115,6 +119,40 @@ def checked_reading(
         understanding["clauses"].append({"words": rule, "became": became, "status": "done"})
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def with_request(state: SignalSubgraphState, resources: OpenResources) -> SignalSubgraphState:
+    """Return the state of a node that a host calls with the documented fields alone, with what these lack.
+
+    The request is ``user_intent.params`` as checked by code; data that are ready are the store's latest.
+
+    Raises
+    ------
+    BadOption
+        If a parameter is missing or not valid.
+    """
+    if state.get("request"):
+        return state
+    intent = state["user_intent"]
+    try:
+        params = Params.model_validate(intent.get("params") or {}).model_dump()
+    except ValidationError as error:
+        wrong = ", ".join(str(each["loc"][0]) for each in error.errors())
+        raise BadOption(f"user_intent.params is not valid: {wrong}", parameter="user_intent.params") from None
+    if missing := missing_part(intent.get("type", ""), params):
+        raise BadOption(
+            f"user_intent.params has no {_PARTS[missing]}; reflection_node fills it from the messages",
+            parameter="user_intent.params",
+        )
+    if "data_ref" in state:
+        state = {"given_ref": state["data_ref"], **state}
+    elif state["data_ready"]:
+        state = {**state, "data_ref": resources.store.head}
+    params["required_indicators"] = fields_to_fetch(params["required_indicators"])
+    check_fields(params["required_indicators"])
+    source = known_source(state, resources)
+    request = check_request(params, symbols_of(params), source, language(state))
+    return {**state, "request": request}
 
 
 def _without_rule(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import Note, language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.state import DataState, Snapshot
@@ -30,6 +31,7 @@ __all__ = [
     "has_data",
     "has_needed_sessions",
     "has_signal",
+    "market_sessions",
     "missing_part",
     "only_traded",
     "request_hash",
@@ -88,7 +90,7 @@ def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "win
 
 
 def check_request(
-    params: Mapping[str, Any], symbols: Symbols, source: MarketDataSource, as_of: Moment, language: str
+    params: Mapping[str, Any], symbols: Symbols, source: AsOfSource, language: str
 ) -> dict[str, Any]:
     """Return the request as plain JSON, its dates cut to the run's moment, its codes known to the source.
 
@@ -101,6 +103,7 @@ def check_request(
         If the user has to correct a parameter.
     """
     traded = ",".join(symbols["trade"])
+    as_of = source.moment
     resolved, start, end, notes = read_window(source, as_of, traded, params["start_date"], params["end_date"])
     if not resolved.symbols:
         raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
@@ -108,6 +111,8 @@ def check_request(
     codes = ",".join([*symbols["trade"], *watched])
     if watched:
         notes = read_window(source, as_of, codes, params["start_date"], params["end_date"])[3]
+    if source.invents(resolved.symbols):
+        notes = [*notes, _SYNTHETIC]
     return {
         "ts_code": codes,
         "trade": traded,
@@ -116,7 +121,7 @@ def check_request(
         "end": f"{end:%Y%m%d}",
         "indicators": sorted(set(params["required_indicators"])),
         "strategy": params["strategy_desc"],
-        "notes": [note.text(language) for note in (*notes, *([_SYNTHETIC] if source.synthetic else []))],
+        "notes": [note.text(language) for note in notes],
         "index_code": resolved.index_code,
     }
 
@@ -157,9 +162,18 @@ def _resolved(codes: str, request: Mapping[str, Any], source: MarketDataSource) 
     return read_window(source, as_of, codes, request["start"], request["end"])[0].symbols
 
 
+def market_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
+    """Return the sessions of the market of a checked request."""
+    if not isinstance(source, AsOfSource):
+        return source.sessions()
+    return source.sessions_of(request_symbols(request, source))
+
+
 def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
     """Return the sessions of a checked request's window."""
-    return sessions_between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
+    return sessions_between(
+        market_sessions(request, source), session_of(request["start"]), session_of(request["end"])
+    )
 
 
 def data_start(request: Mapping[str, Any]) -> pd.Timestamp:

@@ -24,6 +24,7 @@ from quantgraph.state import DataState, Snapshot
 from quantgraph.state.records import Record, RecordKind
 from quantgraph.subgraphs.signal.data_request import (
     data_start,
+    market_sessions,
     request_symbols,
     restrict_to_request,
     with_sessions,
@@ -263,7 +264,7 @@ def fetch_needed_sessions(
     QuantGraphError
         If the source fails otherwise than for want of data.
     """
-    request, asked, sessions = dict(request), data_start(request), source.sessions()
+    request, asked, sessions = dict(request), data_start(request), market_sessions(request, source)
     before = sessions[sessions < session_of(request["start"])]
 
     def fetch() -> dict[str, Any]:

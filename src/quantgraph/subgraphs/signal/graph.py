@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -100,15 +100,21 @@ def create_signal_subgraph(
     return build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal")
 
 
-def build_signal_graph(resources: Resources | None = None) -> SignalGraph:
-    """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
+def build_signal_graph(
+    resources: Resources | None = None, *, check_symbols: Callable[[Sequence[str]], None] | None = None
+) -> SignalGraph:
+    """Return the uncompiled graph, for hosts that add nodes or compile it differently.
+
+    ``check_symbols`` is that of :func:`~quantgraph.subgraphs.signal.nodes.reflection_node`.
+    """
     opened = open_resources(resources)
 
-    def bound(node: Callable[..., dict[str, Any]], name: str, **agent: Any) -> Any:
-        given = partial(node, resources=opened, **agent)
+    def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
+        given = partial(node, resources=opened, **options)
         return partial(run_node, given, name, opened.recorder, detect_loops=True)
 
-    reflection = bound(reflection_node, "reflection", agent=build_agent("reflection", opened))
+    reads = build_agent("reflection", opened)
+    reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from quantgraph._util.docstrings import with_docstring
 from quantgraph.tools.window import split_codes
 
 __all__ = ["Intent", "Issue", "Params", "ReflectionReply", "ReviewReply", "SaidClause"]
@@ -19,6 +20,7 @@ _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
 
 
+@with_docstring
 class SaidClause(BaseModel):
     """A piece of the sentence: its words, and what became of it."""
 
@@ -29,6 +31,7 @@ class SaidClause(BaseModel):
     status: Literal["done", "default", "not_done"] = "done"
 
 
+@with_docstring
 class Params(BaseModel):
     """Parameters of an intent; empty means not said."""
 
@@ -94,6 +97,7 @@ def _entry(entry: object) -> object:
     return dates if len(dates) == 2 else {"words": entry}
 
 
+@with_docstring
 class Intent(BaseModel):
     """What the user wants."""
 
@@ -104,6 +108,7 @@ class Intent(BaseModel):
     needs_clarification: bool = False
 
 
+@with_docstring
 class ReflectionReply(BaseModel):
     """A reflection reply. ``next_action`` is advice: what is ready is decided by code."""
 
@@ -128,6 +133,7 @@ class ReflectionReply(BaseModel):
         return None if isinstance(value, str) and value.strip().lower() in _NOTHING else value
 
 
+@with_docstring
 class Issue(BaseModel):
     """One thing that a model found; an error counts with a cell of the signal and code that asserts it."""
 
@@ -147,6 +153,7 @@ class Issue(BaseModel):
         return "" if value is None else value
 
 
+@with_docstring
 class ReviewReply(BaseModel):
     """All that it found; what else it says decides nothing."""
 

@@ -50,6 +50,10 @@ class SignalSubgraphState(TypedDict):
 
     data_ref: NotRequired[str]
     """The commit that the run works on."""
+    given_ref: NotRequired[str | None]
+    """The commit that the host gave: the authority for the cells that it has."""
+    left_ref: NotRequired[str | None]
+    """The commit that the thread's previous request left in ``data_ref``."""
     request: NotRequired[dict[str, Any]]
     """The intent as checked by code: ``{ts_code, trade, index, start, end, indicators, strategy, notes,
     index_code}``, ``data_start`` if data from before ``start`` are needed, and ``records``: the kinds that

@@ -18,7 +18,7 @@ from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.state.frames import Floats, FrozenFrame
-from quantgraph.subgraphs.signal.data_request import restrict_to_request, with_sessions
+from quantgraph.subgraphs.signal.data_request import market_sessions, restrict_to_request, with_sessions
 
 __all__ = [
     "EVALUATION_FIELDS",
@@ -105,7 +105,7 @@ def run_with_warm_up(
     source
         The source as known at ``as_of``.
     """
-    sessions = source.sessions()
+    sessions = market_sessions(request, source)
     before = sessions[sessions < session_of(request["start"])]
     alone = WarmedSignal(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
     try:

@@ -26,6 +26,7 @@ from quantgraph.subgraphs.signal.agents import (
     known_source,
     tool_context,
 )
+from quantgraph.subgraphs.signal.checked_reading import with_request
 from quantgraph.subgraphs.signal.data_request import (
     fetch_levels,
     has_data,
@@ -85,6 +86,7 @@ def data_fetch_node(
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
     resources = open_resources(resources)
+    state = with_request(state, resources)
     request = state["request"]
     context = tool_context(state, resources, current_ref(state, resources))
     problems: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.input_limits import check_sentence
-from quantgraph._util.texts import language_of, say
+from quantgraph._util.texts import say
 from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbol_codes import is_code
@@ -30,7 +30,14 @@ from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer, replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
-from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
+from quantgraph.runtime.endings import (
+    MODEL_ERRORS,
+    end_reason,
+    end_update,
+    language,
+    request_language,
+    user_messages,
+)
 from quantgraph.runtime.questions import parse_answer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
@@ -48,6 +55,7 @@ from quantgraph.subgraphs.signal.data_request import (
     has_needed_sessions,
     has_signal,
     restrict_to_request,
+    traded_symbols,
     with_constraints,
 )
 from quantgraph.subgraphs.signal.decider_needs import has_needed_records
@@ -145,9 +153,18 @@ _PLANNER_READ = "reading: the keyless planner's,"
 
 
 def reflection_node(
-    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
+    state: SignalSubgraphState,
+    *,
+    resources: Resources | None = None,
+    agent: Agent | None = None,
+    check_symbols: Callable[[Sequence[str]], None] | None = None,
 ) -> dict[str, Any]:
     """Read the request, check it by code, and determine what is ready.
+
+    Parameters
+    ----------
+    check_symbols
+        Raises ``UnknownSymbol`` if one of the symbols cannot be traded, where they are to be.
 
     Returns
     -------
@@ -173,6 +190,8 @@ def reflection_node(
         if reading.get("clarification_needed") or reading.get("ended_because"):
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
+        if check_symbols is not None:
+            check_symbols(traded_symbols(now["request"], source))
         asks = resources.on_clarify not in ("default", "fail")
         unsure = any(line.startswith(_PLANNER_READ) for line in now.get("assumptions", []))
         if (resources.confirm or (asks and unsure)) and (asked := _confirmation(now)):
@@ -201,7 +220,9 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     """Fill the fields that are absent; reset all of them for a new request on the thread."""
     messages = user_messages(state)
     clean = initial_state(state.get("max_retries", 3))
-    clean["language"] = language_of(str(messages[0].text) if messages else "")
+    clean["language"] = request_language(state)
+    ref = state.get("data_ref")
+    clean["given_ref"] = state.get("given_ref") if ref == state.get("left_ref") else ref
     if state.get("ended_because"):
         last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
         cells = state.get("strategy", {}).get("cells") or state.get("last_cells", [])

@@ -1,0 +1,166 @@
+"""Data of the host's: a commit in ``data_ref`` is the authority for what it has; codes are read as the source has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from quantgraph import create_signal_subgraph, create_trading_graph
+from quantgraph.data import open_source
+from quantgraph.data.sample import SampleSource
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.runtime import Resources
+
+RULE = "buy when the 2-day average crosses above the 5-day average, sell when it crosses below"
+DAYS = pd.bdate_range("2023-11-01", "2024-03-29")
+"""Also days that are no sessions of the sample."""
+
+
+def waves(*codes, days=DAYS):
+    """Closes that rise and fall every seven sessions, another height for each code."""
+    wave = 10 + np.abs(np.arange(len(days)) % 14 - 7)
+    return pd.DataFrame({code: wave + 5.0 * at for at, code in enumerate(codes)}, index=days)
+
+
+def panel(closes):
+    return {"open": closes, "high": closes + 1, "low": closes - 1, "close": closes, "vol": closes * 100}
+
+
+class Counted(SampleSource):
+    """The sample, which counts how often it is asked for bars, and of what."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def bars(self, symbols, start, end):
+        self.asked.append((tuple(symbols), f"{start:%Y%m%d}"))
+        return super().bars(symbols, start, end)
+
+
+@pytest.fixture
+def source():
+    return Counted()
+
+
+@pytest.fixture
+def graph(store, source):
+    return create_signal_subgraph(
+        on_clarify="default",
+        checkpointer=InMemorySaver(),
+        resources=Resources(store=store, source=source, model="keyless"),
+    )
+
+
+def ask(graph, text, thread="t", **state):
+    config = {"configurable": {"thread_id": thread}}
+    return graph.invoke({"messages": [("user", text)], **state}, config)
+
+
+def closes_of(store, state):
+    return store.snapshot(state["data_ref"])["ohlcv"]["close"]
+
+
+def test_data_that_only_the_commit_has_make_a_signal(graph, store, source):
+    ref = store.update("ohlcv", panel(waves("MINE.US")))
+    state = ask(graph, f"MINE.US, {RULE}, 20240102 to 20240229", data_ref=ref)
+    assert state["ended_because"] == "done"
+    assert source.asked == []
+    used = closes_of(store, state)["MINE.US"]
+    # The five sessions that a row needs come from the commit too, on the commit's own days.
+    assert used.index[0] < pd.Timestamp("2024-01-02")
+    pd.testing.assert_series_equal(
+        used, waves("MINE.US")["MINE.US"].loc[used.index], check_names=False, check_freq=False
+    )
+    assert state["strategy"]["evaluated_from"] == "20240102"
+    assert not any("synthetic" in note for note in state["request"]["notes"])
+
+
+def test_of_a_symbol_that_both_have_the_commit_wins_where_it_has_a_row(graph, store):
+    mine = waves("000341.SZ").loc["2024-01-15":"2024-01-19"]
+    ref = store.update("ohlcv", panel(mine))
+    state = ask(graph, f"000341.SZ, {RULE}, 20240102 to 20240229", data_ref=ref)
+    assert state["ended_because"] == "done"
+    used = closes_of(store, state)["000341.SZ"]
+    assert used.loc[mine.index].tolist() == mine["000341.SZ"].tolist()
+    theirs = SampleSource().bars(["000341.SZ"], used.index[0], used.index[-1])["close"]["000341.SZ"]
+    others = used.index.difference(mine.index)
+    assert used.loc[others].tolist() == theirs.loc[others].tolist()
+
+
+def test_symbols_that_the_commit_does_not_have_are_fetched(graph, store, source):
+    ref = store.update("ohlcv", panel(waves("MINE.US")))
+    state = ask(graph, f"MINE.US, 000341.SZ, {RULE}, 20240102 to 20240229", data_ref=ref)
+    assert state["ended_because"] == "done"
+    assert {symbols for symbols, _ in source.asked} == {("000341.SZ",)}
+    assert set(closes_of(store, state)) == {"MINE.US", "000341.SZ"}
+
+
+def test_a_later_request_still_has_the_commit_and_a_new_one_takes_its_place(graph, store):
+    first = store.update("ohlcv", panel(waves("MINE.US", "YOUR.US")))
+    ask(graph, f"MINE.US, {RULE}, 20240102 to 20240229", data_ref=first)
+    second = ask(graph, f"YOUR.US, {RULE}, 20240102 to 20240329")
+    assert second["ended_because"] == "done"
+    assert closes_of(store, second)["YOUR.US"].max() == 22.0
+    new = store.update("ohlcv", panel(waves("THEIR.US", "YOUR.US") * 2), base=store.empty)
+    third = ask(graph, f"YOUR.US, {RULE}, 20240102 to 20240329", data_ref=new)
+    assert closes_of(store, third)["YOUR.US"].max() == 44.0
+    gone = ask(graph, f"MINE.US, {RULE}, 20240102 to 20240329")
+    assert gone["ended_because"] == "data_unavailable"
+
+
+def test_without_a_ref_the_stores_data_are_nobodys(graph, store):
+    store.update("ohlcv", panel(waves("MINE.US")))
+    state = ask(graph, f"MINE.US, {RULE}, 20240102 to 20240229")
+    assert state["ended_because"] == "data_unavailable"
+
+
+def test_data_of_the_hosts_are_traded(store, tmp_path):
+    ref = store.update("ohlcv", panel(waves("MINE")))
+    graph = create_trading_graph(
+        rules=Rulebook.us(),
+        on_clarify="default",
+        resources=Resources(store=store, source="sample", model="keyless", ledger=tmp_path / "l.sqlite"),
+    )
+    state = graph.invoke(
+        {"messages": [("user", f"MINE, {RULE}, 20240102 to 20240229")], "data_ref": ref, "run_id": "r"}
+    )
+    assert state["ended_because"] == "done"
+    assert state["summary"]["account"]["trades"] > 2
+
+
+CODES = ["AAPL.US", "BRK-B", "BTC-USD", "US.AAPL", "0700.HK", "AAPL", "BRK.B"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_is_read_as_the_source_has_it(code, store):
+    source = open_source(long(code, "ZZZ"))
+    graph = create_signal_subgraph(
+        on_clarify="default", resources=Resources(store=store, source=source, model="keyless")
+    )
+    state = graph.invoke({"messages": [("user", f"{code}, {RULE}, 20240102 to 20240229")]})
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert list(store.snapshot()["signal"][state["strategy"]["name"]]) == [code]
+
+
+def long(*codes):
+    """A source of the waves, as a long table."""
+    bars = panel(waves(*codes))
+    rows = [frame.stack().rename("volume" if name == "vol" else name) for name, frame in bars.items()]
+    return pd.concat(rows, axis=1).rename_axis(["date", "symbol"]).reset_index()
+
+
+@pytest.mark.parametrize("code", ["BTC-USD", "0700.HK"])
+def test_what_no_market_has_is_refused_before_it_is_fetched(code, store, tmp_path, monkeypatch):
+    source = open_source(long(code, "ZZZ"))
+    monkeypatch.setattr(source, "bars", lambda *_: pytest.fail("it is fetched"))
+    graph = create_trading_graph(
+        on_clarify="default",
+        resources=Resources(store=store, source=source, model="keyless", ledger=tmp_path / "l.sqlite"),
+    )
+    state = graph.invoke({"messages": [("user", f"{code}, {RULE}, 20240102 to 20240229")]})
+    assert state["ended_because"] == "data_unavailable"
+    (line,) = state["error_messages"]
+    assert line.startswith("unknown_symbol: the rulebook us has no board for " + code)
