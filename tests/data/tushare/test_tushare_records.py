@@ -60,7 +60,7 @@ def titles(records) -> dict[str, date]:
 
 def test_announcements_are_known_when_they_were_received_else_at_the_end_of_their_day(source):
     assert isinstance(source, DatedRecords)
-    assert source.record_kinds == ("filing", "news")
+    assert source.record_kinds == ("filing", "news", "action")
     found = source.records(["news"], [CODE, OTHER], *WINDOW)
     assert titles(found) == {
         "evening before": datetime(2024, 1, 3, 18, 30),
