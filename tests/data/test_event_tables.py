@@ -225,3 +225,25 @@ def test_a_window_without_a_trade_is_no_data_whatever_the_status(folder: Path) -
     assert everything(source)["is_st"]["A"].tolist() == [0.0, 0.0]
     with pytest.raises(NoData):
         source.bars(["A"], pd.Timestamp("2024-01-03"), pd.Timestamp("2024-01-03"))
+
+
+def test_what_is_declared_is_a_record_whatever_its_ex_date(folder: Path) -> None:
+    (folder / "dividends.csv").write_text(
+        "ticker,ex_dividend_date,cash_amount,declaration_date\n"
+        "600519.SH,2023-06-30,21.5,2023-06-20\n"  # before the bars
+        "600519.SH,2024-01-04,1.5,\n"
+        "600519.SH,2024-02-01,2.3,2024-01-05\n"  # after them
+    )
+    source = FileSource(folder)
+    found = source.records(["action"], ["600519.SH"], pd.Timestamp("2020-01-01"), pd.Timestamp("2024-01-31"))
+    assert {(each.body["ex"], each.body["cash"], str(each.known)) for each in found} == {
+        ("2023-06-30", "21.5", "2023-06-20"),
+        ("2024-01-04", "1.5", "2024-01-04 00:00:00"),
+        ("2024-02-01", "2.3", "2024-01-05"),
+    }
+    # Of a window that ends before its declaration, a dividend is not known.
+    end = pd.Timestamp("2024-01-04")
+    known = source.records(["action"], ["600519.SH"], pd.Timestamp("2020-01-01"), end)
+    assert len(known) == 2
+    # The bars have what goes ex within them, and nothing else.
+    assert cells(everything(source), "dividend") == {("01-04", "600519.SH"): 1.5}

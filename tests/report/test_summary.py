@@ -140,11 +140,12 @@ def test_a_split_in_the_data_is_not_counted_as_missed(tmp_path):
     assert (account["ex_dates"], account["return"]) == ({"count": 0, "not_credited": 0.0}, 0.0)
 
 
-def three_of(tmp_path, opens, signal, cash, *, rules=None, **options):
-    """A run over the four days, and its summary."""
-    opens, signal = (pd.DataFrame(cells, index=DAYS, dtype="float64") for cells in (opens, signal))
+def three_of(tmp_path, opens, signal, cash, *, closes=None, rules=None, **options):
+    """A run over the four days, and its summary; without ``closes`` a session closes where it opens."""
+    cells = (opens, closes or opens, signal)
+    opens, closes, signal = (pd.DataFrame(each, index=DAYS, dtype="float64") for each in cells)
     store = DataState()
-    store.update("ohlcv", {"open": opens, "close": opens})
+    store.update("ohlcv", {"open": opens, "close": closes})
     ref = store.update("signal", {"s": signal})
     market = Market(store=store, data_ref=ref, rules=rules or Rulebook.zero_cost(), blocks_from=0)
     decider = options.pop("decider", None) or SignalRule(**options)
@@ -174,12 +175,13 @@ def test_round_trips_and_the_dates_of_the_fall_by_hand(tmp_path):
 
 
 def test_a_fall_from_the_initial_cash_is_dated_on_the_first_session(tmp_path):
-    """The ledger has the initial cash on the day before, which need not be a session: here 2024-01-01."""
-    told = three_of(tmp_path, {"600000.SH": [10, 10, 9, 8]}, {"600000.SH": [1, 0, 0, 0]}, 10_000)
-    assert told["account"]["drawdown"]["peak"] == "20240103"  # bought there at 10
-    assert told["benchmark"]["drawdown"]["peak"] in {f"{day:%Y%m%d}" for day in DAYS}
-    falling = three_of(tmp_path / "b", {"600000.SH": [10, 9, 8, 7]}, {"600000.SH": [0, 0, 0, 0]}, 10_000)
-    assert falling["benchmark"]["drawdown"]["peak"] == f"{DAYS[0]:%Y%m%d}"
+    """Bought at 10 on the first open, worth 9 at its close. The day before, 2024-01-01, is no session."""
+    opens = {"600000.SH": [10, 9, 9, 9], "600036.SH": [20, 20, 20, 20]}
+    closes = {"600000.SH": [9, 9, 9, 9], "600036.SH": [20, 20, 20, 20]}
+    told = three_of(tmp_path, opens, {name: [0] * 4 for name in opens}, 10_000, closes=closes)
+    # 500 of the first lose 500 of 10,000 on the day on which they were bought.
+    assert told["benchmark"]["max_drawdown"] == pytest.approx(-0.05)
+    assert told["benchmark"]["drawdown"] == {"peak": "20240102", "trough": "20240102", "recovery": None}
 
 
 def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):

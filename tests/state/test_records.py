@@ -201,7 +201,7 @@ JSON = st.recursive(
 )
 INSTANTS = st.none() | st.dates() | st.datetimes().map(lambda instant: instant.replace(fold=0))
 PLAIN = st.tuples(
-    st.sampled_from([kind for kind in RECORD_KINDS if kind not in ("name", "membership")]),
+    st.sampled_from([kind for kind in RECORD_KINDS if kind not in ("name", "membership", "action")]),
     INSTANTS,
     st.sampled_from(["", CODE]),
     JSON,

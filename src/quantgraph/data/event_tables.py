@@ -14,15 +14,19 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph.data.checked_tables import CheckedTable, merge_tables, read_codes, read_numbers
 from quantgraph.data.date_columns import read_dates
-from quantgraph.data.market_data import EVENT_FIELDS, Panel
+from quantgraph.data.market_data import EVENT_FIELDS, Panel, long_to_panel, session_index
 from quantgraph.errors import BadFile
+from quantgraph.market.actions import actions_of
+from quantgraph.state.records import Record
 
 __all__ = [
+    "action_records",
     "combine_events",
     "drop_adjusted_splits",
     "event_columns",
     "events_from_rows",
     "events_from_table",
+    "events_off_sessions",
     "events_on_sessions",
     "is_event_table",
 ]
@@ -152,6 +156,60 @@ def events_on_sessions(
     BadFile
         If two tables disagree about an amount.
     """
+    rows, notes = _merged(tables, symbols)
+    rows, late = _without_late_dates(rows[rows["trade_date"].between(sessions[0], sessions[-1])])
+    if late:
+        notes.append(
+            Note(
+                zh=f"{late} 个事件的公告日晚于除权除息日，公告日未采用",
+                en=f"{late} actions are declared after their ex-date; that date is left out",
+            )
+        )
+    rows = rows.assign(trade_date=sessions[sessions.searchsorted(rows["trade_date"])])
+    return combine_events(rows), tuple(notes)
+
+
+def events_off_sessions(
+    tables: Sequence[CheckedTable], sessions: pd.DatetimeIndex, symbols: Sequence[str]
+) -> Panel:
+    """Events of the symbols before and after the sessions' window, as a panel over their ex-dates.
+
+    Raises
+    ------
+    BadFile
+        If two tables disagree about an amount.
+    """
+    rows, _ = _merged(tables, symbols)
+    rows, _ = _without_late_dates(rows[~rows["trade_date"].between(sessions[0], sessions[-1])])
+    return long_to_panel(combine_events(rows), EVENT_FIELDS, session_index(rows["trade_date"]), symbols)
+
+
+def action_records(panel: Panel) -> tuple[Record, ...]:
+    """Dividends and splits of a panel as records, each known from its declaration on, or from its ex-date.
+
+    What a run fetches of the panel ends with its window; a record is fetched as soon as it is known.
+
+    Raises
+    ------
+    BadFrame
+        If a cell is not a possible amount or date.
+    """
+    return tuple(
+        Record(
+            "action",
+            action.ex.to_pydatetime()
+            if action.declared is None or action.declared >= action.ex
+            else action.declared.date(),
+            action.symbol,
+            {"ex": f"{action.ex:%Y-%m-%d}", "cash": str(action.cash), "ratio": str(action.ratio)},
+        )
+        for action in actions_of(panel)
+        if action.cash or action.ratio != 1
+    )
+
+
+def _merged(tables: Sequence[CheckedTable], symbols: Sequence[str]) -> tuple[pd.DataFrame, list[Note]]:
+    """The rows of the symbols of all tables, and notes on where the tables disagree."""
     parts: list[pd.DataFrame] = []
     notes: list[Note] = []
     for field in _AMOUNTS:
@@ -159,19 +217,15 @@ def events_on_sessions(
         parts.append(merged)
         notes += disagreements
     rows = pd.concat([part for part in parts if len(part.columns) > 2] or parts, ignore_index=True)
-    rows = rows[rows["ts_code"].isin(symbols) & rows["trade_date"].between(sessions[0], sessions[-1])]
-    if "action_declared" in rows:
-        late = rows["action_declared"] > _as_number(rows["trade_date"])
-        rows = rows.assign(action_declared=rows["action_declared"].mask(late))
-        if late.any():
-            notes.append(
-                Note(
-                    zh=f"{late.sum()} 个事件的公告日晚于除权除息日，公告日未采用",
-                    en=f"{late.sum()} actions are declared after their ex-date; that date is left out",
-                )
-            )
-    rows = rows.assign(trade_date=sessions[sessions.searchsorted(rows["trade_date"])])
-    return combine_events(rows), tuple(notes)
+    return rows[rows["ts_code"].isin(symbols)], notes
+
+
+def _without_late_dates(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The rows without declarations after the ex-date, which are impossible, and how many there were."""
+    if "action_declared" not in rows:
+        return rows, 0
+    late = rows["action_declared"] > _as_number(rows["trade_date"])
+    return rows.assign(action_declared=rows["action_declared"].mask(late)), int(late.sum())
 
 
 def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame, tuple[Note, ...]]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from quantgraph._util.texts import Language, Note
+from quantgraph.data.event_tables import action_records
 from quantgraph.data.market_data import (
     BAR_FIELDS,
     EVENT_FIELDS,
@@ -269,7 +270,7 @@ class FrameSource(ABC):
     @property
     def record_kinds(self) -> tuple[RecordKind, ...]:
         """Kinds of records that there are."""
-        found = {record.kind for record in self._records()}
+        found = {record.kind for record in self._all_records}
         return tuple(kind for kind in RECORD_KINDS if kind in found)
 
     def records(
@@ -295,15 +296,19 @@ class FrameSource(ABC):
         first, last = start.date(), end.date()
         return tuple(
             record
-            for record in self._records()
+            for record in self._all_records
             if record.kind in wanted
             and record.symbol in about
             and (record.known is None or first <= _day(record.known) <= last)
         )
 
     def _records(self) -> tuple[Record, ...]:
-        """All records of the source."""
+        """The records that the source has, beside the dividends and splits of its bars."""
         return self.market.records
+
+    @cached_property
+    def _all_records(self) -> tuple[Record, ...]:
+        return (*self._records(), *action_records(self.market.bars))
 
     def _window(
         self, panel: Panel, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, *, what: str

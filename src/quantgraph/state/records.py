@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -30,7 +31,7 @@ __all__ = [
     "names_of",
 ]
 
-RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
+RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory", "action"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
 _Group = tuple[RecordKind, str | None]
@@ -55,7 +56,8 @@ class Record:
     symbol
         The symbol it is about, or ``""``.
     body
-        JSON. Of a name ``{"name": ...}``, of a membership ``{"index": ..., "symbols": [...]}``.
+        JSON. Of a name ``{"name": ...}``, of a membership ``{"index": ..., "symbols": [...]}``, of a
+        dividend or split, kind ``action``, ``{"ex": day, "cash": text, "ratio": text}``.
 
     Raises
     ------
@@ -262,6 +264,12 @@ def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:
         raise BadOption(
             f"body={body!r:.60} of a name must be {{'name': text}}, with a symbol", parameter="body"
         )
+    if kind == "action" and not (symbol and _is_action(fields)):
+        raise BadOption(
+            f"body={body!r:.60} of an action must be {{'ex': 'YYYY-MM-DD', 'cash': text, 'ratio': text}}, "
+            "numbers >= 0 as text, with a symbol",
+            parameter="body",
+        )
     symbols = fields.get("symbols")
     listed = isinstance(symbols, list) and all(_is_text(item) for item in symbols)
     if kind == "membership" and not (_is_text(fields.get("index")) and listed):
@@ -269,6 +277,15 @@ def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:
             f"body={body!r:.60} of a membership must be {{'index': code, 'symbols': [codes]}}",
             parameter="body",
         )
+
+
+def _is_action(body: Mapping[str, Any]) -> bool:
+    try:
+        date.fromisoformat(body["ex"])
+        numbers = [Decimal(body[name]) for name in ("cash", "ratio")]
+    except (KeyError, TypeError, ValueError, InvalidOperation):
+        return False
+    return all(number.is_finite() and number >= 0 for number in numbers) and numbers[1] > 0
 
 
 def _is_text(value: object) -> bool:

@@ -326,3 +326,30 @@ def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     clauses = {clause["words"]: clause["status"] for clause in done["understanding"]["clauses"]}
     assert clauses["stop loss 8%"] == "not_done"
     assert "RSI(14)" in models.facts[0]["rule"]
+
+
+def facts_of_home_depot(folder, bars, window):
+    """What the decision is shown on 11 March 2025 of a run over a window."""
+    models = Models(*[{"HD": decision("hold")}] * 9, need=("HD",))
+    done = run_strategy(
+        f"dual agent on HD, {window}",
+        decider=DualAgent(),
+        model={"filter": models.model, "decision": models.model},
+        source=bars,
+        out=folder,
+    )
+    assert done["ended_because"] == "done", done
+    shown = [each["symbols"]["HD"]["features"] for each in models.facts]
+    (of_day,) = (each for each in shown if each["market_data"]["date"] == "2025-03-11")
+    return of_day["fundamental_data"]
+
+
+def test_the_fundamentals_of_a_day_do_not_depend_on_the_window_of_the_run(tmp_path, shared_data):
+    bars = shared_data / "stockbench"
+    alone = facts_of_home_depot(tmp_path, bars, "20250311 to 20250311")
+    assert facts_of_home_depot(tmp_path, bars, "20250311 to 20250314") == alone
+    assert facts_of_home_depot(tmp_path, bars, "20250305 to 20250313") == alone
+    # dividends.csv: 2.30 was declared on 2025-02-25 and goes ex on the 13th, which the first run does not reach.
+    assert alone["quarterly_dividend"] == 2.3
+    # Three of 2.25 went ex since 2024-03-11, before the bars begin; the close of the 10th is 374.65.
+    assert alone["dividend_yield"] == round(100 * 6.75 / 374.65, 2)

@@ -341,7 +341,7 @@ def committed(source: FileSource) -> DataState:
 
 
 def test_the_real_folder_has_bars_dividends_splits_news_and_filings(real, source, published):
-    assert source.record_kinds == ("filing", "news")
+    assert source.record_kinds == ("filing", "news", "action")
     assert len(source.symbols()) == 20
     found = records(source)
     assert (

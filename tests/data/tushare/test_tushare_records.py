@@ -60,7 +60,7 @@ def titles(records) -> dict[str, date]:
 
 def test_announcements_are_known_when_they_were_received_else_at_the_end_of_their_day(source):
     assert isinstance(source, DatedRecords)
-    assert source.record_kinds == ("filing", "news")
+    assert source.record_kinds == ("filing", "news", "action")
     found = source.records(["news"], [CODE, OTHER], *WINDOW)
     assert titles(found) == {
         "evening before": datetime(2024, 1, 3, 18, 30),
@@ -147,3 +147,14 @@ def test_the_vendors_own_tables_are_there_too(source):
     assert rows["title"].tolist() == ["evening before", "day alone", "midnight is a day alone"]
     assert source.query("income", CODE)["end_date"].max() == day("2023-09-30")
     assert source.query("anns_d", OTHER).empty
+
+
+def test_dividends_and_splits_are_known_from_their_declaration_on(source):
+    found = source.records(["action"], [CODE, OTHER], *WINDOW)
+    # 1.50 a share and three new ones for ten, announced on the 2nd; of the other share there is none.
+    assert {(each.symbol, each.known, each.body["ex"]) for each in found} == {
+        (CODE, date(2024, 1, 2), "2024-01-04")
+    }
+    numbers = sorted((float(each.body["cash"]), float(each.body["ratio"])) for each in found)
+    assert numbers == [(0.0, 1.3), (1.5, 1.0)]
+    assert source.records(["action"], [CODE], day("2024-01-03"), day("2024-01-10")) == ()

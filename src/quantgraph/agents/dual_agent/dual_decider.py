@@ -33,6 +33,7 @@ from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.recording import current_scope
 from quantgraph.settings import Role
+from quantgraph.state.records import RecordKind
 from quantgraph.state.views import GrowingViewId
 
 __all__ = ["DualAgent"]
@@ -159,8 +160,9 @@ class DualAgent(Decider):
 
     @property
     def needs(self) -> DataNeeds:
-        """A year of sessions, news, filings, and the daily valuation where a source has one."""
-        return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=("news", "filing"))
+        """A year of sessions, news, filings, dividends, and the daily valuation where a source has one."""
+        records: tuple[RecordKind, ...] = ("news", "filing", "action")
+        return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=records)
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -193,7 +193,6 @@ class _Nodes:
             "standing": standing,
             "need": [],
             "reasoning": {},
-            "draft": first_draft(asked),
             "decisions": {},
             "meta": asdict(Meter()),
         }

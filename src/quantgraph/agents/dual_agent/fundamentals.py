@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -69,19 +70,22 @@ def fundamental_data(view: View, symbols: Sequence[str]) -> dict[str, dict[str, 
     ``pe_ratio`` is the last close over the diluted earnings per share of the last four quarters, which must
     be consecutive, or ``pe_ttm``; None if their sum is not above 0. ``dividend_yield`` is what went ex within
     365 days in percent of the last close, None if the data does not reach back so far.
-    ``quarterly_dividend`` is the last cash dividend that was declared.
+    ``quarterly_dividend`` is the last cash dividend that was declared. Dividends and splits are those of the
+    records of kind ``action``, which begin before the bars and end with what is declared; without any, those
+    of the bars.
 
     Closes, earnings, shares and dividends are per share, or in shares, of today. A filing is in shares of the
     day on which it became known: it restates splits of before (SEC Staff Accounting Bulletin, topic 4C).
     Bars that a vendor has adjusted for a split of later do not compare with filings of before it.
     """
     names, today = tuple(symbols), view.moment.session
-    splits = Splits(view.actions(), today)
+    actions = _known_actions(view)
+    splits = Splits(actions, today)
     closes = closes_before(view, names, 1, splits)
     spans = high_low_before(view, names, _YEAR_OF_SESSIONS, splits)
     values, ratios = _indicator(view, names, "total_mv"), _indicator(view, names, "pe_ttm")
-    yearly, latest = _dividends(view, splits)
-    tells_dividends = _tells_dividends(view)
+    yearly, latest = _dividends(actions, today, splits)
+    tells_dividends = _tells_dividends(view, actions)
     data: dict[str, dict[str, float | None]] = {}
     for name in names:
         close = closes[name][0] if closes[name] else None
@@ -179,21 +183,41 @@ def _number(body: Mapping[str, Any], name: str) -> float | None:
     return float(value)
 
 
-def _tells_dividends(view: View) -> bool:
+def _known_actions(view: View) -> Sequence[CorporateAction]:
+    """Dividends and splits known at the moment, ascending by ex-date and symbol."""
+    records = view.records("action")
+    if not records:
+        return view.actions()
+    return sorted(map(_read_action, records), key=lambda action: (action.ex, action.symbol))
+
+
+@lru_cache(maxsize=1 << 14)
+def _read_action(record: Record) -> CorporateAction:
+    body = record.body
+    return CorporateAction(
+        symbol=record.symbol,
+        ex=pd.Timestamp(body["ex"]).as_unit("us"),
+        cash=Decimal(body["cash"]),
+        ratio=Decimal(body["ratio"]),
+    )
+
+
+def _tells_dividends(view: View, actions: Sequence[CorporateAction]) -> bool:
     """Whether the data would show every dividend of the last 365 days."""
-    panel = view["ohlcv"]
+    panel, since = view["ohlcv"], view.moment.session - _YEAR
     sessions = panel.frozen("close").sessions
-    since = (view.moment.session - _YEAR).to_datetime64()
-    return "dividend" in panel and len(sessions) > 0 and bool(sessions[0] <= since)
+    has_bars = "dividend" in panel and len(sessions) > 0 and bool(sessions[0] <= since.to_datetime64())
+    return has_bars or (len(actions) > 0 and actions[0].ex <= since)
 
 
-def _dividends(view: View, splits: Splits) -> tuple[dict[str, float], dict[str, float]]:
+def _dividends(
+    actions: Sequence[CorporateAction], today: pd.Timestamp, splits: Splits
+) -> tuple[dict[str, float], dict[str, float]]:
     """By symbol the cash that went ex within 365 days, and the last dividend that was declared."""
-    today = view.moment.session
     since = today - _YEAR
     yearly: defaultdict[str, float] = defaultdict(float)
     latest: dict[str, CorporateAction] = {}
-    for action in view.actions():  # ascending by ex-date
+    for action in actions:  # ascending by ex-date
         if action.cash:
             latest[action.symbol] = action
             if since < action.ex <= today:

@@ -11,7 +11,12 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
-from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
+from quantgraph.data.event_tables import (
+    action_records,
+    drop_adjusted_splits,
+    events_off_sessions,
+    events_on_sessions,
+)
 from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
 from quantgraph.data.files._record_files import to_records
 from quantgraph.data.files._size_limits import MEGABYTE
@@ -142,7 +147,9 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
     levels = _levels(merge_tables(of_indices)[0])
     indicators, _ = merge_tables(_tables(files, "indicators"))
     bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
-    events, event_notes = _events(_tables(files, "events"), bars)
+    tables = _tables(files, "events")
+    events, event_notes = _events(tables, bars)
+    others = action_records(events_off_sessions(tables, sessions, symbols)) if tables else ()
     names = _tables(files, "names")
     return MarketTables(
         bars=complete_bars(bars | events),
@@ -162,7 +169,7 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
             *event_notes,
             *_never_known_notes(files),
         ),
-        records=to_records((record for each in files for record in each.records), symbols),
+        records=(*to_records((record for each in files for record in each.records), symbols), *others),
     )
 
 

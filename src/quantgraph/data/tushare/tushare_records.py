@@ -1,4 +1,4 @@
-"""Records from tushare's tables: announcements as news, quarterly income statements as filings."""
+"""Records from tushare's tables: announcements as news, quarterly income statements as filings, dividends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from quantgraph.data.event_tables import action_records, events_from_table
+from quantgraph.data.market_data import EVENT_FIELDS, long_to_panel, session_index
 from quantgraph.state.records import Record, RecordKind
 
 __all__ = ["RECORD_ENDPOINTS", "records_of_rows"]
 
-RECORD_ENDPOINTS: dict[RecordKind, str] = {"filing": "income", "news": "anns_d"}
+RECORD_ENDPOINTS: dict[RecordKind, str] = {"filing": "income", "news": "anns_d", "action": "dividend"}
 """Endpoint of each kind of records. ``news`` and ``major_news`` name no symbols, so they cannot serve."""
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}")
@@ -30,8 +32,10 @@ def records_of_rows(kind: RecordKind, rows: pd.DataFrame) -> list[Record]:
 
     An announcement is known at ``rec_time``, else at the end of ``ann_date``; a statement at the end of the
     later one of ``ann_date`` and ``f_ann_date``. Statements of no period are left out, and those that would
-    have been announced before its end.
+    have been announced before its end. An action is known as by :func:`.action_records`.
     """
+    if kind == "action":
+        return [record for frame in events_from_table(rows, "tushare dividend") for record in _actions(frame)]
     made = (_MAKERS[kind](row) for row in rows.to_dict("records"))
     return [record for record in made if record is not None]
 
@@ -67,6 +71,11 @@ def _statement(row: dict[Any, Any]) -> Record | None:
         "diluted_average_shares": None,
     }
     return Record("filing", announced.date(), row["ts_code"], body)
+
+
+def _actions(rows: pd.DataFrame) -> tuple[Record, ...]:
+    panel = long_to_panel(rows, EVENT_FIELDS, session_index(rows["trade_date"]), sorted({*rows["ts_code"]}))
+    return action_records(panel)
 
 
 def _text(value: object) -> str:

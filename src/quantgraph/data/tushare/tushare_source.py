@@ -165,7 +165,7 @@ class TushareSource(TushareTables):
 
     @property
     def record_kinds(self) -> tuple[RecordKind, ...]:
-        """Filings from ``income``, news from ``anns_d``."""
+        """Filings from ``income``, news from ``anns_d``, dividends and splits from ``dividend``."""
         return tuple(RECORD_ENDPOINTS)
 
     def records(
@@ -202,7 +202,9 @@ class TushareSource(TushareTables):
     ) -> list[Record]:
         endpoint, (oldest, newest) = ENDPOINTS[RECORD_ENDPOINTS[kind]], self._all_days()
         # A whole series holds what was corrected in the window, under the day of its first announcement.
-        first, last = max(start, oldest) if endpoint.windowed else oldest, min(end, newest)
+        first = max(start, oldest) if endpoint.windowed else oldest
+        # What is declared in the window goes ex after it.
+        last = newest if kind == "action" else min(end, newest)
         found: list[Record] = []
         for code in codes if first <= last else ():
             try:

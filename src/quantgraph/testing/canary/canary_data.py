@@ -195,6 +195,7 @@ def _records(records: Records, moment: Moment) -> Records:
 def _body(kind: str) -> dict[str, Any]:
     bodies: dict[str, dict[str, Any]] = {
         "name": {"name": MARK},
+        "action": {"ex": f"{CANARY_SESSIONS[0]:%Y-%m-%d}", "cash": "1", "ratio": "1", "text": MARK},
         "membership": {"index": CANARY_SYMBOL, "symbols": [CANARY_SYMBOL]},
     }
     return bodies.get(kind, {"text": MARK})
