@@ -31,7 +31,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
 __all__ = [
@@ -114,7 +114,12 @@ def build_signal_graph(
         return partial(run_node, given, name, opened.recorder, detect_loops=True)
 
     reads = build_agent("reflection", opened)
-    reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
+    reflect = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
+
+    def reflection(state: SignalSubgraphState) -> dict[str, Any]:
+        check_fields(state)
+        return cast("dict[str, Any]", reflect(state))
+
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(
