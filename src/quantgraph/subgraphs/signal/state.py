@@ -144,7 +144,7 @@ def check_fields(state: Mapping[str, Any]) -> None:
             wrong = True
         if wrong:
             raise BadOption(
-                f"the state's {name}={value!r:.60} is not the signal subgraph's, with which the host shares it: "
+                f"the state's {name}={value!r:.60} is not the signal subgraph's, which has such a field too: "
                 "rename it, or call the subgraph inside a node with map_to_subgraph_state(state)",
                 parameter=name,
             )
