@@ -15,6 +15,7 @@ from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal.agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal.nodes import (
@@ -97,7 +98,7 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal")
+    return shown_offline(build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal"))
 
 
 def build_signal_graph(
