@@ -42,6 +42,7 @@ from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
@@ -117,7 +118,7 @@ def create_trading_graph(
         approve=approve,
     )
     compiled = build_trading_graph(trading).compile(checkpointer=given.checkpointer, name="trading")
-    return compiled.with_config({"recursion_limit": STEP_LIMIT})
+    return shown_offline(compiled.with_config({"recursion_limit": STEP_LIMIT}))
 
 
 def _rules_of(source: MarketDataSource) -> Rulebook:

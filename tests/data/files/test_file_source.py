@@ -177,3 +177,17 @@ def test_a_path_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
         open_source(str(tmp_path / "none"))
     with pytest.raises(BadOption, match="is not a source"):
         open_source(42)  # type: ignore[arg-type]
+
+
+def test_a_file_of_a_folder_that_is_no_daily_table_is_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "daily.csv").write_text(
+        "ts_code,trade_date,open,high,low,close,vol\n600519.SH,20250102,10,11,9,10,100\n"
+    )
+    hourly = tmp_path / "hourly.csv"
+    hourly.write_text("stock,trade_date,open,high,low,close,vol\n600519.SH,2025-01-02 10:30,10,11,9,10,100\n")
+    source = FileSource(tmp_path)
+    assert source.symbols() == ("600519.SH",)
+    (note,) = [note for note in source.notes if "hourly.csv" in note]
+    assert note.startswith("hourly.csv was left out: misses the column(s) ts_code")
+    with pytest.raises(BadFile, match=r"hourly\.csv misses the column\(s\) ts_code"):
+        FileSource(hourly).symbols()

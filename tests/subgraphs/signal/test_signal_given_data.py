@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph.data import open_source
 from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime import Resources
 
@@ -164,3 +168,42 @@ def test_what_no_market_has_is_refused_before_it_is_fetched(code, store, tmp_pat
     assert state["ended_because"] == "data_unavailable"
     (line,) = state["error_messages"]
     assert line.startswith("unknown_symbol: the rulebook us has no board for " + code)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("strategy", {"name": "mine"}),
+        ("strategy", "mine"),
+        ("request", {"id": 7}),
+        ("answers", ["yes"]),
+        ("attempts", 3),
+        ("calls", 4),
+        ("failures", 1),
+        ("clarification", "which?"),
+        ("waived", True),
+        ("language", "French"),
+    ],
+)
+def test_a_hosts_own_field_of_the_same_name_is_named(name, value, store):
+    class Host(MessagesState, total=False):
+        strategy: Any
+        request: Any
+        answers: Any
+        attempts: Any
+        calls: Any
+        failures: Any
+        clarification: Any
+        waived: Any
+        language: Any
+
+    graph = StateGraph(Host)
+    resources = Resources(store=store, source="sample", model="keyless")
+    graph.add_node("signal", create_signal_subgraph(on_clarify="default", resources=resources))
+    graph.add_edge(START, "signal")
+    sentence = ("user", f"000341.SZ, {RULE}, 20240102 to 20240229")
+    with pytest.raises(BadOption, match=f"the state's {name}=.* rename it") as raised:
+        graph.compile().invoke({"messages": [sentence], name: value})
+    assert raised.value.data["parameter"] == name
+    free = graph.compile().invoke({"messages": [sentence], name: None})
+    assert free["strategy"]["name"] == "sma_cross_2_5"

@@ -27,6 +27,7 @@ from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.sandbox.trading_json import given_account
 from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.decision_tools import DecisionTools
@@ -86,7 +87,7 @@ def create_trader_subgraph(
     graph.add_edge("begin", "ask_model")
     graph.add_conditional_edges("ask_model", route_after_ask_model, ["use_tools", END])
     graph.add_conditional_edges("use_tools", route_after_use_tools, ["ask_model", END])
-    return graph.compile(name="trader")
+    return shown_offline(graph.compile(name="trader"))
 
 
 def route_after_ask_model(state: TraderState) -> Literal["use_tools", "__end__"]:

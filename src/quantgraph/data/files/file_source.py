@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -123,7 +124,18 @@ def _read_files(
             raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
         return [contents]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return [read_file(each, max_bytes, record_zone, options) for each in files]
+    read = partial(read_file, max_bytes=max_bytes, record_zone=record_zone, options=options)
+    return [_in_folder(each, read) for each in files]
+
+
+def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents:
+    """Read one file of a folder; one that lacks columns of daily bars is left out and named."""
+    try:
+        return read(path)
+    except BadFile as error:
+        if "columns" not in error.data:
+            raise
+        return FileContents(file=path.name, ignored_because=error.message.removeprefix(f"{path.name} "))
 
 
 def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:

@@ -99,7 +99,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             left_out=_left_out(view, data.without_candles, inline=inline),
             data=text,
             inline=inline,
-            **scripts("page.js", text, inline=inline, up="../"),
+            **scripts("page.js", view.run_id + text, inline=inline, up="../"),
         )
     )
     first = view.result["question"]
@@ -139,15 +139,15 @@ def plotly_script() -> bytes:
     return Path(folder, "package_data", "plotly.min.js").read_bytes()
 
 
-def scripts(own: str, data: str, *, inline: bool, up: str) -> dict[str, Any]:
+def scripts(own: str, seed: str, *, inline: bool, up: str) -> dict[str, Any]:
     """The texts and places of scripts and style for a template, and the policy that lets nothing else run.
 
     Parameters
     ----------
     own
         Name of the page's own script, which follows ``base.js``.
-    data
-        The page's data, of which the nonce of its files is made: nothing that is in them can know it.
+    seed
+        The page's data with the run's id, of which the nonce of its files is made: no text of a run knows it.
     up
         From the page to the folder that has plotly's script in its ``report_files``.
     """
@@ -156,7 +156,7 @@ def scripts(own: str, data: str, *, inline: bool, up: str) -> dict[str, Any]:
     )
     texts = [plotly_script().decode(), *texts] if inline else texts
     hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in texts)
-    nonce = "" if inline else _sha256(data)
+    nonce = "" if inline else _sha256(seed)
     files = f" 'nonce-{nonce}'" if nonce else ""
     policy = (
         f"default-src 'none'; script-src {hashes}{files}; style-src 'unsafe-inline'; img-src data: blob:; "

@@ -15,6 +15,7 @@ from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal.agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal.nodes import (
@@ -31,7 +32,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
 __all__ = [
@@ -97,7 +98,7 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal")
+    return shown_offline(build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal"))
 
 
 def build_signal_graph(
@@ -114,7 +115,12 @@ def build_signal_graph(
         return partial(run_node, given, name, opened.recorder, detect_loops=True)
 
     reads = build_agent("reflection", opened)
-    reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
+    reflect = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
+
+    def reflection(state: SignalSubgraphState) -> dict[str, Any]:
+        check_fields(state)
+        return cast("dict[str, Any]", reflect(state))
+
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(

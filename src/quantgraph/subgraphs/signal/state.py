@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict, get_type_hints
 
 from quantgraph._util.texts import Language
+from quantgraph.errors import BadOption
 from quantgraph.runtime.state import Clarification, EndedBecause, QuestionAnswered
 from quantgraph.subgraphs.signal.attempts import Attempt
 from quantgraph.subgraphs.signal.understanding import Understanding
 
-__all__ = ["SignalSubgraphState"]
+__all__ = ["SignalSubgraphState", "check_fields"]
+
+_KEY_OF = {"strategy": "code_hash", "request": "ts_code"}
+"""A key that a field has, unless it is empty."""
 
 
 class SignalSubgraphState(TypedDict):
@@ -50,8 +57,8 @@ class SignalSubgraphState(TypedDict):
 
     data_ref: NotRequired[str]
     """The commit that the run works on."""
-    given_ref: NotRequired[str | None]
-    """The commit that the host gave: the authority for the cells that it has."""
+    given_ref: NotRequired[str]
+    """The commit that the host gave: the authority for the cells that it has. Empty without one."""
     left_ref: NotRequired[str | None]
     """The commit that the thread's previous request left in ``data_ref``."""
     request: NotRequired[dict[str, Any]]
@@ -116,3 +123,34 @@ class SignalSubgraphState(TypedDict):
     number, also in a resumed or replayed run."""
     trail: NotRequired[list[str]]
     """The state that each step since the last answer left, as ``node:hash``, to detect loops."""
+
+
+def check_fields(state: Mapping[str, Any]) -> None:
+    """Refuse a field of a host's that has the name of one of the subgraph's and means something else.
+
+    Raises
+    ------
+    BadOption
+        If a value is none that the subgraph writes there.
+    """
+    for name, adapter in _adapters().items():
+        value = state.get(name)
+        if value is None:
+            continue
+        try:
+            adapter.validate_python(value)
+            wrong = name in _KEY_OF and value and _KEY_OF[name] not in value
+        except ValidationError:
+            wrong = True
+        if wrong:
+            raise BadOption(
+                f"the state's {name}={value!r:.60} is not the signal subgraph's, which has such a field too: "
+                "rename it, or call the subgraph inside a node with map_to_subgraph_state(state)",
+                parameter=name,
+            )
+
+
+@cache
+def _adapters() -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(SignalSubgraphState)
+    return {name: TypeAdapter(hints[name]) for name in hints if name not in ("messages", "remaining_steps")}

@@ -222,12 +222,13 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = request_language(state)
     ref = state.get("data_ref")
-    clean["given_ref"] = state.get("given_ref") if ref == state.get("left_ref") else ref
+    given = state.get("given_ref") if ref == state.get("left_ref") else ref
+    clean["given_ref"] = given or ""
     if state.get("ended_because"):
         last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
         cells = state.get("strategy", {}).get("cells") or state.get("last_cells", [])
         return {**clean, "ended_because": None, "last_request": last, "last_cells": cells}
-    absent = {key: value for key, value in clean.items() if key not in state}
+    absent = {key: value for key, value in clean.items() if state.get(key) is None}
     task = state.get("clarification")
     if task and messages and messages[-1].id != state.get("reflected_on"):
         # The host sent the answer as a message instead of resuming.
