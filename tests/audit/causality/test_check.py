@@ -449,8 +449,10 @@ def test_no_run_begins_before_the_one_before_it_has_ended():
     def beside(first_invented):
         alive.append(first_invented)
         together.append([*alive])
-        yield
-        alive.remove(first_invented)
+        try:
+            yield
+        finally:
+            alive.remove(first_invented)
 
     peeks = [lambda p: (p["close"] > p["close"].mean()) * 1.0, lambda p: np.sign(-p["close"].diff(-1))]
     for function in (cross, *peeks):
