@@ -14,6 +14,7 @@ from quantgraph.agents.dual_agent import (
     filter_stocks_needing_fundamental,
 )
 from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured
+from quantgraph.testing import Fault, OpenAIStub
 
 REJECTED = {
     "symbol": "AAPL",
@@ -188,6 +189,20 @@ def test_an_outage_in_a_retry_holds_only_what_is_not_decided(features):
     assert "HTTP 500" in held["reasons"][0]
     assert "HTTP 500" in results["__meta__"]["failed"]
     assert (results["__meta__"]["calls"], results["__meta__"]["logic_errors"]) == (3, 1)
+
+
+def test_a_server_that_fails_in_a_retry_takes_no_valid_decision_away(features, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
+    chosen = {"stocks_need_fundamental": [], "reasoning": {}}
+    decided = {"decisions": {"AAPL": decision("increase", 7500), "TSLA": decision("nope", 1)}}
+    answers = [json.dumps(chosen), json.dumps(decided)]
+    with OpenAIStub(lambda _: answers.pop(0) if answers else Fault.http(500)) as stub:
+        llm = {"model": "m", "base_url": stub.base_url, "retry": {"max_retries": 0}}
+        results = decide_batch_dual_agent(features, {"llm": llm, "cache": {"mode": "off"}})
+        assert len(stub.requests) == results["__meta__"]["calls"] == 3
+    assert results["AAPL"]["target_cash_amount"] == 7500.0
+    assert (results["TSLA"]["action"], results["TSLA"]["hold_reason"]) == ("hold", "fallback")
+    assert "500" in results["TSLA"]["reasons"][0]
 
 
 def test_a_call_that_a_budget_refuses_is_not_counted(features):

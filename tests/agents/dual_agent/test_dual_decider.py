@@ -201,6 +201,8 @@ def test_an_outage_of_a_sessions_budget_keeps_the_decisions_that_are_valid(tmp_p
     assert first.notes["meta"]["calls"] == 2
     told = "of the models' replies 0 could not be read, 3 had a decision that was not valid, and 0 spent more"
     assert any(note.startswith(told) for note in done["notes"]), done["notes"]
+    replayed = replay(folder, decider=DualAgent())
+    assert replayed.identical, replayed.differences
 
 
 @pytest.mark.parametrize(

@@ -259,3 +259,20 @@ def test_it_has_a_name_for_the_command_and_in_python(tmp_path):
 def test_an_option_out_of_its_range_is_refused(given, said):
     with pytest.raises(BadOption, match=said):
         ExecutionAgent(**given)
+
+
+def test_replies_that_were_sent_back_are_counted_by_run_and_replayed(tmp_path):
+    """One reply of each symbol in each of two sessions is no action."""
+    asked = []
+
+    def script(symbol, session, step):
+        asked.append((symbol, session))
+        return "what?" if asked.count((symbol, session)) == 1 else decide("hold")
+
+    done, folder = run(
+        Player(script), tmp_path, f"execution agent on {FIRST}, {SECOND}, 20250102 to 20250103"
+    )
+    assert "replies that were no usable action and were sent back: 4" in done["notes"]
+    notes = [each for result in sessions(folder) for each in result.notes["executions"].values()]
+    assert [each["malformed"] for each in notes] == [1, 1, 1, 1]
+    assert replay(folder, decider=ExecutionAgent()).identical
