@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import signal
 import sqlite3
 import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -658,6 +661,34 @@ def test_it_goes_on_where_the_code_failed_for_once(market, isolated, tmp_path):
         except CodeFailed:
             continue
     assert [session for session, kind, _ in rows if kind == "day"] == [f"{day:%Y-%m-%d}" for day in DAYS]
+
+
+def test_its_clock_shows_the_open_of_the_session(market, isolated, tmp_path):
+    source = BODY.format(
+        "import datetime\n        now = datetime.datetime.now()\n"
+        "        assert str(now)[:16] == f'{context.session:%Y-%m-%d} 09:00', now\n        return []"
+    )
+    rows = traded(market, isolated(source), tmp_path / "l.sqlite")
+    assert len([kind for _, kind, _ in rows if kind == "day"]) == len(DAYS)
+
+
+def test_a_process_that_the_machine_ends_is_begun_again_with_all_that_is_known(market, isolated, tmp_path):
+    slow = BODY.format("import time; time.sleep(0.05); return []")
+    expected = traded(market, isolated(slow), tmp_path / "whole.sqlite")
+    request, asked = Channel.send, []
+
+    def send(channel, parts):
+        asked.append(channel)
+        request(channel, parts)
+        if len(asked) in (6, 9):  # its process is ended while it decides
+            server = channel._server.process.pid
+            for child in Path(f"/proc/{server}/task/{server}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Channel, "send", send)
+        assert traded(market, isolated(slow), tmp_path / "killed.sqlite") == expected
+    assert len(asked) > len(DAYS) + 2
 
 
 FORGE = """

@@ -20,6 +20,7 @@ from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.restarts import with_restarts
 from quantgraph.sandbox.result import Call
 from quantgraph.sandbox.runner import ForkRunner, can_fork
 from quantgraph.sandbox.trading_json import account_to_json, decision_from_json
@@ -153,6 +154,8 @@ class IsolatedDecider(Decider):
         ------
         CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
             If the code fails, with the line; or its process ends; or it returns something else than orders.
+        CodeUnavailable
+            If the machine has no process for it.
         """
         session, run_id = context.session, context.view.growing_view_id or self._single_views
         with self._lock:
@@ -162,7 +165,7 @@ class IsolatedDecider(Decider):
                 # The process ends with its run.
                 weakref.finalize(run_id, process.close)
         try:
-            printed, decision = process.decide(context)
+            printed, decision = with_restarts(lambda: process.decide(context))
         except CodeFailed as error:
             place = f"decider {self.name!r} on {session:%Y-%m-%d}"
             raise type(error)(f"{place}: {error.message}", **error.data) from error

@@ -107,7 +107,7 @@ class ServerProcess:
         self._start_seconds = start_seconds
         self._command = command
         self._packages = packages
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a child may be closed by the collector, at any place
         self._control: socket.socket | None = None
         self.level: IsolationLevel = "none"
         self.closed = 0
