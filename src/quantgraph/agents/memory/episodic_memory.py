@@ -195,7 +195,8 @@ class EpisodicMemory:
                 if (seen := self._seen(symbol))
             }
 
-        return self._read("histories", {"symbols": wanted, "run_id": run_id, "n": n}, ask)
+        # Without the run's name: a branch of the run makes the same requests under another one.
+        return self._read("histories", {"symbols": wanted, "n": n}, ask)
 
     def _parts(self, seen: Sequence[DecisionEpisode], run_id: str, n: int) -> Iterator[str]:
         for heading, is_own in ((HISTORY_HEADING, True), (_OTHERS_HEADING, False)):
