@@ -46,8 +46,6 @@ from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
-__all__ = ["build_trading_graph", "create_trading_graph", "route_after_data", "route_after_signal"]
-
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
 CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, TradingState]
 

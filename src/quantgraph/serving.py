@@ -16,8 +16,6 @@ from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import CompiledSignalGraph, create_signal_subgraph
 
-__all__ = ["signal_graph", "trading_graph"]
-
 
 async def signal_graph() -> CompiledSignalGraph:
     """Return the signal subgraph for this process's settings, made without blocking the event loop."""

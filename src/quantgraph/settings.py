@@ -25,8 +25,6 @@ from quantgraph._util.input_limits import check_text
 from quantgraph._util.installed_packages import is_package
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["LIGHT_ROLES", "ROLES", "Role", "Settings", "check_role", "load_settings"]
-
 Role = Literal[
     "reflection",
     "data_fetch",

@@ -11,8 +11,6 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
-__all__ = ["canonical_json", "content_hash", "file_hash"]
-
 _BYTES = 16
 
 

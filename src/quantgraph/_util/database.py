@@ -20,8 +20,6 @@ from sqlalchemy.exc import ArgumentError, IntegrityError
 from quantgraph._util.files import CHECK_DISK, storage_unavailable
 from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
-__all__ = ["create_tables", "database_place", "open_engine", "storage_error"]
-
 _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
 _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}

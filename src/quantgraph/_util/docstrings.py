@@ -8,8 +8,6 @@ from collections.abc import Callable
 from textwrap import dedent
 from typing import Any, TypeVar, cast
 
-__all__ = ["with_docstring"]
-
 Described = TypeVar("Described", bound=Callable[..., Any])
 
 

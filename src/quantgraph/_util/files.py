@@ -10,8 +10,6 @@ from pathlib import Path
 
 from quantgraph.errors import StorageUnavailable
 
-__all__ = ["CHECK_DISK", "storage_errors", "storage_unavailable", "write_atomic"]
-
 CHECK_DISK = "check that its disk has room and that it may be written"
 
 

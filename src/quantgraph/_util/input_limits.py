@@ -7,8 +7,6 @@ import re
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadOption
 
-__all__ = ["MAX_TEXT_LENGTH", "check_sentence", "check_text"]
-
 MAX_TEXT_LENGTH = 10_000
 """Characters of a sentence or an answer; a longer text is a file pasted by mistake."""
 

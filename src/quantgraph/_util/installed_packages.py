@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 
-__all__ = ["distributions_of", "is_package", "package_versions", "required_packages"]
-
 _PROJECT = __name__.partition(".")[0]
 
 

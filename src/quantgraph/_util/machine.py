@@ -6,8 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["available_memory", "usable_processors"]
-
 _GROUP = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 62
 

@@ -7,8 +7,6 @@ from html import escape
 
 from quantgraph._util.texts import escape_controls
 
-__all__ = ["html_lines", "html_table", "short_line"]
-
 _WIDTH = 200
 
 

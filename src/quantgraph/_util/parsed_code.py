@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import threading
 
-__all__ = ["parse_code"]
-
 _ONE_AT_A_TIME = threading.Lock()
 """CPython 3.11 counts the depth of trees for all threads together: two that parse at once may both fail."""
 

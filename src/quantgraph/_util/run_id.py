@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from quantgraph._util.input_limits import check_text
 from quantgraph.errors import BadOption
 
-__all__ = ["new_run_id", "run_id_of"]
-
 
 def new_run_id() -> str:
     """A new run id that sorts by time: ``20240102-030405-a1b2c3``."""

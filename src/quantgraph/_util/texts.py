@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Language", "Note", "escape_controls", "language_of", "say"]
-
 Language = Literal["zh", "en"]
 
 _LETTERS_A_CHARACTER = 3

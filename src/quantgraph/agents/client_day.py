@@ -17,8 +17,6 @@ from quantgraph.tools.plain_json import shortened
 from quantgraph.tools.refusal import refusal
 from quantgraph.tools.trade_tools import MOST_SYMBOLS
 
-__all__ = ["MOST_CALLS", "ClientDay"]
-
 MOST_CALLS: Final = 2_000
 """Calls in one day; then it can only be finished."""
 MOST_ORDERS: Final = 500

@@ -9,8 +9,6 @@ from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.state import DataState, View
 
-__all__ = ["check_symbols", "given_view"]
-
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}
 
 

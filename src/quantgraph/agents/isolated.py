@@ -30,8 +30,6 @@ from quantgraph.state import View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 from quantgraph.state.views import GrowingViewId
 
-__all__ = ["IsolatedDecider"]
-
 _log = logging.getLogger(__name__)
 _NEEDS = TypeAdapter(DataNeeds)
 

@@ -16,8 +16,6 @@ from quantgraph.mcp.served_tools import FINISH_DAY
 from quantgraph.recording import recorded
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["McpClient"]
-
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
 

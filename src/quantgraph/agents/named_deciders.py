@@ -13,8 +13,6 @@ from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "given_decider", "make_decider"]
-
 
 def _dual_agent() -> Decider:
     from quantgraph.agents.dual_agent import DualAgent  # a run with another decider starts without it

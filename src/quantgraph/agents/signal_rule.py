@@ -32,8 +32,6 @@ from quantgraph.market.money import CENT, ZERO, money, to_decimal
 from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
-__all__ = ["SignalRule"]
-
 
 class SignalRule(Decider):
     """Trades a signal of 1, 0, -1 and NaN long-only.

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from quantgraph._util.notebook_html import html_lines, html_table, short_line
 
-__all__ = ["Finding", "Report", "Severity", "in_chinese"]
-
 _SHOWN = 20
 """Findings in a representation."""
 

@@ -14,8 +14,6 @@ from quantgraph.broker.orders import Fill, Quantity, normalize_quantity
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, money, to_decimal
 
-__all__ = ["Account", "Position", "Receivable"]
-
 Plain = TypeVar("Plain")
 
 

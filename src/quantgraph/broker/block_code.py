@@ -23,8 +23,6 @@ from quantgraph.broker.decider import BlockRule
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = ["BLOCKS_FROM", "LOADED_FROM", "is_block_code_loaded", "load_block_code"]
-
 BLOCKS_FROM = 50_000
 """Cells (sessions times symbols) of the data from which blocks are worth compiling for."""
 LOADED_FROM = 5_000

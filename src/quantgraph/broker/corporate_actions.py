@@ -16,21 +16,6 @@ from quantgraph.market.money import ZERO, money, notional
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = [
-    "ActionBook",
-    "Delisting",
-    "Dividend",
-    "Event",
-    "Payment",
-    "Split",
-    "action_book",
-    "apply_corporate_actions",
-    "apply_event",
-    "pays",
-    "price_after_actions",
-    "shares_after",
-]
-
 _PRICE = Decimal("0.0001")
 _FRACTION = Decimal("1e-9")
 

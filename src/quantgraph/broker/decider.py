@@ -23,15 +23,6 @@ from quantgraph.state.records import RECORD_KINDS, RecordKind
 if TYPE_CHECKING:
     from quantgraph.broker.decision_context import DecisionContext
 
-__all__ = [
-    "NOTES_LIMIT",
-    "BlockRule",
-    "DataNeeds",
-    "Decider",
-    "Decision",
-    "check_decider",
-    "validate_decision",
-]
 
 NOTES_LIMIT = 1_000_000
 """Characters of a decision's notes, as JSON."""

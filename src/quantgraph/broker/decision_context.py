@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from quantgraph.broker.logged_step import LoggedStep
     from quantgraph.broker.open_session import SessionResult
 
-__all__ = ["DecisionContext", "RunContext", "TradePlan"]
 
 _SCOPE_NAME_LENGTH = 100
 

@@ -14,8 +14,6 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.orders import escape_surrogates
 from quantgraph.errors import BadOption
 
-__all__ = ["LoggedExecution", "LoggedStep", "storable_text"]
-
 _ACTION_TYPE_LENGTH = 40
 
 

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from quantgraph.broker.ledger.journal import DayLines
     from quantgraph.broker.simulate import Market
 
-__all__ = [
-    "Block",
-    "OpenSession",
-    "OrderProposal",
-    "SessionResult",
-    "collect_decision",
-    "fill_orders",
-    "open_session",
-    "precheck",
-    "propose_orders",
-    "reject_orders",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:

@@ -19,8 +19,6 @@ from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["fits_lots", "price_band", "reference_price", "submit"]
-
 
 def submit(
     order: Order,

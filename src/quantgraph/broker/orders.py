@@ -13,23 +13,6 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO
 from quantgraph.market.rulebook import OrderType, Side
 
-__all__ = [
-    "REJECTION_CODES",
-    "SIZES",
-    "Fill",
-    "Order",
-    "Outcome",
-    "Quantity",
-    "Rejection",
-    "RejectionCode",
-    "escape_surrogates",
-    "normalize_quantity",
-    "number_text",
-    "order_from_json",
-    "order_to_json",
-    "rejection_of",
-]
-
 Quantity = int | Decimal
 """Shares: an int when they are whole, else a decimal."""
 

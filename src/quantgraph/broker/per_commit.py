@@ -10,8 +10,6 @@ from weakref import WeakKeyDictionary
 
 from quantgraph.state import DataState
 
-__all__ = ["per_commit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from quantgraph.market.rulebook import ListingStatus, OrderType, Side
 from quantgraph.state import BaseView
 
-__all__ = ["Quote", "Quotes", "quotes_at"]
-
 _MORNING = ("pre_close", "up_limit", "down_limit")
 _LATER = ("high", "low", "close", "vol")
 _STATUS = ("is_st", "listing_day", "delisting_day")

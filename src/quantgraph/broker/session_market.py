@@ -15,8 +15,6 @@ from quantgraph.errors import LedgerConflict
 from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
-__all__ = ["Pending", "SessionMarket"]
-
 _ALWAYS_KNOWN: frozenset[RejectionCode] = frozenset({"unknown_symbol", "tick_size"})
 """Rejections that neither the rest of the session nor the account can change."""
 _KNOWN_OF_SHARES: frozenset[RejectionCode] = frozenset({"bad_quantity", "order_size_cap"})

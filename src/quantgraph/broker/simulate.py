@@ -33,17 +33,6 @@ from quantgraph.state import DataState, GrowingView
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = [
-    "BLOCK_SESSIONS",
-    "Market",
-    "advance",
-    "commit_sessions",
-    "run_identity",
-    "run_sessions",
-    "simulate",
-    "trade_session",
-]
-
 
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""

@@ -13,8 +13,6 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import notional
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["LARGEST", "OrderRefused", "SizedOrder", "largest_buy", "side_of", "size_order", "split_buys"]
-
 LARGEST = 10**12
 """Largest shares, money and prices: above it decimals of 28 digits would lose the cents."""
 

@@ -17,8 +17,6 @@ from quantgraph.errors import NoData
 from quantgraph.market.money import market_value, to_decimal, trim_zeros
 from quantgraph.state import BaseView
 
-__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "value_series"]
-
 MarkAt = Literal["close", "open"]
 """The price of a session that holdings are valued at."""
 

@@ -23,28 +23,6 @@ from rich.text import Text
 from quantgraph._util.texts import Language, escape_controls
 from quantgraph.errors import QuantGraphError
 
-__all__ = [
-    "CANCELLED",
-    "FAILED",
-    "WRONG_USAGE",
-    "AsJson",
-    "Debug",
-    "SafeConsole",
-    "ansi_text",
-    "counted",
-    "echo",
-    "echo_json",
-    "echo_traceback",
-    "lines_above",
-    "literal",
-    "locale_language",
-    "print_error",
-    "print_status",
-    "protocol_streams",
-    "safe_streams",
-    "usage_errors",
-]
-
 FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
 """Exit statuses."""
 

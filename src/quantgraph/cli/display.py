@@ -16,8 +16,6 @@ from quantgraph.cli.console import SafeConsole, ansi_text, counted, literal
 from quantgraph.report.order_statistics import format_counts
 from quantgraph.subgraphs.signal import not_evaluated_text
 
-__all__ = ["show_result"]
-
 Words = Callable[[str, str], str]
 
 _LABEL_WIDTH = len("largest weight")

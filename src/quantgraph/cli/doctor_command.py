@@ -14,7 +14,6 @@ from quantgraph.cli.health_checks import check_parts
 if TYPE_CHECKING:
     from quantgraph.cli.health_checks import CheckedPart
 
-__all__ = ["doctor"]
 
 _LABELS = {
     "settings": Note(zh="设置", en="settings"),

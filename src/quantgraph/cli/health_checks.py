@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from quantgraph.sandbox import IsolationLevel
     from quantgraph.settings import Role, Settings
 
-__all__ = ["CheckedPart", "check_parts"]
 
 _SECONDS = 6.0
 """The most that all requests take together; they go on side by side."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
     from quantgraph.interop.ai_trader import Verification
 
-__all__ = ["app", "check", "export", "show", "verify"]
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into ledgers and check them.")
 

@@ -16,7 +16,6 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphErro
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = ["latest_ledger", "missing_end", "open_ledger", "run_folder_of"]
 
 _FILE = "ledger.sqlite"
 _MAX_NAMES = 20

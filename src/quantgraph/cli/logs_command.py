@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from quantgraph._util.texts import Language
     from quantgraph.broker import Ledger, LoggedExecution
 
-__all__ = ["logs"]
 
 _WIDTHS = (10, 9, 4, 11, 12, 12)
 """Least widths: a session, a symbol, a step and a type are shown whole."""

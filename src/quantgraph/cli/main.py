@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from quantgraph.runs import RunSpec
     from quantgraph.settings import Settings
 
-__all__ = ["app", "main"]
 
 _NAME = "quantgraph"
 """The command in its help and for completion, also as ``python -m quantgraph``."""

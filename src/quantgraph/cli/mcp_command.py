@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from quantgraph.runs.mcp_run import McpAccess
     from quantgraph.runtime import Resources
 
-__all__ = ["mcp"]
 
 TOKEN_VARIABLE = "QUANTGRAPH_MCP_TOKEN"  # noqa: S105 - the name of a variable
 

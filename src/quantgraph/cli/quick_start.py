@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quantgraph.settings import Settings
 
-__all__ = ["quick_imports", "start_code_process"]
-
 
 @contextmanager
 def quick_imports() -> Iterator[None]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from quantgraph.runs import ReplayResult
     from quantgraph.runtime import Resources
 
-__all__ = ["replay"]
-
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters
     run: RecordedRun = None,

@@ -12,8 +12,6 @@ from quantgraph.cli.console import FAILED, Debug, echo, print_status, usage_erro
 from quantgraph.cli.run_command import RunsFolder, complete_run, whole_folders
 from quantgraph.errors import BadOption
 
-__all__ = ["report"]
-
 
 def report(  # noqa: PLR0917 - typer reads options from the parameters
     runs: Annotated[

@@ -13,8 +13,6 @@ from quantgraph.cli.run_command import DeciderPlace, RecordedRun, RunsFolder, de
 if TYPE_CHECKING:
     from quantgraph.runtime import Resources
 
-__all__ = ["resume"]
-
 
 def resume(  # noqa: PLR0917 - typer reads options from the parameters
     run: RecordedRun = None,

@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from quantgraph.broker import Decider
     from quantgraph.runtime import Resources
 
-__all__ = [
-    "DeciderPlace",
-    "RecordedRun",
-    "RunsFolder",
-    "Work",
-    "complete_run",
-    "decider_of",
-    "execute_and_show",
-    "print_end",
-    "whole_folders",
-]
 
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 """A name of which a shell obeys no character."""

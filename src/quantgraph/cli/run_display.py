@@ -22,7 +22,6 @@ from quantgraph.runtime.questions import numbered_options
 if TYPE_CHECKING:
     from quantgraph.runtime.state import Clarification
 
-__all__ = ["LiveDisplay", "RunDisplay", "ask_on_terminal", "open_display"]
 
 _SESSIONS_A_LINE = 50
 _LIVE_ONLY = frozenset({"question", "started", "traded", "tokens"})

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from quantgraph.runs import RunResult
 
-__all__ = ["compare", "runs", "show"]
 
 _SENTENCE = 300
 """Characters of a sentence in the list."""

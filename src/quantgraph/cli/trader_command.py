@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from quantgraph.runs import BaseAgent, TraderConfig, TraderModel
     from quantgraph.runtime import Resources
 
-__all__ = ["trader"]
 
 _HEADINGS = (
     Note(zh="模型", en="model"),

@@ -25,8 +25,6 @@ from quantgraph.market.moment import Moment
 from quantgraph.state.cut import align_table
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = ["AsOfSource"]
-
 _REFUSALS: tuple[type[QuantGraphError], ...] = (UnknownSymbol, BadWindow, NoData)
 """Errors about the content of a source, which may name later dates."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

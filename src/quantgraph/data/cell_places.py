@@ -9,8 +9,6 @@ import pandas as pd
 
 from quantgraph.errors import BadFile
 
-__all__ = ["bad_cell", "row_name"]
-
 
 def row_name(table: pd.DataFrame | pd.Series, position: int) -> str:
     """Name of a row in messages: counted from 1 below the header, or its own label."""

@@ -19,18 +19,6 @@ from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.data.symbol_codes import is_code, is_index_code, possible_codes, standard_code
 from quantgraph.errors import BadFile
 
-__all__ = [
-    "PRICE_TOLERANCE",
-    "CheckedTable",
-    "NumberKind",
-    "TableKind",
-    "full_codes",
-    "merge_tables",
-    "read_codes",
-    "read_numbers",
-    "unique_rows",
-]
-
 PRICE_TOLERANCE = 1e-4
 """Largest relative difference between two files' prices of one symbol and session."""
 

@@ -10,8 +10,6 @@ from types import MappingProxyType
 
 from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS
 
-__all__ = ["TEXT_FIELDS", "ColumnNames", "column_names"]
-
 TEXT_FIELDS = frozenset(
     {"ts_code", "trade_date", "index_code", "con_code", "name", "stock_name", "start_date"}
 )

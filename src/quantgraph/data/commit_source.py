@@ -24,8 +24,6 @@ from quantgraph.market.moment import sessions_between
 from quantgraph.state import Snapshot
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = ["CommitSource", "commit_source"]
-
 _Ask = Callable[[Sequence[str], pd.Timestamp, pd.Timestamp], Panel]
 
 

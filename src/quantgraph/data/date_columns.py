@@ -17,8 +17,6 @@ import pandas as pd
 from quantgraph.data.cell_places import bad_cell
 from quantgraph.errors import BadFile
 
-__all__ = ["DateOrder", "dates_in_order", "read_dates"]
-
 DateOrder = Literal["month_first", "day_first"]
 
 _VALID = "write YYYYMMDD or YYYY-MM-DD"

@@ -19,18 +19,6 @@ from quantgraph.errors import BadFile
 from quantgraph.market.actions import actions_of
 from quantgraph.state.records import Record
 
-__all__ = [
-    "action_records",
-    "combine_events",
-    "drop_adjusted_splits",
-    "event_columns",
-    "events_from_rows",
-    "events_from_table",
-    "events_off_sessions",
-    "events_on_sessions",
-    "is_event_table",
-]
-
 _AMOUNTS = EVENT_FIELDS[:3]  # fields that make an event; the others are its dates
 _KEYS = ["ts_code", "trade_date"]
 _DATES = {

@@ -28,8 +28,6 @@ from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
 from quantgraph.state.records import RECORD_KINDS, Record, RecordKind, check_record_kind
 
-__all__ = ["DatedName", "FrameSource", "MarketTables", "MemberList", "complete_bars"]
-
 _SHOWN = 5
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 

@@ -18,25 +18,6 @@ import pandas as pd
 from quantgraph.errors import BadWindow
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = [
-    "BAR_FIELDS",
-    "EVENT_FIELDS",
-    "INDICATOR_FIELDS",
-    "LEVEL_FIELDS",
-    "STATUS_FIELDS",
-    "DatedLists",
-    "DatedRecords",
-    "MarketDataSource",
-    "Members",
-    "Panel",
-    "SourceLike",
-    "check_window",
-    "columns_to_panel",
-    "long_to_panel",
-    "record_kinds_of",
-    "session_index",
-]
-
 Panel = dict[str, pd.DataFrame]
 """Wide frames by field: index = sessions (naive ``datetime64``, named ``trade_date``), columns =
 ``ts_code``, values float64, NaN where there was no trading."""

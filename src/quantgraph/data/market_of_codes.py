@@ -13,8 +13,6 @@ from quantgraph.errors import BadOption
 from quantgraph.market.boards import find_board
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["rules_of", "rules_of_codes"]
-
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")
 
 

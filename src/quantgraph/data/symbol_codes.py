@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from quantgraph.errors import BadOption
 from quantgraph.market.boards import find_board
 
-__all__ = ["is_code", "is_index_code", "possible_codes", "standard_code", "symbol_list"]
-
 _CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
 _PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")

@@ -15,14 +15,6 @@ from quantgraph.data.market_data import MarketDataSource, Members
 from quantgraph.data.symbol_codes import is_index_code, possible_codes, standard_code, symbol_list
 from quantgraph.errors import BadOption, UnknownSymbol
 
-__all__ = [
-    "INDEX_NAMES",
-    "ResolvedSymbols",
-    "index_code",
-    "names_in",
-    "resolve_symbols",
-]
-
 INDEX_NAMES: dict[str, tuple[str, ...]] = {
     "000016.SH": ("上证50", "SSE 50", "SSE50"),
     "000300.SH": ("沪深300", "CSI 300", "HS300"),

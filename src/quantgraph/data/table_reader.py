@@ -33,8 +33,6 @@ from quantgraph.data.table_units import AmountUnit, TableUnits, VolumeUnit, unit
 from quantgraph.errors import BadFile
 from quantgraph.market.boards import find_board
 
-__all__ = ["TableOptions", "TableReading", "read_table", "symbol_in", "table_kinds"]
-
 _EXTRAS = BAR_FIELDS[7:]
 _BARS = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
 _QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})

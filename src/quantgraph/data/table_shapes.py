@@ -9,8 +9,6 @@ import pandas as pd
 from quantgraph.data.column_names import column_names
 from quantgraph.errors import BadFile
 
-__all__ = ["long_table"]
-
 _LEVELS = 2
 
 

@@ -18,8 +18,6 @@ from quantgraph._util.texts import Note
 from quantgraph.data.column_names import ColumnNames
 from quantgraph.errors import BadFile
 
-__all__ = ["AmountUnit", "TableUnits", "VolumeUnit", "units_of"]
-
 VolumeUnit = Literal["shares", "hands"]
 AmountUnit = Literal["yuan", "thousand_yuan", "ten_thousand_yuan"]
 

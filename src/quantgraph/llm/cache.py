@@ -19,16 +19,6 @@ from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, ins
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import QuantGraphError
 
-__all__ = [
-    "CacheMode",
-    "PendingReply",
-    "ReplyCache",
-    "add_pending",
-    "cached_attempt",
-    "drop_replies",
-    "reply_cache",
-]
-
 CacheMode = Literal["off", "llm_write_only", "full"]
 """``full`` serves kept replies. ``llm_write_only`` calls the model and keeps its reply."""
 

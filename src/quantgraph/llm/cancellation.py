@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from langgraph.errors import GraphDrained
     from langgraph.runtime import RunControl
 
-__all__ = [
-    "AT_ONCE",
-    "async_interruptible_sleep",
-    "await_call",
-    "current_run_control",
-    "drain_error",
-    "interruptible_sleep",
-    "is_abandoned",
-    "run_in_thread",
-]
 
 T = TypeVar("T")
 Check = Callable[[], None]

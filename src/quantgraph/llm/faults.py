@@ -27,8 +27,6 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.redaction import secrets_in, without_secrets
 
-__all__ = ["MissingMessage", "ModelFacts", "ModelFault", "classify_error", "innermost_model", "model_facts"]
-
 _RETRY_STATUS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TIMEOUTS = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
 _CONNECTIONS = frozenset({"APIConnectionError", "TransportError", "ConnectionError"})

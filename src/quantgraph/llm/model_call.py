@@ -34,8 +34,6 @@ from quantgraph.recording.scope import NumberedCall
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
-__all__ = ["ModelCall"]
-
 
 @dataclass(kw_only=True)
 class ModelCall:

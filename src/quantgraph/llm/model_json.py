@@ -20,21 +20,6 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.faults import ModelFacts, innermost_model
 from quantgraph.llm.redaction import without_secrets
 
-__all__ = [
-    "ModelRequest",
-    "build_request",
-    "finish_reason",
-    "is_cut_off",
-    "is_too_deep",
-    "is_usable",
-    "message_from_json",
-    "reply_text",
-    "reply_to_json",
-    "to_json",
-    "token_counts",
-    "without_thoughts",
-]
-
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _OTHER_FIELDS = frozenset({"model", "model_name", "base_url", "bound_tools", "tool_choice", "tools"})

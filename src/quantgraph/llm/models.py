@@ -22,8 +22,6 @@ from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.llm.token_prices import load_prices
 from quantgraph.settings import Role, Settings, check_role, load_settings
 
-__all__ = ["DEFAULT_MODEL", "KEYLESS", "Model", "get_light_llm", "get_llm", "is_loopback", "role_model"]
-
 Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
 """A chat model, a model's name, or either by role."""
 

@@ -32,8 +32,6 @@ from quantgraph.llm.token_callbacks import AsyncTokenCallbacks, TokenCallbacks
 from quantgraph.llm.token_prices import PRICES, Price, price_of
 from quantgraph.recording import Recording, Scope, current_scope
 
-__all__ = ["RecordedChatModel"]
-
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.005

@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl, unquote
 
 from pydantic import SecretStr
 
-__all__ = ["secrets_in", "without_secrets"]
-
 _BEFORE = "(?:api|access|auth|client|private|secret)?"
 _SECRET = re.compile(
     rf"(?:^|_){_BEFORE}(?:auth|authentication|authorization|bearer|connection_string|cookie|credential|dsn"

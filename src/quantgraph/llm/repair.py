@@ -13,8 +13,6 @@ from typing import Any
 
 import json_repair
 
-__all__ = ["normalise_nulls", "repair_json"]
-
 _NULLS = frozenset({"", "null", "none"})
 _LITERALS = {"none": "null"}
 _TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")

@@ -24,8 +24,6 @@ from quantgraph.llm.cancellation import async_interruptible_sleep, interruptible
 from quantgraph.llm.faults import ModelFacts, ModelFault, classify_error
 from quantgraph.settings import load_settings
 
-__all__ = ["CallPolicy"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -19,8 +19,6 @@ from quantgraph.llm.cache import cached_attempt
 from quantgraph.llm.model_json import is_cut_off, reply_text
 from quantgraph.llm.repair import normalise_nulls, repair_json
 
-__all__ = ["TWICE", "JsonCandidate", "ask_json", "find_json", "read_json", "read_object"]
-
 T = TypeVar("T", bound=BaseModel)
 
 TWICE = "(given twice)"

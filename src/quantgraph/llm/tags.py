@@ -13,8 +13,6 @@ from typing import Final, Literal, get_args
 
 from quantgraph._util.texts import escape_controls
 
-__all__ = ["TAGS", "Tag", "escape_markup", "escape_tags", "field_list", "read", "wrap"]
-
 Tag = Literal[
     "answers",
     "clarify",

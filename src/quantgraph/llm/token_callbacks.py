@@ -12,8 +12,6 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 
-__all__ = ["AsyncTokenCallbacks", "TokenCallbacks"]
-
 _LANGCHAIN_ID = "lc_"
 
 

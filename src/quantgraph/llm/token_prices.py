@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from quantgraph.errors import BadFile
 
-__all__ = ["PRICES", "Price", "load_prices", "price_of"]
-
 _MILLION = Decimal(1_000_000)
 _DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 

@@ -18,8 +18,6 @@ from quantgraph.errors import BadFrame
 from quantgraph.market.moment import PHASES, Moment
 from quantgraph.market.money import ZERO, to_decimal
 
-__all__ = ["ACTION_FIELDS", "DATE_FIELDS", "CorporateAction", "KnownActions", "actions_of"]
-
 ACTION_FIELDS: tuple[str, ...] = ("dividend", "split", "delisting")
 """Fields whose numbers are actions; the ``action_*`` fields date them."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadFrame, UnknownField
 
-__all__ = ["ADJUSTABLE", "Column", "adjusted", "adjustment_factors", "column_adjustment"]
-
 ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
 """Prices that an adjustment scales."""
 

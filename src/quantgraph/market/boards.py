@@ -9,8 +9,6 @@ from typing import Literal, get_args
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market.dated_rules import load_rules
 
-__all__ = ["Board", "FundKind", "board_of", "exchange_of", "find_board", "fund_kind"]
-
 Board = Literal["main", "chinext", "star", "bse", "fund", "us"]
 
 FundKind = Literal["stock", "stock_20", "bond", "gold", "commodity", "cross_border"]

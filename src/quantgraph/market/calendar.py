@@ -12,8 +12,6 @@ import pandas as pd
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.moment import session_of
 
-__all__ = ["last_session", "next_session", "previous_session", "sessions"]
-
 _SAME_SESSIONS = {"XSHE": "XSHG", "BJSE": "XSHG"}
 """Shenzhen and Beijing trade on Shanghai's days; the library has no calendars of theirs."""
 

@@ -14,8 +14,6 @@ from typing import Any, Generic, Literal, TypeVar
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.errors import BadWindow
 
-__all__ = ["DatedValues", "MarketCode", "dated", "decimal_value", "load_rules", "rules_digest"]
-
 MarketCode = Literal["cn", "us"]
 Row = Mapping[str, Any]
 T = TypeVar("T")

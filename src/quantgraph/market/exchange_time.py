@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfo
 from quantgraph.errors import BadOption
 from quantgraph.market.boards import board_of
 
-__all__ = ["exchange_time", "exchange_zone", "in_zone", "time_zone"]
-
 _MAINLAND = (".SH", ".SZ", ".BJ")
 
 

@@ -13,8 +13,6 @@ from quantgraph.market.boards import Board
 from quantgraph.market.dated_rules import DatedValues, dated, decimal_value, load_rules
 from quantgraph.market.money import CENT, ZERO, money
 
-__all__ = ["Charges", "MainlandFees", "Side", "UsFees"]
-
 Side = Literal["buy", "sell"]
 _BASIS_POINT = Decimal("0.0001")
 _MILLION = 1_000_000

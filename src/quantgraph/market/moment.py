@@ -16,19 +16,6 @@ import pandas as pd
 
 from quantgraph.errors import BadOption, BadWindow
 
-__all__ = [
-    "EVENT_AND_STATUS_FIELDS",
-    "KNOWN_FROM",
-    "PHASES",
-    "PHASE_TIME",
-    "Moment",
-    "Phase",
-    "instant_of",
-    "known_from",
-    "session_of",
-    "sessions_between",
-]
-
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 

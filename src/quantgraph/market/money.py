@@ -7,8 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from quantgraph.errors import BadOption
 
-__all__ = ["CENT", "ZERO", "market_value", "money", "notional", "to_decimal", "trim_zeros"]
-
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")
 _DUST = Decimal("1e-8")

@@ -13,20 +13,6 @@ from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.boards import FundKind, board_of, exchange_of
 from quantgraph.market.dated_rules import dated, decimal_value, load_rules
 
-__all__ = [
-    "ListingStatus",
-    "Lots",
-    "OrderType",
-    "halt_days",
-    "limits",
-    "lots",
-    "market_halted",
-    "order_cap",
-    "t_plus",
-    "tick",
-    "us_tick",
-]
-
 OrderType = Literal["open", "close", "limit"]
 """In the opening auction, in the closing auction, or with a limit price during the session."""
 

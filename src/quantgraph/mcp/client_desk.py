@@ -12,8 +12,6 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.mcp.served_tools import CLIENT_TOOLS, ServedTool, served_tool
 from quantgraph.tools.refusal import refusal
 
-__all__ = ["LONGEST_ARGUMENTS", "ClientDesk"]
-
 LONGEST_ARGUMENTS: Final = 20_000
 """Characters of a call's arguments, as JSON."""
 _MOST_WAITING = 100

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from quantgraph.errors import BadOption, StorageUnavailable
 
-__all__ = ["RUN_HEADER", "bound_socket", "serving_http", "with_token"]
-
 RUN_HEADER: Final = b"x-run-id"
 _HOST = "127.0.0.1"
 _START_SECONDS, _STOP_SECONDS = 10.0, 5.0

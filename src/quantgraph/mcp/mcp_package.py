@@ -28,7 +28,6 @@ except ImportError as missing:
         "MCP needs an extra of this package: pip install 'quantgraph[mcp]'", missing=missing.name
     ) from None
 
-__all__ = ["MAX_BODY", "call_remote", "http_app", "make_server", "open_client", "remote_tools", "serve_stdio"]
 
 MAX_BODY: Final = 256 * 1024
 """Bytes of a request over HTTP."""

@@ -22,8 +22,6 @@ from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.refusal import refusal
 from quantgraph.tools.relayed_tool import RelayedTool
 
-__all__ = ["OWN_TOOLS", "TOKEN_VARIABLE", "check_addresses", "open_mcp_tools"]
-
 OWN_TOOLS: Final = ("get_positions", "buy", "sell")
 """Tools that no other server may replace: the ledger would not have its trades."""
 TOKEN_VARIABLE: Final = "QUANTGRAPH_MCP_TOKEN"  # noqa: S105 - the name of a variable

@@ -11,8 +11,6 @@ from langchain_core.tools import BaseTool
 
 from quantgraph.tools.catalog import trader_catalog
 
-__all__ = ["CLIENT_TOOLS", "FINISH_DAY", "SERVICES", "CallDesk", "ServedTool", "is_refusal", "served_tool"]
-
 FINISH_DAY: Final = "finish_day"
 CLIENT_TOOLS: Final = (*trader_catalog, "get_today", FINISH_DAY)
 """Names of the tools that a client of a run has."""

@@ -44,18 +44,6 @@ from quantgraph.runtime.questions import (
 from quantgraph.runtime.state import Clarification
 from quantgraph.state import deciding
 
-__all__ = [
-    "Approval",
-    "approval_question",
-    "approve_node",
-    "approved_result",
-    "earlier_approvals",
-    "parse_approval",
-    "propose_node",
-    "route_after_approve",
-    "route_after_propose",
-]
-
 _WORDS: dict[Language, tuple[str, str, str]] = {
     "zh": ("同意", "拒绝", "后续全部同意"),
     "en": ("approve", "reject", "approve all that follow"),

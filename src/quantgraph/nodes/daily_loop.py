@@ -10,8 +10,6 @@ from quantgraph.nodes.state import TradingState
 from quantgraph.nodes.trading import Trading
 from quantgraph.runtime.endings import has_ended_run
 
-__all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
-
 
 def begin_node(state: TradingState) -> dict[str, Any]:
     """Reset the result for a new request; give it a new run if its run id belongs to an ended request."""

@@ -13,8 +13,6 @@ from quantgraph.nodes.trading import Trading
 from quantgraph.runtime.events import emit_session
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 
-__all__ = ["decision_node"]
-
 
 def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Trade the session and those after it that belong to this step; whole sessions enter the ledger.

@@ -18,8 +18,6 @@ from quantgraph.subgraphs.signal.decider_needs import missing_indicators, needs_
 from quantgraph.subgraphs.signal.state_updates import initial_state
 from quantgraph.tools.window import split_codes
 
-__all__ = ["given_data_node", "route_after_begin"]
-
 
 def route_after_begin(state: TradingState) -> Literal["given_data", "signal"]:
     """After begin, if no signal is needed: the host's data, unless the user said something."""

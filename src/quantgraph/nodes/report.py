@@ -28,8 +28,6 @@ from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, restrict_to_request
 from quantgraph.subgraphs.signal.agents import market_source
 
-__all__ = ["report_node"]
-
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
 """Errors of a source without levels of the index; the run is then reported without them."""
 

@@ -9,8 +9,6 @@ from typing_extensions import TypedDict
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-__all__ = ["Proposal", "TradingState"]
-
 
 class Proposal(TypedDict):
     """A session's orders before approval."""

@@ -30,9 +30,6 @@ from quantgraph.runtime.resources import OpenResources, run_database_path, setti
 from quantgraph.settings import check_role
 from quantgraph.state import GrowingView
 
-__all__ = ["Trading"]
-
-
 _KNOWN_CODES = {
     "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us(), "
     "on the command line --market us",

@@ -11,8 +11,6 @@ from quantgraph.recording.entry import Entry, Key, error_json
 from quantgraph.recording.recordings import Recording
 from quantgraph.recording.scope import Scope, current_scope
 
-__all__ = ["OWN_NAME", "AnsweredBy", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
-
 AnsweredBy = Literal["default", "callable"]
 """Who gave an answer, if not a person."""
 

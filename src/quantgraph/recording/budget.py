@@ -9,8 +9,6 @@ from typing import Any
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured
 
-__all__ = ["Budget", "BudgetAccount", "CallEstimate", "CallUsage", "UsageTotals"]
-
 _ZERO = Decimal(0)
 
 

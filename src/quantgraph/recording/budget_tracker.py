@@ -15,8 +15,6 @@ from quantgraph.errors import BudgetExceeded
 from quantgraph.recording.budget import Budget, BudgetAccount, CallEstimate, CallUsage, UsageTotals
 from quantgraph.recording.entry import Entry
 
-__all__ = ["BudgetTracker", "Caller", "Reservation", "max_tokens_of", "no_answer_text"]
-
 _ZERO = Decimal(0)
 
 

@@ -10,16 +10,6 @@ from typing import Any, Literal, NamedTuple
 from quantgraph import errors
 from quantgraph.errors import QuantGraphError
 
-__all__ = [
-    "RESTART_PATH",
-    "Entry",
-    "Key",
-    "Kind",
-    "error_json",
-    "error_of",
-    "without_number",
-]
-
 Kind = Literal["model", "tool", "source", "code", "answer", "fact"]
 """Who was asked: a model, an agent's tool, the data source, a code process, a person; or a fact about the run
 that is determined once."""

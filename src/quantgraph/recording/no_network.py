@@ -11,8 +11,6 @@ from typing import Any
 
 from quantgraph.errors import RunDiverged
 
-__all__ = ["no_network"]
-
 _REFUSED: ContextVar[bool] = ContextVar("refused", default=False)
 
 _ADDRESS_EVENTS = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}

@@ -24,8 +24,6 @@ from quantgraph.recording.entry import Key
 from quantgraph.recording.scope import current_scope, replaying
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = ["RecordedSource", "recorded_source", "unrecorded_source"]
-
 T = TypeVar("T")
 
 

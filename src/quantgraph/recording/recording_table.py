@@ -30,8 +30,6 @@ from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
 from quantgraph.recording.entry import Entry, Key, Kind, error_of, without_number
 
-__all__ = ["SCHEMA", "RecordingTable", "recording"]
-
 SCHEMA = MetaData()
 
 recording = Table(

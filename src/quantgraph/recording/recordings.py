@@ -20,8 +20,6 @@ from quantgraph.recording.recording_table import RecordingTable
 from quantgraph.recording.replay_lookup import ReplayLookup
 from quantgraph.state import decision_moment
 
-__all__ = ["Mode", "Recorder", "Recording"]
-
 T = TypeVar("T")
 
 Mode = Literal["record", "replay"]

@@ -14,8 +14,6 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BudgetExceeded, RunDiverged
 from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, without_number
 
-__all__ = ["Change", "ReplayLookup", "changes"]
-
 _MODEL_FIELDS = frozenset({"model", "base_url", "params"})
 """Fields of a model request that say which model is asked."""
 _DIFF_LINES, _DIFF_WIDTH = 40, 120

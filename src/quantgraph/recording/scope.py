@@ -16,17 +16,6 @@ from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Recording
 from quantgraph.state import decision_moment
 
-__all__ = [
-    "NumberedCall",
-    "Scope",
-    "branch",
-    "current_scope",
-    "happened",
-    "in_scope",
-    "recorded",
-    "replaying",
-]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption
 
-__all__ = ["deviation", "mean_over", "per_year", "require_index", "returns_array", "values_array", "varies"]
-
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """A deviation of returns up to this is the rounding of equal returns."""
 

@@ -23,14 +23,6 @@ from quantgraph.broker.valuation import MarkAt, value_series
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
 
-__all__ = [
-    "BuyAndHold",
-    "buy_and_hold_values",
-    "cash_only",
-    "equal_weight_buy_and_hold",
-    "index_buy_and_hold",
-]
-
 
 class BuyAndHold(Decider):
     """A decider that buys equal amounts of everything that trades when it holds nothing, and keeps it.

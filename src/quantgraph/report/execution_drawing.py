@@ -18,8 +18,6 @@ from quantgraph.broker import LoggedExecution
 from quantgraph.errors import BadOption
 from quantgraph.report.execution_text import StepText, cut, execution_title, step_texts, text_width
 
-__all__ = ["ExecutionDrawing", "draw_execution"]
-
 _FORMATS = (".svg", ".mmd")
 
 _COLUMNS = 92

@@ -12,8 +12,6 @@ from typing import Any, Literal
 from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph.broker import LoggedExecution
 
-__all__ = ["StepText", "brief", "cut", "execution_title", "record_of_step", "step_texts", "text_width"]
-
 Mark = Literal["", "error", "match", "mismatch"]
 """What is notable about a step: its tool failed; TA-Lib agrees with the calculation, or does not."""
 

@@ -24,22 +24,6 @@ from quantgraph.report._series import (
     values_array,
 )
 
-__all__ = [
-    "Downside",
-    "Drawdown",
-    "annual_return",
-    "calmar_ratio",
-    "downside_deviation",
-    "exposure",
-    "max_drawdown",
-    "session_returns",
-    "sharpe_ratio",
-    "sortino_ratio",
-    "total_return",
-    "volatility",
-]
-
-
 Downside = Literal["rms_all", "rms_losses", "std_losses", "std_zeroed"]
 """Names of the deviations of :func:`downside_deviation`."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from quantgraph._util.texts import Note
 from quantgraph.report.order_statistics import format_counts
 
-__all__ = ["summary_notes"]
-
 
 def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     """Notes for results whose numbers are easily misread."""

@@ -16,8 +16,6 @@ from quantgraph.broker.corporate_actions import Delisting, Event, Split
 from quantgraph.broker.ledger.order_table import OrderTable
 from quantgraph.report.trades import Trade
 
-__all__ = ["count_unfollowed_buys", "format_counts", "rejection_counts", "round_trip_statistics"]
-
 _DUST = 1e-6
 """Rounding of sums of shares."""
 _ROUNDED = 20

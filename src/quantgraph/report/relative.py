@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from quantgraph.report._series import deviation, mean_over, per_year, require_index, returns_array, varies
 
-__all__ = ["alpha", "beta", "correlation", "information_ratio", "tracking_error"]
-
 
 def tracking_error(
     returns: pd.Series[float], benchmark: pd.Series[float], *, periods_per_year: int = 252, ddof: int = 1

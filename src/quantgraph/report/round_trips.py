@@ -25,8 +25,6 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import to_decimal
 from quantgraph.report.trades import Trade
 
-__all__ = ["CostBasis", "Entitlement", "RoundTrip", "profit_factor", "round_trips", "win_rate"]
-
 CostBasis = Literal["fifo", "average"]
 
 _DIGITS = 20

@@ -10,8 +10,6 @@ import pandas as pd
 
 from quantgraph._util.texts import Language
 
-__all__ = ["CallStory", "RunView", "SessionStory"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CallStory:

@@ -26,8 +26,6 @@ from quantgraph.report.metrics import (
 from quantgraph.report.order_statistics import count_unfollowed_buys, rejection_counts, round_trip_statistics
 from quantgraph.report.relative import alpha, beta, information_ratio, tracking_error
 
-__all__ = ["summarise"]
-
 _HALF_A_TICK = 0.005
 _SESSIONS_A_YEAR = 252
 """The default of every metric."""

@@ -17,8 +17,6 @@ from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import Side
 from quantgraph.report._series import per_year, values_array
 
-__all__ = ["Trade", "annual_turnover", "turnover"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trade:

@@ -40,8 +40,6 @@ from quantgraph.runtime.events import RunEvent
 from quantgraph.runtime.resources import Resources, run_database_path
 from quantgraph.settings import ROLES, Settings, load_settings
 
-__all__ = ["TRADER_QUESTION", "BaseAgent"]
-
 TRADER_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
 """What the run is asked; symbols and dates are given beside it."""
 _RUNS = "runs"

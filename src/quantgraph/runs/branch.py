@@ -31,8 +31,6 @@ from quantgraph.runs.start import start_run
 from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
 from quantgraph.settings import ROLES, Role, load_settings
 
-__all__ = ["replay_from"]
-
 
 def replay_from(
     run: str | Path,

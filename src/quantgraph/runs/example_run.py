@@ -14,8 +14,6 @@ from zipfile import ZipFile
 
 from quantgraph.runs.folder import MANIFEST_FILE, staged_run_folder
 
-__all__ = ["example_run_name", "unpack_example_run"]
-
 _ARCHIVE = files("quantgraph.runs") / "trader_month.zip"
 
 

@@ -47,8 +47,6 @@ from quantgraph.sandbox import ForkRunner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
-__all__ = ["OpenRun", "check_resources", "execute_run", "opened_run", "thread_question", "thread_state"]
-
 MAX_INVALID_ANSWERS = 10
 """Invalid answers to one question after which the run stops."""
 

@@ -36,20 +36,6 @@ from quantgraph.settings import Settings
 if os.name == "posix":
     import fcntl
 
-__all__ = [
-    "MANIFEST_FILE",
-    "Manifest",
-    "existing_ledger",
-    "find_run_folder",
-    "ledger_location",
-    "library_versions",
-    "lock_folder",
-    "lock_run",
-    "make_run_folder",
-    "read_manifest",
-    "recorded_ledger",
-    "staged_run_folder",
-]
 
 MANIFEST_FILE = "run.json"
 _FORMAT = 3

@@ -28,17 +28,6 @@ from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.runtime.resources import OpenResources, settings_of
 from quantgraph.settings import LIGHT_ROLES, Role, Settings, check_role
 
-__all__ = [
-    "IDENTITY_SETTINGS",
-    "Identity",
-    "IdentityDifference",
-    "check_identity",
-    "check_same_decider",
-    "code_hashes",
-    "identity_of",
-    "recorded_decider",
-]
-
 Part = Literal["configuration", "graph", "data", "code"]
 
 IDENTITY_SETTINGS = (

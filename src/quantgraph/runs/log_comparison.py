@@ -12,8 +12,6 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.recording.replay_lookup import Change, changes
 from quantgraph.runs.verification import ReplayDifference
 
-__all__ = ["compare_execution_logs"]
-
 _Key = tuple[str, str, str, str]
 """Session, symbol, name and text of the rule."""
 _NO_STEP: dict[str, Any] = {}

@@ -23,8 +23,6 @@ from quantgraph.runtime.events import RunEvent
 from quantgraph.runtime.resources import Resources
 from quantgraph.tools.refusal import refusal
 
-__all__ = ["SERVICE_PORTS", "McpAccess", "resume_mcp_run", "start_mcp_run"]
-
 SERVICE_PORTS: Final = (19_000, 19_001, 19_002, 19_003)
 """Ports of AI-Trader's services math, search, trade and price."""
 

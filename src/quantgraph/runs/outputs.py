@@ -35,28 +35,6 @@ from quantgraph.runs.folder import MANIFEST_FILE, Manifest
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
 
-__all__ = [
-    "CHECKPOINTS_FILE",
-    "CHECKSUMS_FILE",
-    "RECORD_KEY",
-    "RESULT_FILE",
-    "StrategyFile",
-    "can_be_resumed",
-    "final_checksums",
-    "initial_result",
-    "next_command",
-    "open_question",
-    "questions_used_up",
-    "read_checksums",
-    "read_result",
-    "read_strategy",
-    "rows_checksum",
-    "run_outcome",
-    "save_outputs",
-    "strategy_source",
-    "write_result",
-]
-
 CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
 CHECKPOINTS_FILE = "checkpoints.sqlite"
 _CELL = "# %%"

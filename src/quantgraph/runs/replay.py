@@ -57,16 +57,6 @@ from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role, Settings, load_settings
 from quantgraph.state import DataState
 
-__all__ = [
-    "DatedReplaySource",
-    "ReplayCodeRunner",
-    "ReplayResult",
-    "ReplaySource",
-    "recorded_on_clarify",
-    "replay",
-    "replay_models",
-]
-
 _UNFINISHED = frozenset({None, "cancelled"})
 """``ended_because`` of runs that were stopped: they are compared as far as they got."""
 

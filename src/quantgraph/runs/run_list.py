@@ -18,8 +18,6 @@ from quantgraph.runs.outputs import RESULT_FILE, initial_result, read_result
 from quantgraph.runs.run_result import RunResult, open_run
 from quantgraph.settings import load_settings
 
-__all__ = ["RunComparison", "compare", "list_runs"]
-
 _COLUMNS = ("run", "started", "sentence", "decider", "ended", "return", "max_drawdown", "folder", "error")
 _NUMBERS = ("return", "max_drawdown")
 _PARTS = (MANIFEST_FILE, RESULT_FILE, "ledger.sqlite")

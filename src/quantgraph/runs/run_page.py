@@ -17,8 +17,6 @@ from quantgraph.report.html.page_data import FOLDER
 from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, read_manifest
 from quantgraph.runs.view_reader import view_run
 
-__all__ = ["CARD_FILE", "PAGE_FILE", "PageCheck", "verify_page", "write_page"]
-
 PAGE_FILE, CARD_FILE = "report.html", "report.svg"
 COMPARISON_FILE = "comparison.html"
 _MARK = re.compile(r'<meta name="quantgraph-run" content="(\S+) (zh|en) (inline|folder)">')

@@ -24,7 +24,6 @@ from quantgraph.subgraphs.signal.understanding import understanding_lines
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["RunResult", "open_run"]
 
 T = TypeVar("T")
 

@@ -17,8 +17,6 @@ from quantgraph.runs.strategy_data import strategy_data
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.subgraphs.signal.meaning_findings import Words, meaning_findings
 
-__all__ = ["audit_said"]
-
 
 def audit_said(
     path: str | Path,

@@ -24,8 +24,6 @@ from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["OnClarifyMode", "RunSpec", "recorded_source_name", "source_fingerprint", "source_json"]
-
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
 
 

@@ -57,8 +57,6 @@ from quantgraph.runtime.resources import Resources, merge_resources, run_databas
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
-__all__ = ["last_thread", "prepare_run", "resume_run", "run_strategy", "start_run"]
-
 
 def run_strategy(
     question: str | RunSpec,

@@ -15,8 +15,6 @@ from quantgraph.runs.outputs import StrategyFile
 from quantgraph.state import DataState
 from quantgraph.tools.window import read_window
 
-__all__ = ["strategy_data"]
-
 
 def strategy_data(
     strategy: StrategyFile,

@@ -19,8 +19,6 @@ from quantgraph._util.input_limits import check_text
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["DEFAULT_CONFIG", "TraderConfig", "TraderModel", "check_signature", "read_trader_config"]
-
 DEFAULT_CONFIG: Final = Path("configs/default_config.json")
 
 TraderMarket = Literal["cn", "us"]

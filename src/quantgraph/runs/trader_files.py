@@ -26,8 +26,6 @@ from quantgraph.interop.ai_trader import (
     session_log,
 )
 
-__all__ = ["TraderFiles", "session_messages"]
-
 _FORMS: tuple[LogForm, ...] = ("messages", "ai-trader")
 
 

@@ -38,20 +38,6 @@ from quantgraph.runtime.resources import Resources, merge_resources, open_resour
 from quantgraph.state import DataState
 from quantgraph.state.commits import check_stored_commits
 
-__all__ = [
-    "Export",
-    "IntegrityReport",
-    "ReplayDifference",
-    "audit_strategy",
-    "check_recorded_commits",
-    "check_run_folder",
-    "compare_ledgers",
-    "compare_results",
-    "compare_signals",
-    "compare_strategies",
-    "without_places",
-]
-
 Export = Literal["ledger", "executions", "signal", "strategy", "result", "record"]
 
 _PLACES = frozenset({"run_dir", "path", "seconds"})

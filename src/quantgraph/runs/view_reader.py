@@ -31,8 +31,6 @@ from quantgraph.runtime.endings import closing_text
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.understanding import understanding_lines
 
-__all__ = ["view_run", "view_trades"]
-
 _BARS = ("open", "high", "low", "close", "vol")
 _FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "cost", "sequence", "reason")
 _REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", "sequence", "reason")

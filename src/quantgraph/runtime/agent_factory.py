@@ -24,8 +24,6 @@ from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.runtime.nested_graphs import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.tools import ViewContext
 
-__all__ = ["CALLS_PER_NODE", "Agent", "create_node_agent", "invoke_agent", "invoke_agent_for", "tool_errors"]
-
 Agent = CompiledStateGraph[Any, Any, Any, Any]
 
 T = TypeVar("T", bound=BaseModel)

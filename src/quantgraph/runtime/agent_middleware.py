@@ -16,8 +16,6 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.recording import recorded
 from quantgraph.tools.tool_context import ToolContext, ViewContext
 
-__all__ = ["CallLimitMiddleware", "RecordedToolsMiddleware", "as_earlier_reply", "stop_line"]
-
 MAX_IDENTICAL_CALLS = 2
 """Times that a call with the same arguments is made; later ones are answered with an error."""
 MAX_IDENTICAL_REFUSALS = 2

@@ -29,22 +29,6 @@ from quantgraph.errors import (
 )
 from quantgraph.runtime.state import EndedBecause, Update
 
-__all__ = [
-    "DATA_ERRORS",
-    "FATAL_ERRORS",
-    "MODEL_ERRORS",
-    "closing_text",
-    "count_ended_requests",
-    "end_reason",
-    "end_update",
-    "extended_history",
-    "has_ended_run",
-    "language",
-    "request_language",
-    "success_update",
-    "user_messages",
-]
-
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """Errors of an agent call that no retry solves."""
 

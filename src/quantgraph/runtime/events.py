@@ -33,25 +33,6 @@ from typing_extensions import TypedDict
 
 from quantgraph.recording import Entry, current_scope
 
-__all__ = [
-    "Event",
-    "ModelEvent",
-    "NodeEvent",
-    "ProofEvent",
-    "QuestionEvent",
-    "RunEvent",
-    "SaidEvent",
-    "SessionEvent",
-    "emit_finished",
-    "emit_model_call",
-    "emit_paused",
-    "emit_proof",
-    "emit_said",
-    "emit_session",
-    "emit_started",
-    "update_line",
-]
-
 Status = Literal["started", "finished", "paused"]
 
 

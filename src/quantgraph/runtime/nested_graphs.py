@@ -23,8 +23,6 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from quantgraph.errors import BadOption, UnknownQuestion
 
-__all__ = ["NO_CHECKPOINTS", "STEP_LIMIT", "detached_from_host", "has_checkpointer", "interrupt_host"]
-
 STEP_LIMIT = 100_000
 """``recursion_limit`` of graphs whose loops have limits of their own: two hundred years of sessions."""
 

@@ -17,23 +17,6 @@ from quantgraph.recording.answers import OWN_NAME
 from quantgraph.runtime.nested_graphs import has_checkpointer, interrupt_host
 from quantgraph.runtime.state import Clarification, ClarificationKind, Update
 
-__all__ = [
-    "ANY_TEXT",
-    "MAX_ANSWERS",
-    "Answer",
-    "AnswerFunction",
-    "OnClarify",
-    "answer_schema",
-    "ask_question",
-    "assumption_update",
-    "check_answers_question",
-    "check_checkpointer",
-    "check_not_async",
-    "numbered_options",
-    "parse_answer",
-    "question_id",
-]
-
 Answer = Callable[[Mapping[str, Any]], str | None]
 """Given a question, its answer; None leaves it unanswered."""
 AnswerFunction = Callable[[Clarification], str]

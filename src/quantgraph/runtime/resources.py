@@ -26,15 +26,6 @@ from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 from quantgraph.tools import code_runner
 
-__all__ = [
-    "OpenResources",
-    "Resources",
-    "merge_resources",
-    "open_resources",
-    "run_database_path",
-    "settings_of",
-]
-
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 

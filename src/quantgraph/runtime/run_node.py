@@ -28,8 +28,6 @@ from quantgraph.runtime.nested_graphs import detached_from_host
 from quantgraph.runtime.state import Update
 from quantgraph.sandbox.restarts import counted_restarts
 
-__all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop_detection"]
-
 SAME_STEP_LIMIT = 4
 """Times since the last answer that a node may leave the same state; the last of them ends the run.
 A limit of 3 would end the run before the user is asked, which happens when an error comes the third time."""

@@ -6,8 +6,6 @@ from typing import Any, TypeVar, cast
 
 from langgraph.graph.state import CompiledStateGraph
 
-__all__ = ["shown_offline"]
-
 Compiled = TypeVar("Compiled", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 

@@ -8,8 +8,6 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 
-__all__ = ["Clarification", "ClarificationKind", "EndedBecause", "QuestionAnswered", "Update"]
-
 Update = dict[str, Any]
 """What a node returns: the fields it changed."""
 

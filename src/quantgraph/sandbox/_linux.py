@@ -17,15 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "call",
-    "close_files",
-    "die_with_parent",
-    "drop_capabilities",
-    "hide_from_debuggers",
-    "no_new_privileges",
-]
-
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24

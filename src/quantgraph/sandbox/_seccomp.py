@@ -24,8 +24,6 @@ import struct
 
 from quantgraph.sandbox._linux import call, no_new_privileges
 
-__all__ = ["close_calls", "program"]
-
 # Name, number on x86_64, number on aarch64; "-" where the machine has no such call.
 _ALLOWED = """
     read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, lseek 8 62

@@ -21,8 +21,6 @@ from quantgraph.sandbox.object_operators import INVERT_NAME, add_invert_checks, 
 from quantgraph.state import DataState
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["CappedOutput", "Cell", "CellOutcome", "cell_namespace", "new_signals", "run_cells"]
-
 _VALUE_LIMIT = 4_000
 
 

@@ -14,8 +14,6 @@ from quantgraph.sandbox.result import Call, Isolation, Limits
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire import Block, Read
 
-__all__ = ["Channel", "Child"]
-
 _REAP_SECONDS = 5.0
 
 T = TypeVar("T")

@@ -19,8 +19,6 @@ import pandas as pd
 from quantgraph.market.moment import PHASE_TIME
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["install_clock", "set_clock", "set_clock_at_end"]
-
 _time_ns = time.time_ns
 _ahead = 0  # nanoseconds of the set clock before the machine's
 

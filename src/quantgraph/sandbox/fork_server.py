@@ -22,8 +22,6 @@ from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
 from quantgraph.sandbox.wire import encode_frames, encode_message, exact_reader, read_header
 
-__all__ = ["canary_file", "run_fork_server"]
-
 _WARM_SECONDS = 60.0
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["hint"]
-
 
 @dataclass(frozen=True)
 class _Rule:

@@ -12,8 +12,6 @@ from types import ModuleType
 from quantgraph._util.installed_packages import required_packages
 from quantgraph.sandbox.lockdown import PACKAGES
 
-__all__ = ["allow_packages", "refuse_other_imports"]
-
 _TOLD = ("numpy", "pandas", "talib")
 """Of the packages that are always readable, those that code is written with."""
 

@@ -35,7 +35,6 @@ from quantgraph.sandbox._seccomp import close_calls
 if sys.platform != "win32":
     import resource
 
-__all__ = ["PACKAGES", "IsolationLevel", "readable_places", "seal_child", "seal_parent", "self_test"]
 
 IsolationLevel = Literal["full", "limits_only", "none"]
 

@@ -17,8 +17,6 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
 
-__all__ = ["INVERT_NAME", "add_invert_checks", "invert", "refuse_object_operators"]
-
 INVERT_NAME = "__checked_invert__"
 """Name of :func:`invert` in the namespace of cells."""
 

@@ -15,7 +15,6 @@ from pathlib import Path
 if os.name == "posix":
     import fcntl
 
-__all__ = ["PYTHON", "WorkFolder", "bwrap_prefix", "code_environment"]
 
 PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox.worker")
 

@@ -12,8 +12,6 @@ from quantgraph.sandbox.runner import cells_request
 from quantgraph.sandbox.server_process import START_SECONDS
 from quantgraph.sandbox.wire import Frames, encode_frames, exact_reader
 
-__all__ = ["RemoteRunner", "Transport"]
-
 
 class Transport(Protocol):
     """A function of yours that carries a request to the machine that runs code, and its reply back."""

@@ -53,7 +53,6 @@ from quantgraph.state.frames import FrozenFrame, freeze
 if sys.platform != "win32":
     import resource
 
-__all__ = ["REQUEST_LIMIT", "preload", "serve_cells", "serve_decider", "serve_walk"]
 
 REQUEST_LIMIT = 8 << 30
 _DECIDER_MODULE = "__decider__"

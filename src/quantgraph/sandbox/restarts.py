@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from quantgraph.errors import CodeUnavailable
 
-__all__ = ["MOST_RESTARTS", "counted_restarts", "with_restarts"]
-
 MOST_RESTARTS = 3
 """Restarts in one node, or in one call outside of a node."""
 

@@ -25,20 +25,6 @@ from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
 
-__all__ = [
-    "DIED",
-    "REPLY_LIMIT",
-    "UNAVAILABLE",
-    "Call",
-    "CodeResult",
-    "Isolation",
-    "Limits",
-    "check_signal_axes",
-    "code_error",
-    "is_at_least",
-    "read_handshake",
-]
-
 Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
 
 DIED = "died"

@@ -19,8 +19,6 @@ from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, c
 from quantgraph.sandbox.result import is_at_least, read_handshake
 from quantgraph.sandbox.wire import exact_reader
 
-__all__ = ["START_SECONDS", "ForkRequest", "ServerProcess", "check_level"]
-
 START_SECONDS = 60.0
 """How long a start is waited for, unless a node's time is given: a busy machine may need long."""
 _REQUEST = struct.Struct("<ddQ")

@@ -18,8 +18,6 @@ from quantgraph.errors import StorageUnavailable
 from quantgraph.sandbox.wire import Block, Frames, array_bytes, frame_table
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["SharedFramesCache", "map_shared_frames", "read_shared_frames", "with_token"]
-
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
 _CACHE_SIZE = 4

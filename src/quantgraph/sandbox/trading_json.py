@@ -18,18 +18,6 @@ from quantgraph.market.moment import session_of
 from quantgraph.sandbox.wire import require_type
 from quantgraph.state.frames import is_plain
 
-__all__ = [
-    "account_from_json",
-    "account_to_json",
-    "date_text",
-    "decision_from_json",
-    "decision_to_json",
-    "given_account",
-    "parse_session",
-    "value_from_json",
-    "value_to_json",
-]
-
 Value = TypeVar("Value", Position, Receivable, CorporateAction)
 
 _DATES = frozenset({"entered", "ex", "declared", "record", "pay"})

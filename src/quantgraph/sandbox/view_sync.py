@@ -21,8 +21,6 @@ from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.growing_view import GrowingBuffer, private_mapping
 from quantgraph.state.records import KnownRecords, Record
 
-__all__ = ["FramesReceiver", "FramesSender", "ViewReceiver", "ViewSender"]
-
 
 class FramesSender:
     """The host's end: sends the rows of frames that were not sent before."""

@@ -21,8 +21,6 @@ from quantgraph.state.cut import cut_panels
 if TYPE_CHECKING:
     from quantgraph.sandbox.runner import CodeRunner
 
-__all__ = ["CodeWalk", "ProcessWalk", "open_walk"]
-
 
 class CodeWalk(ABC):
     """Runs the same cells at ascending moments; a context manager."""

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.core.indexers import objects
 
-__all__ = ["remember_window_bounds"]
-
 _KEPT = 16
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
 

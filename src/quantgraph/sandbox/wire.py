@@ -15,22 +15,6 @@ from numpy.typing import NDArray
 
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = [
-    "Block",
-    "Frames",
-    "Read",
-    "array_bytes",
-    "decode_frames",
-    "encode_frames",
-    "encode_message",
-    "encode_signals",
-    "exact_reader",
-    "frame_table",
-    "read_frames",
-    "read_header",
-    "require_type",
-]
-
 T = TypeVar("T")
 
 _LENGTHS = struct.Struct("<QQ")

@@ -24,17 +24,6 @@ from quantgraph.state.records import NO_RECORDS, Record, Records
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "PANELS",
-    "Commit",
-    "CommitCache",
-    "Panels",
-    "StoredCommits",
-    "check_stored_commits",
-    "commit_name",
-    "read_commit",
-    "write_commit",
-]
 
 PANELS: tuple[str, ...] = ("ohlcv", "indicators", "index", "signal")
 """Panels of a commit; ``index`` has the levels of indices, its columns are index codes."""

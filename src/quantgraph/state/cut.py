@@ -36,20 +36,6 @@ from quantgraph.state.commits import Commit, Panels
 from quantgraph.state.frames import Dates, FrozenFrame, frozen_array
 from quantgraph.state.records import KnownRecords
 
-__all__ = [
-    "Actions",
-    "FieldKey",
-    "KnownData",
-    "align_frame",
-    "align_table",
-    "cut",
-    "cut_frame",
-    "cut_panels",
-    "known_actions",
-    "known_rows",
-    "known_symbols",
-]
-
 FieldKey = tuple[str, str]
 """Panel and field."""
 

@@ -26,8 +26,6 @@ from quantgraph.state.growing_view import GrowingView
 from quantgraph.state.records import Record, Records
 from quantgraph.state.views import Fields, Snapshot, TrustedView, View, no_such_name
 
-__all__ = ["GLOBAL_DATA_STATE", "DataState", "WorkingTree", "deciding", "decision_moment"]
-
 _TRIES = 3
 
 _DECIDING: ContextVar[Moment | None] = ContextVar("deciding", default=None)

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadFrame
 
-__all__ = ["PLAIN_RULE", "FrozenFrame", "check_axes", "freeze", "frozen_array", "is_plain", "merge"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]

@@ -21,8 +21,6 @@ from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import KnownRecords
 from quantgraph.state.views import GrowingViewId, View
 
-__all__ = ["GrowingBuffer", "GrowingView", "double_mapping", "private_mapping"]
-
 _FIRST_CAPACITY = 16
 
 K = TypeVar("K")

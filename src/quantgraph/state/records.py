@@ -19,18 +19,6 @@ from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, instant_of
 from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
 
-__all__ = [
-    "NO_RECORDS",
-    "RECORD_KINDS",
-    "KnownRecords",
-    "Record",
-    "RecordKind",
-    "Records",
-    "check_record_kind",
-    "members_of",
-    "names_of",
-]
-
 RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory", "action"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 

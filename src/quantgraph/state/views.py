@@ -18,17 +18,6 @@ from quantgraph.state.cut import Actions, KnownData, cut_frame, known_actions
 from quantgraph.state.frames import Floats, FrozenFrame, frozen_array
 from quantgraph.state.records import Record, RecordKind, members_of, names_of
 
-__all__ = [
-    "BaseView",
-    "Fields",
-    "GrowingViewId",
-    "Snapshot",
-    "TrustedView",
-    "View",
-    "fields_of",
-    "no_such_name",
-]
-
 
 class Fields(Mapping[str, pd.DataFrame]):
     """One panel, read-only: field name to wide frame. A frame is made when it is asked for."""

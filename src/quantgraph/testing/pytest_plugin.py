@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.testing import OpenAIStub, ScriptedChatModel, TushareStub
 
-__all__ = ["pytest_generate_tests"]
 
 _MISBEHAVING = "quantgraph_misbehaving"
 

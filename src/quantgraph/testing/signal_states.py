@@ -15,8 +15,6 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-__all__ = ["CODES", "SENTENCE", "Node", "sample_store", "signal_state"]
-
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
 """Three of the sample's stocks."""
 WINDOW = ("20240102", "20240229")

@@ -20,8 +20,6 @@ from quantgraph.market.rulebook import Charges, Side
 from quantgraph.tools.decision_tools import DecisionTools, decision_tools
 from quantgraph.tools.symbol_bars import known_symbol
 
-__all__ = ["get_position", "get_rules", "plain_quantity"]
-
 _NOTIONAL = Decimal(100_000)
 _DECIMALS = 4
 _CHARGES = ("commission", "stamp_duty", "transfer_fee", "regulatory", "slippage")

@@ -10,8 +10,6 @@ from langchain_core.tools import tool
 from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
-__all__ = ["ask", "decline"]
-
 _MAX_CHARACTERS = 1_000
 
 

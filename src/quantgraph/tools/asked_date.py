@@ -8,8 +8,6 @@ import re
 from quantgraph.errors import BadWindow
 from quantgraph.market.moment import Moment
 
-__all__ = ["asked_date"]
-
 _DATE = re.compile(
     r"(\d{4})(?:(\d\d)(\d\d)|([-/])(\d{1,2})\4(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?:[ T]00:00(?::00)?)?",
     re.ASCII,

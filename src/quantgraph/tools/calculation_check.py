@@ -18,8 +18,6 @@ from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_
 from quantgraph.tools.model_numbers import RELATIVE, ModelNumber, keys_of, number_named, numbers_of, words_of
 from quantgraph.tools.symbol_bars import PRICES, SymbolBars, Timeframe, bars_by, check_timeframe, known_symbol
 
-__all__ = ["check_calculation"]
-
 Check = dict[str, Any]
 
 _DECIMALS, _LARGE, _HUGE = 6, 100_000, 1e15

@@ -22,8 +22,6 @@ from quantgraph.tools.search_tool import get_information
 from quantgraph.tools.tool_context import ViewContext
 from quantgraph.tools.trade_tools import buy, get_positions, sell
 
-__all__ = ["is_in_catalog", "live_function", "tools_catalog", "trader_catalog"]
-
 _READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
 
 tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, reading_repl, place_order)}

@@ -26,8 +26,6 @@ from quantgraph.tools.catalog import is_in_catalog, live_function, tools_catalog
 from quantgraph.tools.plain_json import shortened, to_plain
 from quantgraph.tools.tool_context import CodeSession, ViewContext
 
-__all__ = ["MOST_CHARACTERS", "call_tool"]
-
 MOST_CHARACTERS = 20_000
 """Length of a result as JSON text; what is longer is cut, with a note."""
 

@@ -13,8 +13,6 @@ from typing import Final, Literal
 
 from quantgraph.tools.model_numbers import ModelNumber
 
-__all__ = ["ClaimedNumber", "NumberFacts", "claimed_numbers", "numbers_in", "unresolved_numbers"]
-
 Kind = Literal["percent", "shares", "money", "number"]
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*\.?"

@@ -16,8 +16,6 @@ from quantgraph.errors import BadOption
 from quantgraph.tools.tool_context import data_context
 from quantgraph.tools.window import publish_frames, read_window, split_codes
 
-__all__ = ["tushare_daily_bar", "tushare_daily_basic"]
-
 _KEY_COLUMNS = ("ts_code", "trade_date")
 """Columns that models request and every indicator has."""
 

@@ -22,8 +22,6 @@ from quantgraph.tools.news.gate import NewsSource
 from quantgraph.tools.symbol_bars import SymbolBars, known_bars, known_symbol
 from quantgraph.tools.tool_context import ViewContext, code_session
 
-__all__ = ["DecisionTools", "check_limit", "check_news", "decision_tools"]
-
 _FIRST_ZONE = timezone(timedelta(hours=14))
 
 

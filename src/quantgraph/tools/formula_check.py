@@ -16,8 +16,6 @@ from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.plain_json import to_plain
 from quantgraph.tools.symbol_bars import PRICES, SymbolBars
 
-__all__ = ["Formula", "evaluated", "formula_of"]
-
 _ARRAYS = (*PRICES, "volume")
 _BARS = 500
 _LONGEST = 1_000

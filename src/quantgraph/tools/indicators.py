@@ -20,8 +20,6 @@ from quantgraph.errors import BadOption, NoData
 from quantgraph.tools.decision_tools import check_limit, decision_tools
 from quantgraph.tools.symbol_bars import SymbolBars, bars_by, check_timeframe
 
-__all__ = ["INDICATORS", "TalibIndicator", "get_indicator", "indicator_params", "indicator_values"]
-
 Floats = NDArray[np.float64]
 Params = Mapping[str, float]
 Lines = dict[str, Floats]

@@ -16,8 +16,6 @@ from quantgraph.market.boards import exchange_of
 from quantgraph.tools.decision_tools import check_limit, decision_tools
 from quantgraph.tools.symbol_bars import bars_by, check_timeframe, known_symbol
 
-__all__ = ["get_kline_data"]
-
 _MOST_ROWS = 250
 _EXCHANGES: dict[str, tuple[str, ...]] = {
     "sh": ("sh", "sse", "xshg", "shanghai", "上交所", "上海", "上海证券交易所"),

@@ -14,8 +14,6 @@ from pydantic import WithJsonSchema
 from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
-__all__ = ["add", "multiply"]
-
 Number = Annotated[Any, WithJsonSchema({"type": "number"})]
 """What a model passes for a number, as it is: JSON's own numbers are told from texts and truth values."""
 

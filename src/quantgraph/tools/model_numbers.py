@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-__all__ = ["RELATIVE", "ModelNumber", "keys_of", "number_named", "numbers_of", "words_of"]
-
 RELATIVE = 0.0001
 """A number may be off by this share of the exact one, or by half a unit of its own last decimal."""
 

@@ -14,8 +14,6 @@ from functools import cached_property
 
 from quantgraph._util.parsed_code import parse_code
 
-__all__ = ["needed_cells"]
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _STATE = "GLOBAL_DATA_STATE"

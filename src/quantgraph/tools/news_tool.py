@@ -18,8 +18,6 @@ from quantgraph.state import Record
 from quantgraph.tools.decision_tools import check_limit, decision_tools
 from quantgraph.tools.symbol_bars import known_symbol
 
-__all__ = ["get_news"]
-
 _MOST_NEWS = 50
 _TITLE, _TEXT = 200, 300
 

@@ -13,8 +13,6 @@ from pydantic import Field
 from quantgraph._util.docstrings import with_docstring
 from quantgraph.errors import BadOption
 
-__all__ = ["place_order"]
-
 
 @tool("place_order", parse_docstring=True)
 @with_docstring

@@ -17,8 +17,6 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 
-__all__ = ["shortened", "to_plain"]
-
 _DEPTH = 20
 _TEXT = 1_000
 _NOTE, _LEAST, _LONGEST_KEY = 50, 100, 60  # room for a note, for a value, for the key of one

@@ -29,8 +29,6 @@ from quantgraph.tools.symbol_bars import (
     shares_per_unit,
 )
 
-__all__ = ["get_indicators", "get_price_history", "get_price_local"]
-
 _MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 100, 10, 20
 _DECIMALS, _PRICE_DECIMALS = 6, 4
 _ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")

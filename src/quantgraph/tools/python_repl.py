@@ -14,8 +14,6 @@ from quantgraph.sandbox import Isolation
 from quantgraph.tools.tool_context import ToolContext, current_context
 from quantgraph.tools.trusted_runner import PythonAstREPLTool
 
-__all__ = ["PythonRepl", "python_repl", "reading_repl"]
-
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 _ISOLATION_NOTES: dict[Isolation, str] = {

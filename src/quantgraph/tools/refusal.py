@@ -6,8 +6,6 @@ from typing import Any
 
 from quantgraph._util.texts import escape_controls
 
-__all__ = ["refusal"]
-
 
 def refusal(code: str, message: str, **facts: Any) -> dict[str, Any]:
     """Return a refusal as a tool answers it; facts that are None are left out.

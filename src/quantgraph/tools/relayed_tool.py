@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from langchain_core.tools.structured import StructuredTool
 
-__all__ = ["RelayedTool"]
-
 
 class RelayedTool(StructuredTool):
     """Answers as the catalog's tool of its name, so it is not recorded either: a replay calls that one."""

@@ -16,8 +16,6 @@ from quantgraph.llm.tags import escape_markup
 from quantgraph.tools.decision_tools import decision_tools
 from quantgraph.tools.news.gate import NewsItem, published_items
 
-__all__ = ["get_information"]
-
 _LONGEST_QUERY = 1_000
 _MOST_RESULTS = 10
 _TITLE, _CONTENT, _URL = 200, 500, 200

@@ -18,18 +18,6 @@ from quantgraph.market.moment import Moment
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = [
-    "PRICES",
-    "SHARES_PER_HAND",
-    "SymbolBars",
-    "Timeframe",
-    "bars_by",
-    "check_timeframe",
-    "known_bars",
-    "known_symbol",
-    "shares_per_unit",
-]
-
 Floats = NDArray[np.float64]
 
 Timeframe = Literal["1d", "1w", "1mo"]

@@ -21,15 +21,6 @@ from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
 from quantgraph.tools.needed_cells import needed_cells
 from quantgraph.tools.trusted_runner import code_runner
 
-__all__ = [
-    "CodeSession",
-    "ToolContext",
-    "ViewContext",
-    "code_session",
-    "current_context",
-    "data_context",
-]
-
 
 @dataclass(kw_only=True)
 class CodeSession:

@@ -26,8 +26,6 @@ from quantgraph.tools.decision_tools import DecisionTools, decision_tools
 from quantgraph.tools.refusal import refusal
 from quantgraph.tools.symbol_bars import known_symbol
 
-__all__ = ["MOST_SYMBOLS", "buy", "get_positions", "sell"]
-
 MOST_SYMBOLS = 120
 """Symbols that an answer lists with zeros; of a larger universe it has what is held."""
 

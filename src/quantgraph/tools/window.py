@@ -17,8 +17,6 @@ from quantgraph.llm.tags import field_list
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.tools.tool_context import ToolContext
 
-__all__ = ["publish_frames", "read_window", "split_codes"]
-
 
 def split_codes(text: str) -> list[str]:
     """Split codes, names or index codes at commas (also Chinese) and spaces.

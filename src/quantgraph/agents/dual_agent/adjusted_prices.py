@@ -13,8 +13,6 @@ from quantgraph.market.actions import CorporateAction
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["Splits", "closes_before", "high_low_before"]
-
 _RECENT = 30
 _DAY = pd.Timedelta(days=1)
 

@@ -27,8 +27,6 @@ from quantgraph.recording import Recording, Scope, current_scope, in_scope
 from quantgraph.recording.entry import Entry
 from quantgraph.settings import Role
 
-__all__ = ["Agents", "Ask", "LLMClient", "Meter", "is_model_failure", "metered"]
-
 Ask = Callable[[Role, Sequence[AnyMessage]], AIMessage]
 """Asks the model of a role."""
 

@@ -29,17 +29,6 @@ from quantgraph.llm.cache import cached_attempt, drop_replies
 from quantgraph.llm.structured import read_object
 from quantgraph.llm.tags import wrap
 
-__all__ = [
-    "Batch",
-    "Draft",
-    "answered",
-    "decide_batch",
-    "first_draft",
-    "needs_answer",
-    "settled",
-    "with_retry",
-]
-
 _REPLY_KEPT = 2_000
 """Characters of an unreadable reply that the model is shown again."""
 _NO_ANSWER = "no attempt was left to decide this symbol"

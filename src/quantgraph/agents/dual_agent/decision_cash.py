@@ -8,8 +8,6 @@ from typing import Literal
 
 from quantgraph.agents.dual_agent.decision_validation import CheckedDecision
 
-__all__ = ["CashFault", "check_cash", "hold_those_that_do_not_fit"]
-
 _HALF_CENT = 0.005
 
 

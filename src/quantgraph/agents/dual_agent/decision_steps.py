@@ -17,22 +17,6 @@ from quantgraph.agents.dual_agent.prompt_files import load_prompt_strictly
 from quantgraph.errors import BadOption
 from quantgraph.settings import Role
 
-__all__ = [
-    "BATCH_SIZE",
-    "DECISION_PROMPT",
-    "ROLES",
-    "Decided",
-    "day_of",
-    "decide_all",
-    "decided_at",
-    "held",
-    "marked",
-    "portfolio_of",
-    "prompts_of",
-    "renewed_part",
-    "spent_attempts",
-]
-
 Fundamentals = Callable[[Collection[str]], Mapping[str, Mapping[str, Any]]]
 
 _NOT_REJECTED = "its order was not rejected, so it is not decided again"

@@ -15,8 +15,6 @@ from quantgraph.llm.cache import CacheMode
 from quantgraph.recording import Budget
 from quantgraph.settings import Role, Settings, load_settings
 
-__all__ = ["DualAgentConfig", "LLMConfig", "read_config"]
-
 _ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}
 _FAULTS_SHOWN = 3
 

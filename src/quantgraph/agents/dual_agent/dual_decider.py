@@ -36,8 +36,6 @@ from quantgraph.settings import Role
 from quantgraph.state.records import RecordKind
 from quantgraph.state.views import GrowingViewId
 
-__all__ = ["DualAgent"]
-
 _LANGUAGES = get_args(Language)
 _SESSIONS = 260
 """A year of 365 days, whose dividends are added up, has at most so many sessions."""

@@ -52,8 +52,6 @@ from quantgraph.sandbox.trading_json import given_account
 from quantgraph.settings import Role
 from quantgraph.state import DataState
 
-__all__ = ["DualAgentState", "create_dual_agent_subgraph"]
-
 CASH = 100_000
 """Cash of an account where none is given."""
 

@@ -20,15 +20,6 @@ from quantgraph.market.money import market_value
 from quantgraph.state import Record, View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 
-__all__ = [
-    "FeatureItem",
-    "add_fundamentals",
-    "build_features",
-    "check_features_list",
-    "fill_features",
-    "positions_of",
-]
-
 FeatureItem = dict[str, Any]
 """``{"symbol": ..., "features": {...}}``."""
 

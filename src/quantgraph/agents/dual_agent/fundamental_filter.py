@@ -16,8 +16,6 @@ from quantgraph.errors import ModelOutputInvalid, QuantGraphError
 from quantgraph.llm.structured import ask_json
 from quantgraph.llm.tags import wrap
 
-__all__ = ["Filtered", "choose_fundamentals"]
-
 _FAILED = "the filter gave no usable answer: fundamentals are shown"
 _UNSAID = "the filter gave no reason"
 _REASON = 500

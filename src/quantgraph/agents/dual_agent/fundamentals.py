@@ -22,8 +22,6 @@ from quantgraph.agents.dual_agent.adjusted_prices import Splits, closes_before, 
 from quantgraph.market.actions import CorporateAction
 from quantgraph.state import Record, View
 
-__all__ = ["FUNDAMENTALS", "fundamental_data"]
-
 FUNDAMENTALS = (
     "market_cap",
     "pe_ratio",

@@ -15,8 +15,6 @@ from quantgraph.broker.orders import Rejection
 from quantgraph.broker.session_market import SessionMarket
 from quantgraph.market.money import CENT, to_decimal
 
-__all__ = ["try_decisions"]
-
 _REASON = 200
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from quantgraph.agents.memory import HISTORY_HEADING, PipelineContext, decision_line
 from quantgraph.errors import BadOption
 
-__all__ = ["past_texts"]
-
 _RECORDS = 7
 """Records of one symbol that are shown."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from quantgraph.llm.tags import escape_markup
 
-__all__ = ["as_data", "decision_facts", "filter_facts"]
-
 _PORTFOLIO = ("total_assets", "available_cash", "position_value")
 _AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
 

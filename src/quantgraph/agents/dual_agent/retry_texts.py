@@ -13,8 +13,6 @@ from quantgraph.agents.dual_agent.decision_cash import CashFault
 from quantgraph.agents.dual_agent.decision_validation import DecisionFault
 from quantgraph.llm.tags import escape_tags
 
-__all__ = ["fault_retry_text", "rejection_retry_text", "unreadable_retry_text"]
-
 _TEXT_LENGTH = 300
 
 

@@ -25,8 +25,6 @@ from quantgraph.recording import happened
 from quantgraph.settings import Role
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["ExecutionAgent"]
-
 _ROLE: Role = "execution"
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""

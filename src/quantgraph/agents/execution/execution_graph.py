@@ -30,8 +30,6 @@ from quantgraph.runtime.resources import OpenResources, Resources, merge_resourc
 from quantgraph.sandbox.trading_json import given_account
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["create_execution_subgraph"]
-
 ExecutionGraph = StateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
 CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
 

@@ -29,8 +29,6 @@ from quantgraph.state import View
 from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["CALLING", "CASH", "Calling", "ExecutionOptions", "begin_execution"]
-
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
 

@@ -23,21 +23,6 @@ from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.symbol_bars import known_symbol
 
-__all__ = [
-    "ROUNDS",
-    "Desk",
-    "ExecutionInput",
-    "ExecutionState",
-    "HoldReason",
-    "ReactContext",
-    "act",
-    "execute_action",
-    "observe",
-    "react_step",
-    "run_execution",
-    "think",
-]
-
 ROUNDS = 10
 """Rounds of an execution."""
 

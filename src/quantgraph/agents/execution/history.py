@@ -14,8 +14,6 @@ from quantgraph.llm.model_json import is_too_deep, reply_text, to_json
 from quantgraph.llm.tags import escape_tags, read, wrap
 from quantgraph.tools.plain_json import shortened
 
-__all__ = ["LONGEST_CONVERSATION", "LONGEST_RESULT", "bounded", "record_of", "short_args"]
-
 LONGEST_RESULT: Final = 12_000
 """Characters of one result, as JSON, in the conversation."""
 

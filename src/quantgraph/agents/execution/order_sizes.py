@@ -14,8 +14,6 @@ from quantgraph.broker.sizing import largest_buy
 from quantgraph.errors import BadOption
 from quantgraph.market.money import CENT, to_decimal
 
-__all__ = ["SIZES", "OrderSize", "account_value", "orders_of", "size_text"]
-
 SizeKind = Literal["confidence", "fixed"]
 SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
 

@@ -19,8 +19,6 @@ from quantgraph.llm.model_json import reply_text, without_thoughts
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.tools.plain_json import shortened
 
-__all__ = ["described", "first_messages", "observed", "prompt_texts", "sent_back", "step_message"]
-
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 _FILES: Final = {"execution_en": "execution_v1.txt", "execution_zh": "execution_v1_zh.txt"}
 _FAULTY_REPLY = 2_000

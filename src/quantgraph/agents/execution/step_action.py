@@ -16,19 +16,6 @@ from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.model_json import is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
 from quantgraph.llm.structured import find_json
 
-__all__ = [
-    "ACTION_TOOLS",
-    "ACTION_TYPES",
-    "LONGEST_ACTION",
-    "Action",
-    "ActionType",
-    "Calculation",
-    "ToolCall",
-    "TradeDecision",
-    "calls_as_text",
-    "parse_action",
-]
-
 ActionType = Literal["tool_call", "calculation", "decision", "observation"]
 ACTION_TYPES: Final[tuple[ActionType, ...]] = get_args(ActionType)
 

@@ -16,8 +16,6 @@ from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.boards import find_board
 from quantgraph.market.moment import session_of
 
-__all__ = ["DecisionEpisode", "day_text", "decision_line"]
-
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBERS = ("target_amount", "cash_change", "shares", "confidence", "importance")
 _TEXTS = ("strategy", "reasoning", "outcome_note", "run_id", "id")

@@ -22,7 +22,6 @@ if os.name == "posix":
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
-__all__ = ["EpisodeFile", "EpisodeStore", "GraphStore"]
 
 _PAGE = 1000
 

@@ -15,7 +15,6 @@ from quantgraph.recording import recorded, replaying
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
-__all__ = ["HISTORY_HEADING", "EpisodicMemory", "episode_lines"]
 
 T = TypeVar("T")
 

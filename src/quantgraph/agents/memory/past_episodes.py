@@ -20,8 +20,6 @@ from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
 from quantgraph.state import View
 
-__all__ = ["EpisodeMemo", "episodes_of", "history_texts"]
-
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]

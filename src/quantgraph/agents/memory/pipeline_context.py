@@ -14,8 +14,6 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from quantgraph.agents.memory.episodic_memory import EpisodicMemory
 from quantgraph.errors import BadOption, QuantGraphError
 
-__all__ = ["AgentMemory", "AgentStep", "PipelineContext", "traced_agent"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

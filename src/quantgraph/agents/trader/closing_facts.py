@@ -14,8 +14,6 @@ from quantgraph.broker.decision_context import DecisionContext
 from quantgraph.broker.orders import Fill
 from quantgraph.tools.claimed_numbers import NumberFacts, numbers_in, unresolved_numbers
 
-__all__ = ["closing_facts", "unexplained_numbers"]
-
 _MOST = 20
 
 

@@ -12,8 +12,6 @@ from quantgraph.errors import BadOption
 from quantgraph.llm.model_json import reply_text, without_thoughts
 from quantgraph.llm.tags import escape_tags
 
-__all__ = ["LEAST_WINDOW", "bounded_window", "clean_text", "extract_conversation", "extract_tool_messages"]
-
 LEAST_WINDOW: Final = 4_000
 """Characters of the smallest window."""
 

@@ -13,8 +13,6 @@ from quantgraph.mcp.mcp_tools import check_addresses, open_mcp_tools
 from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["Toolset", "check_toolset", "open_toolset"]
-
 Toolset = Literal["local", "mcp"] | Sequence[str]
 """``local``, ``mcp``, or addresses of MCP servers."""
 

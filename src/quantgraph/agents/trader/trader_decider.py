@@ -25,8 +25,6 @@ from quantgraph.tools.decision_tools import DecisionTools, check_news
 from quantgraph.tools.news.gate import NewsSource
 from quantgraph.tools.news.named_news import named_news
 
-__all__ = ["TraderAgent"]
-
 _ROLE: Role = "trader"
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""

@@ -32,8 +32,6 @@ from quantgraph.sandbox.trading_json import given_account
 from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["create_trader_subgraph"]
-
 TraderGraph = StateGraph[TraderState, None, TraderInput, TraderState]
 CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
 

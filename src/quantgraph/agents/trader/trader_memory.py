@@ -11,8 +11,6 @@ from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Order
 from quantgraph.state import View
 
-__all__ = ["remembered_decisions", "remembered_trades"]
-
 _SHOWN = 20
 
 

@@ -18,8 +18,6 @@ from quantgraph.agents.trader.trading_day import ResultsAs, TraderDesk
 from quantgraph.errors import BadOption
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["CASH", "TraderOptions", "no_step_kept"]
-
 CASH: Final = 10_000
 """Cash of an account where none is given."""
 

@@ -19,21 +19,6 @@ from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
-__all__ = [
-    "MOST_SYMBOLS",
-    "STOP_SIGNAL",
-    "DayContext",
-    "first_message",
-    "get_agent_system_prompt",
-    "get_open_prices",
-    "get_today_init_position",
-    "get_yesterday_open_and_close_price",
-    "prompt_texts",
-    "result_text",
-    "results_text",
-    "universe",
-]
-
 STOP_SIGNAL: Final = "<FINISH_SIGNAL>"
 """What a model writes when its day is done."""
 

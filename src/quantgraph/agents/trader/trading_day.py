@@ -29,20 +29,6 @@ from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.plain_json import shortened
 
-__all__ = [
-    "MAX_CALLS",
-    "MAX_IDENTICAL_CALLS",
-    "TRADES",
-    "Ending",
-    "ResultsAs",
-    "TraderDesk",
-    "TraderInput",
-    "TraderState",
-    "ask_model",
-    "run_day",
-    "use_tools",
-]
-
 TRADES: Final = frozenset({"buy", "sell"})
 
 MAX_CALLS: Final = 200

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["PRICES", "TICK", "BarArrays", "Mask", "next_row"]
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

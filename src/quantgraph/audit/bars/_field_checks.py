@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from quantgraph.audit.bars._bar_arrays import PRICES, TICK, BarArrays, Floats, Mask
 from quantgraph.audit.findings import Finding
 
-__all__ = ["indicator_units", "shifted_fields", "volume_units"]
-
 UNIT_SLACK = 0.15
 """In powers of ten, a factor of 1.4: a session's average price is within its limits from the close."""
 

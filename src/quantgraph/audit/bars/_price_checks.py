@@ -9,16 +9,6 @@ import numpy as np
 from quantgraph.audit.bars._bar_arrays import PRICES, TICK, BarArrays, Floats
 from quantgraph.audit.findings import Finding
 
-__all__ = [
-    "adjustment_factor",
-    "bar_order",
-    "extreme_returns",
-    "price_limits",
-    "prices_above_zero",
-    "reference_prices",
-    "stale_prices",
-]
-
 EXTREME_RETURN = 0.5
 """Beyond every price limit, and beyond what a share moves in a day without news."""
 

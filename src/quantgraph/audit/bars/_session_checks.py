@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from quantgraph.audit.bars._bar_arrays import PRICES, TICK, BarArrays, Mask
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["duplicate_sessions", "missing_sessions", "symbol_gaps", "thin_sessions"]
-
 THIN_SHARE = 0.5
 """More of the symbols are not suspended on one day; in July 2015, the worst so far, about half were."""
 

@@ -9,8 +9,6 @@ import pandas as pd
 
 from quantgraph.audit.bars._bar_arrays import PRICES
 
-__all__ = ["impossible_bars"]
-
 
 def impossible_bars(
     bars: Mapping[str, pd.DataFrame], *, symbols: Sequence[str], sessions: pd.DatetimeIndex

@@ -28,8 +28,6 @@ from quantgraph.audit.bars._session_checks import (
 from quantgraph.audit.findings import Finding, Report, Severity
 from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 
-__all__ = ["check_data", "check_signal", "signal_counts"]
-
 Panels = Mapping[str, Mapping[str, pd.DataFrame]]
 
 MISSING_SHARE = 0.5

@@ -15,8 +15,6 @@ from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["AlternativeFutures", "FutureKind", "FutureSpec"]
-
 FutureKind = Literal["resampled", "missing"]
 
 _APPENDED = 25

@@ -18,8 +18,6 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = ["FIRST_MOVES", "BarSampler", "FirstMoves", "SampledBars", "later_days"]
-
 FirstMoves = Literal["diverging", "joint", "ordinary"]
 """How a symbol's first sessions are drawn: among its best for some symbols and its worst for the others;
 equally well or badly for all; or like any session. A leak may depend on any of these."""

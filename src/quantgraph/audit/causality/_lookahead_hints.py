@@ -10,8 +10,6 @@ from typing import Any
 from quantgraph._util.parsed_code import parse_code
 from quantgraph._util.texts import Note, say
 
-__all__ = ["CodeHint", "code_hints"]
-
 _MOST_HINTS = 3
 _MOST_TEXT = 120
 

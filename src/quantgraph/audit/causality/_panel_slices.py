@@ -15,21 +15,6 @@ from quantgraph.state.cut import FieldKey, align_frame, known_rows
 from quantgraph.state.frames import Dates, Floats, FrozenFrame, freeze
 from quantgraph.state.views import View
 
-__all__ = [
-    "FLAT",
-    "Axes",
-    "axes_of",
-    "close_of",
-    "map_frames",
-    "only_fields",
-    "panel_name",
-    "prefix",
-    "read_panels",
-    "rows_known",
-    "since",
-    "to_frame",
-]
-
 FLAT = ""
 """Name of the only panel when its fields were passed without a panel's name; it is read as ``ohlcv``."""
 

@@ -29,8 +29,6 @@ from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats
 
-__all__ = ["CountedTrials", "ProofState", "choose_cuts", "signal_changes"]
-
 Rows = NDArray[np.int64]
 
 _CHANCE_SESSIONS = 2

@@ -24,8 +24,6 @@ from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
 
-__all__ = ["memory_test", "runs_of_samples", "sampled_proof", "walk_forward"]
-
 _EARLIER_CUTS = 48
 _FUTURE_CUTS = 8
 _MISSING_FUTURES = 2

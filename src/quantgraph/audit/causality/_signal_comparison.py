@@ -21,17 +21,6 @@ from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = [
-    "Bools",
-    "Cells",
-    "Perturbations",
-    "ReferenceSignal",
-    "differs",
-    "first_row",
-    "is_close",
-    "perturbed",
-]
-
 Bools = NDArray[np.bool_]
 Cells = tuple[NDArray[np.intp], ...]
 """Rows (n,) and columns (n,)."""

@@ -23,8 +23,6 @@ from quantgraph.audit.causality.warm_up_length import measure_start
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
 
-__all__ = ["check_causality", "planned_runs"]
-
 _CERTAIN = 4.0
 """A walk is not begun if half of the time of the run on the whole panel makes it so many times too long."""
 

@@ -20,8 +20,6 @@ from quantgraph.audit.causality.trials import RunPanel, TrialOutcome
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Counterexample", "Minimizer", "TestKind"]
-
 TestKind = Literal["truncation", "alternative_future", "appended", "memory"]
 
 _PHASES_ZH: dict[Phase, str] = {

@@ -13,8 +13,6 @@ from quantgraph.sandbox.wire import Frames
 from quantgraph.state.cut import FieldKey
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["Reads", "read_part", "run_again"]
-
 Reads = frozenset[FieldKey] | None
 """Panels and names of fields; None is all."""
 

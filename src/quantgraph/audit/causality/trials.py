@@ -27,16 +27,6 @@ from quantgraph.sandbox.walk import open_walk
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, check_axes
 
-__all__ = [
-    "CodeTrials",
-    "FunctionTrials",
-    "RunPanel",
-    "RunPanels",
-    "TrialOutcome",
-    "Trials",
-    "one_by_one",
-]
-
 _ISOLATED = ("full", "remote")
 """Levels of :attr:`.CodeResult.isolation` at which code reaches only its frames."""
 

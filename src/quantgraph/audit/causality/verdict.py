@@ -13,8 +13,6 @@ from quantgraph._util.texts import Note, say
 from quantgraph.audit.causality.counterexample import Counterexample
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["MAX_FLIPPED_SHARE", "Method", "Result", "Verdict"]
-
 Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
 Method = Literal["walked", "sampled"]
 

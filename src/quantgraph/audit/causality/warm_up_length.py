@@ -18,8 +18,6 @@ from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
 
-__all__ = ["WarmUp", "measure_start", "measure_warm_up"]
-
 _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
 _AIMED = 4

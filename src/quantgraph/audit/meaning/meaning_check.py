@@ -11,8 +11,6 @@ from quantgraph.audit.findings import Finding
 from quantgraph.audit.meaning.position_comparison import Comparison, Difference, Reading, compare_positions
 from quantgraph.audit.meaning.signal_structure import Said, structural_findings
 
-__all__ = ["check_meaning"]
-
 _DECIDED_BY_READING = ("meaning_never_buys", "meaning_never_sells", "meaning_alike")
 """Structural findings that say nothing where the positions were compared."""
 

@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-__all__ = ["Comparison", "Difference", "Reading", "compare_positions"]
-
 Bools = npt.NDArray[np.bool_]
 
 _SETTLING = 60

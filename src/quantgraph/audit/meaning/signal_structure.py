@@ -12,8 +12,6 @@ import pandas as pd
 
 from quantgraph.audit.findings import Finding
 
-__all__ = ["Said", "structural_findings"]
-
 Bools = npt.NDArray[np.bool_]
 
 _BLIND_SESSIONS = 3

@@ -37,8 +37,6 @@ from quantgraph.broker.ledger.journal import iso, session_from_iso
 from quantgraph.broker.logged_step import LoggedExecution, LoggedStep, storable_text
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
-__all__ = ["ExecutionLog"]
-
 SCHEMA = MetaData()
 
 saved_rules = Table(

@@ -22,13 +22,6 @@ from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import money, notional, to_decimal
 
-__all__ = [
-    "import_fills",
-    "read_fills",
-    "write_fills",
-    "write_rejections",
-]
-
 _IMPORTED = "imported"
 
 

@@ -37,30 +37,6 @@ from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
-__all__ = [
-    "CHARGES",
-    "DAY",
-    "EVENTS",
-    "DayLines",
-    "Line",
-    "Stored",
-    "chain_hash",
-    "compact_json",
-    "day_body",
-    "day_lines",
-    "delisting_profits",
-    "event_of",
-    "fill_body",
-    "iso",
-    "marks_body",
-    "marks_of",
-    "outcome_line",
-    "outcome_of",
-    "plain_order",
-    "rejection_body",
-    "session_from_iso",
-]
-
 Line = tuple[str, str]
 """Kind and body."""
 Stored = tuple[int, str, str, str]

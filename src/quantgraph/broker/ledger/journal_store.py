@@ -12,8 +12,6 @@ from quantgraph._util.database import create_tables, open_engine
 from quantgraph.broker.ledger.journal import DayLines, Stored, chain_hash
 from quantgraph.errors import BadOption, LedgerConflict
 
-__all__ = ["OPENING", "RUN_ID_LENGTH", "SCHEMA", "JournalStore", "journal"]
-
 RUN_ID_LENGTH = 200
 
 SCHEMA = MetaData()

@@ -19,20 +19,6 @@ from quantgraph.broker.ledger.journal import CHARGES, EVENTS, iso, session_from_
 from quantgraph.broker.orders import SIZES, Fill, Rejection, number_text
 from quantgraph.market.money import ZERO
 
-__all__ = [
-    "EVENT_COLUMNS",
-    "FILL_COLUMNS",
-    "FILL_NUMBERS",
-    "ORDER_COLUMNS",
-    "REJECTION_COLUMNS",
-    "events_frame",
-    "fills_frame",
-    "fills_table",
-    "orders_frame",
-    "rejections_frame",
-    "rejections_table",
-]
-
 FILL_NUMBERS = ("quantity", "price", "notional", *CHARGES)
 FILL_COLUMNS = ("trade_date", "sequence", "ts_code", "side", *FILL_NUMBERS, "reason")
 REJECTION_COLUMNS = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")

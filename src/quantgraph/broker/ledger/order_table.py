@@ -17,7 +17,6 @@ from quantgraph.broker.orders import Fill, Outcome, rejection_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ORDER_KINDS", "OrderReader", "OrderTable"]
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]

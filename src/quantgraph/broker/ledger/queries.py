@@ -44,9 +44,6 @@ from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, notional
 from quantgraph.market.rulebook import Charges
 
-__all__ = ["LedgerQueries", "RunStatement", "lines_by_session", "replay_session", "verify_session"]
-
-
 _DayBody = tuple[pd.Timestamp, dict[str, Any]]
 
 

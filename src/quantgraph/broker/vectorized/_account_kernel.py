@@ -35,8 +35,6 @@ from quantgraph.broker.vectorized._arrays import (
     compiled,
 )
 
-__all__ = ["band_of", "charges_of", "last_opinions", "run"]
-
 _TRIES = 16
 
 

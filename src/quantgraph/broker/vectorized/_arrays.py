@@ -9,33 +9,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "DAY",
-    "DONE",
-    "EVENTS",
-    "LARGEST",
-    "MARK",
-    "MARKS",
-    "MORNING",
-    "ORDER",
-    "ORDERS",
-    "PRICES",
-    "PURSE",
-    "RATE",
-    "SHARE",
-    "STOPPED",
-    "TERM",
-    "AccountArrays",
-    "BlockLog",
-    "Flags",
-    "Floats",
-    "Ints",
-    "MarketArrays",
-    "RuleArrays",
-    "Table",
-    "compiled",
-]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

@@ -36,8 +36,6 @@ from quantgraph.broker.vectorized._panel import BlockTask, FallbackRequired, las
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import to_decimal
 
-__all__ = ["BlockRun", "amount_of", "is_kept_on_disk"]
-
 _UNITS = 10_000
 _NEVER = 1 << 62
 

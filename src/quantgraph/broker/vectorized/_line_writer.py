@@ -15,8 +15,6 @@ from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
 from quantgraph.broker.vectorized._arrays import Ints, Table, compiled
 from quantgraph.market.money import ZERO
 
-__all__ = ["REASONS", "Names", "fill_texts", "mark_texts", "names_of"]
-
 Bytes = NDArray[np.uint8]
 
 REASONS = {"buy": "signal 1", "sell": "signal -1"}

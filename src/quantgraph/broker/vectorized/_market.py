@@ -26,8 +26,6 @@ from quantgraph.market.actions import CorporateAction
 from quantgraph.market.order_rules import halt_days
 from quantgraph.state import DataState
 
-__all__ = ["actions_by_symbol", "market_of", "rule_of"]
-
 _LARGEST_PART = 1 << 60
 _NEVER = 1 << 62
 

@@ -23,22 +23,6 @@ from quantgraph.broker.vectorized._rule_tables import exact_rates
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = [
-    "STATUS_FIELDS",
-    "BlockTask",
-    "FallbackRequired",
-    "Layout",
-    "Placing",
-    "cells_of",
-    "field_of",
-    "last_known",
-    "layout_of",
-    "no_panel",
-    "panel_of",
-    "placing_of",
-    "signal_of",
-]
-
 STATUS_FIELDS = ("is_st", "listing_day", "delisting_day")
 _QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *STATUS_FIELDS)
 _MOST_SYMBOLS = 20_000

@@ -23,8 +23,6 @@ from quantgraph.market.fees import MainlandFees
 from quantgraph.market.money import ZERO, money
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["Kinds", "exact_rates", "kinds_of", "terms_of"]
-
 Kinds = tuple[Ints, tuple[str, ...]]
 """Each symbol's kind, -1 if the rulebook does not know it; and a symbol of each kind."""
 

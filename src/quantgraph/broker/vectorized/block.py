@@ -33,8 +33,6 @@ from quantgraph.market.money import ZERO, trim_zeros
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = ["trade_block"]
-
 _SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
 
 

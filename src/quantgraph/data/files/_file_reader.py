@@ -35,8 +35,6 @@ from quantgraph.data.table_reader import TableOptions, read_table, symbol_in
 from quantgraph.data.table_shapes import long_table
 from quantgraph.errors import BadFile
 
-__all__ = ["KNOWN_ENDINGS", "FileContents", "read_file"]
-
 KNOWN_ENDINGS: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
 
 _EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]

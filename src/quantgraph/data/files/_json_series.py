@@ -19,8 +19,6 @@ import pandas as pd
 from quantgraph.data.files._size_limits import open_unpacked
 from quantgraph.errors import BadFile
 
-__all__ = ["SURROGATE", "is_daily_series", "missing_keys", "read_daily_series", "read_documents"]
-
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 """Half of a surrogate pair: text that cannot be written as UTF-8."""
 

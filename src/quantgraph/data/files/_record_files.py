@@ -19,17 +19,6 @@ from quantgraph.errors import BadFile, UnknownSymbol
 from quantgraph.market.exchange_time import exchange_time, exchange_zone, in_zone
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = [
-    "FILING_NUMBERS",
-    "FileRecord",
-    "filing_columns",
-    "is_filing_table",
-    "is_news",
-    "read_filings",
-    "read_news",
-    "to_records",
-]
-
 FILING_NUMBERS: tuple[str, ...] = (
     "revenues",
     "net_income_loss",

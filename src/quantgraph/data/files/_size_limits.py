@@ -13,8 +13,6 @@ from typing_extensions import Buffer
 
 from quantgraph.errors import BadFile
 
-__all__ = ["MEGABYTE", "check_first_line", "check_parquet", "open_unpacked"]
-
 MEGABYTE = 1 << 20
 _NUMBER_BYTES = 8
 _BATCH_ROWS = 4096  # rows whose texts are counted at once

@@ -15,8 +15,6 @@ from quantgraph.data.table_reader import TableOptions, read_table, symbol_in
 from quantgraph.data.table_shapes import long_table
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["CallerTables"]
-
 _NAME = "DataFrame"
 
 

@@ -37,8 +37,6 @@ from quantgraph.data.table_reader import TableOptions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market.exchange_time import time_zone
 
-__all__ = ["FileSource", "market_tables"]
-
 _SHOWN = 3
 
 _VALID = (

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from quantgraph.state.records import Record
 
-__all__ = ["StockRows", "sample_records"]
-
 _UNIT = 10_000
 """The table counts in ten thousands, records in ones."""
 _QUARTER_ENDS = ((3, 31), (6, 30), (9, 30), (12, 31))

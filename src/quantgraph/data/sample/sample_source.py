@@ -29,8 +29,6 @@ from quantgraph.data.market_data import (
 from quantgraph.data.sample.sample_records import StockRows, sample_records
 from quantgraph.state.records import Record
 
-__all__ = ["NO_LIMIT", "SampleSource"]
-
 NO_LIMIT: tuple[float, float] = (99999.99, 0.01)
 """Limit prices (CNY), upper and lower, of sessions without a price limit: the first after a listing."""
 

@@ -30,8 +30,6 @@ from quantgraph.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["TOKEN_VARIABLE", "URL_VARIABLE", "TushareClient"]
-
 TOKEN_VARIABLE = "TUSHARE_TOKEN"  # noqa: S105 - the name of the variable, not a token
 URL_VARIABLE = "TUSHARE_URL"
 

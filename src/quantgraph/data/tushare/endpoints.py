@@ -8,8 +8,6 @@ from typing import Literal
 
 from quantgraph.data.market_data import INDICATOR_FIELDS
 
-__all__ = ["ENDPOINTS", "Endpoint"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:

@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 
 from quantgraph.errors import BadFile
 
-__all__ = ["CacheKey", "CachedTable", "ParquetCache"]
-
 _METADATA = b"quantgraph"
 
 

@@ -13,8 +13,6 @@ from quantgraph.data.event_tables import action_records, events_from_table
 from quantgraph.data.market_data import EVENT_FIELDS, long_to_panel, session_index
 from quantgraph.state.records import Record, RecordKind
 
-__all__ = ["RECORD_ENDPOINTS", "records_of_rows"]
-
 RECORD_ENDPOINTS: dict[RecordKind, str] = {"filing": "income", "news": "anns_d", "action": "dividend"}
 """Endpoint of each kind of records. ``news`` and ``major_news`` name no symbols, so they cannot serve."""
 

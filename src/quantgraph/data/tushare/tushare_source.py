@@ -40,8 +40,6 @@ from quantgraph.errors import (
 from quantgraph.settings import load_settings
 from quantgraph.state.records import Record, RecordKind, check_record_kind
 
-__all__ = ["TushareSource", "cache_folder"]
-
 _STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
 _FILED_AHEAD = pd.Timedelta(days=3)
 """What is published in the evening may bear the date of the next day."""

@@ -27,8 +27,6 @@ from quantgraph.data.tushare.endpoints import Endpoint
 from quantgraph.data.tushare.parquet_cache import CachedTable, CacheKey, ParquetCache
 from quantgraph.errors import BadFile, NotConfigured, RateLimited, SourceUnavailable
 
-__all__ = ["TushareStore", "shanghai_now"]
-
 _SHANGHAI = timezone(timedelta(hours=8), "Asia/Shanghai")  # no summer time since 1991
 _DAY = pd.Timedelta(days=1)
 _LATE = pd.Timedelta(days=7)

@@ -20,8 +20,6 @@ from quantgraph.errors import (
 )
 from quantgraph.market.moment import session_of
 
-__all__ = ["TushareTables"]
-
 _FIRST_SESSION = pd.Timestamp("1990-12-19").as_unit("us")  # of the Shanghai exchange
 _EXCHANGE = "SSE"
 _STOCKS = 5500  # about as many are listed in 2026: how many pages a session takes

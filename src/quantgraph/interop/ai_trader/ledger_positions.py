@@ -17,8 +17,6 @@ from quantgraph.interop.ai_trader.position_trades import (
     opening_record,
 )
 
-__all__ = ["positions_of_results", "records_of_session", "symbols_of_results"]
-
 
 def positions_of_results(
     results: Iterable[SessionResult],

@@ -15,17 +15,6 @@ from typing import Any, Literal, get_args
 
 from quantgraph.errors import BadFile
 
-__all__ = [
-    "Action",
-    "PositionRecord",
-    "is_date",
-    "parse_record",
-    "read_positions",
-    "record_line",
-    "scan_positions",
-    "write_positions",
-]
-
 Action = Literal["buy", "sell", "no_trade", "dividend", "split", "delisting"]
 """What a record says was done. AI-Trader knows the first three; the others are corporate actions."""
 

@@ -24,8 +24,6 @@ from quantgraph.interop.ai_trader.position_trades import cash_after, overdrawn
 from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook
 
-__all__ = ["LedgerMarket", "Mismatch", "replay_positions"]
-
 LedgerMarket = Literal["cn", "us"]
 
 _TERMS: dict[LedgerMarket, tuple[Lots, int]] = {

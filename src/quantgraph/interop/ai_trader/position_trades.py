@@ -19,18 +19,6 @@ from quantgraph.interop.ai_trader.position_file import PositionRecord, is_date, 
 from quantgraph.market.money import ZERO, money, notional, to_decimal
 from quantgraph.market.rulebook import Side
 
-__all__ = [
-    "PositionEvent",
-    "PositionFill",
-    "cash_after",
-    "day_records",
-    "fills_of",
-    "import_positions",
-    "opening_record",
-    "overdrawn",
-    "records_of",
-]
-
 _CASH_DUST = 1e-6
 """Doubles that add up to zero may end this far below it."""
 _HALF_CENT = 0.005

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["LogForm", "SessionMessage", "session_log"]
-
 LogForm = Literal["messages", "ai-trader"]
 """``messages``: ``role`` and ``content`` a line. ``ai-trader``: ``signature`` and ``new_messages``."""
 

@@ -26,8 +26,6 @@ from quantgraph.llm.capabilities.parse_reply import parse_reply
 from quantgraph.llm.faults import innermost_model, model_facts
 from quantgraph.recording import Key, Scope, current_scope, in_scope, recorded
 
-__all__ = ["RECORDING_PATH", "ActiveMode", "CapabilityCache", "probe_mode"]
-
 RECORDING_PATH = "ladder"
 """Path of the modes in a run's recording; the calls of a probe have the path ``ladder/probe``."""
 

@@ -33,8 +33,6 @@ from quantgraph.llm.capabilities.parse_reply import ParsedReply, parse_reply
 from quantgraph.llm.faults import classify_error, model_facts
 from quantgraph.llm.model_json import reply_text, without_thoughts
 
-__all__ = ["CapabilityChatModel"]
-
 _OPTIONAL_CHOICES = (None, "auto", "none", False)
 _INHERITED = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
 """Fields taken from the inner model: callers see one model run, that of the wrapper."""

@@ -21,19 +21,6 @@ from quantgraph.errors import QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.faults import classify_error, model_facts
 
-__all__ = [
-    "MODES",
-    "CapabilityMode",
-    "ModeRequest",
-    "ReplyForm",
-    "ToolSpec",
-    "build_mode_request",
-    "is_bad_request",
-    "is_refused",
-    "reply_message",
-    "response_format",
-]
-
 CapabilityMode = Literal["native", "json_schema", "text"]
 """``native``: tools are tools of the API. In the other modes the prompt describes them and a JSON object
 calls them; in ``json_schema`` the server holds the reply to a schema."""

@@ -27,8 +27,6 @@ from quantgraph.llm.model_json import finish_reason, is_cut_off, reply_text, wit
 from quantgraph.llm.repair import normalise_nulls
 from quantgraph.llm.structured import JsonCandidate, find_json
 
-__all__ = ["ParsedReply", "parse_reply"]
-
 _LIKE_A_CALL = re.compile(r"(\[\s*)?\{\s*[\"'](tool|name|function|tool_calls)[\"']\s*:")
 
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 from quantgraph.llm.capabilities.modes import ToolSpec
 from quantgraph.llm.structured import find_json
 
-__all__ = ["TextToolCall", "calls_in_json", "calls_in_markup", "read_args", "tools_by_name"]
-
 _NAMES = ("tool", "name", "function")
 _ARGS = ("args", "arguments", "parameters")
 _OF_A_CALL = frozenset({*_NAMES, *_ARGS, "id", "type"})

@@ -6,8 +6,6 @@ import re
 
 from quantgraph.llm.planner.normalisation import chinese_number
 
-__all__ = ["fraction_of", "money_of"]
-
 _UNITS = {
     "万": 10_000.0, "w": 10_000.0, "千": 1000.0, "k": 1000.0, "thousand": 1000.0, "百万": 1_000_000.0, "m": 1_000_000.0,
     "million": 1_000_000.0, "亿": 100_000_000.0,

@@ -10,8 +10,6 @@ from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.normalisation import normalise
 from quantgraph.llm.planner.request import RequestContext, read_request
 
-__all__ = ["changed_request"]
-
 _LEAD = re.compile(
     r"^(?:\s|[,.:]|(?:那么?|然后|再|请|帮我|把它|把|现在|如果|试试|看看|只|就)|(?:换成?|改成?|改为|用|选)"
     r"|(?:and|now|then|please|ok|what|how|about|if|let's|try|use|make|it|change|switch|to|with|only|instead|run|the|same|for|on)\b)*",

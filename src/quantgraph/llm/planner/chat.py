@@ -25,8 +25,6 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph.llm.planner.planner_turn import PlannerTurn, answer_conversation
 
-__all__ = ["KeylessPlanner"]
-
 _MODEL = "quantgraph-keyless-planner"
 _NO_TOKENS = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 

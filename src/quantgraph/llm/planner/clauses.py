@@ -15,8 +15,6 @@ from typing import Literal
 from quantgraph.llm.planner.amounts import fraction_of, money_of
 from quantgraph.llm.planner.normalisation import clean_words
 
-__all__ = ["PlanClause", "PlanValue", "Topic", "Waiver", "find_clauses", "find_waivers", "is_general_waiver"]
-
 PlanValue = float | int | str | dict[str, float]
 Topic = Literal[
     "stop", "target", "trailing", "holding", "schedule", "size", "positions", "cash", "commission", "slippage",

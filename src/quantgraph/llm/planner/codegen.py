@@ -38,8 +38,6 @@ from quantgraph.llm.planner.rules import (
     fields_of,
 )
 
-__all__ = ["Code", "Watched", "write_code"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Code:

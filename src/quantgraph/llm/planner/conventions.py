@@ -23,9 +23,6 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
 )
 
-__all__ = ["Conventions", "Gaps", "Ties", "open_conventions", "values_of"]
-
-
 Gaps = Literal["blind", "filled", "skipped"]
 """A suspension blinds the windows that contain it, is filled with the last price, or is skipped."""
 Ties = Literal["floats", "apart", "touching", "strict"]

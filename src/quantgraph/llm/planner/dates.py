@@ -15,8 +15,6 @@ from datetime import date
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.periods import Period, normalise_dates, period_at
 
-__all__ = ["MARK", "Span", "Window", "find_window", "malformed_dates", "merge_windows", "without_dates"]
-
 MARK = "\x1f"
 """Placeholder of a date in the text."""
 

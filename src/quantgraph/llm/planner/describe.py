@@ -29,8 +29,6 @@ from quantgraph.llm.planner.rules import (
     opposite,
 )
 
-__all__ = ["describe", "describe_value", "format_number", "lookback_of", "name_of", "slug"]
-
 _LONGEST_NAME = 80
 
 

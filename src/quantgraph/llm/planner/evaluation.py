@@ -27,8 +27,6 @@ from quantgraph.llm.planner.rules import (
     Value,
 )
 
-__all__ = ["Panel", "RuleValues"]
-
 Floats = npt.NDArray[np.float64]
 Column = Callable[[Floats], Floats]
 

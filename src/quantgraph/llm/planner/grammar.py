@@ -15,18 +15,6 @@ from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.operands import Group, Level, Operand, kind_at, operands, pairs
 from quantgraph.llm.planner.rules import Average, Extreme, Kdj, Macd
 
-__all__ = [
-    "Clause",
-    "CompareClause",
-    "CrossClause",
-    "JoinedClause",
-    "NegatedClause",
-    "RankClause",
-    "StateClause",
-    "line_pairs",
-    "parse_clause",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CompareClause:

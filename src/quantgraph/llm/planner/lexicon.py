@@ -15,18 +15,6 @@ from quantgraph._util.texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
 from quantgraph.llm.planner.normalisation import MARKS, MOST_DIGITS, longest_number
 
-__all__ = [
-    "DATA_KINDS",
-    "FIELD_NAMES",
-    "FILLERS",
-    "FILLERS_ZH",
-    "NO_TICKERS",
-    "STRATEGY_KINDS",
-    "Token",
-    "is_word",
-    "tokens_of",
-]
-
 _FILL_ZH = (
     "请帮我", "帮我", "帮忙", "请问", "请", "我想要", "我想", "我要", "我们", "我", "你好", "您好", "您", "你", "想要", "想", "希望", "麻烦",
     "给我", "给", "对于", "对", "把", "将", "使用", "利用", "采用", "应用", "用", "基于", "根据", "按照", "按", "依据", "针对", "关于", "以",

@@ -16,8 +16,6 @@ from quantgraph.llm.planner.roles import Choice, Roles, choose, roles_of
 from quantgraph.llm.planner.securities import find_symbols
 from quantgraph.llm.planner.styles import Heading, find_heading
 
-__all__ = ["RequestContext", "RequestLine", "merged_window", "read_lines", "without_unread"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RequestContext:

@@ -42,8 +42,6 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
 )
 
-__all__ = ["Memory", "after_clause", "remember", "resolve"]
-
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
 TEN_THOUSANDS_PER_YI = 10_000.0

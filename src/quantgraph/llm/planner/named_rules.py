@@ -13,20 +13,6 @@ from quantgraph.llm.planner.meaning import Memory, Resolved, remember, resolve
 from quantgraph.llm.planner.operands import band_words, kind_at, operands, params_at
 from quantgraph.llm.planner.rules import Average, Band, Bar, Compare, Condition, Cross, Number, Rsi, opposite
 
-__all__ = [
-    "NamedRule",
-    "bare_side",
-    "elided_cross",
-    "is_reversion",
-    "joint_of",
-    "middle_exit",
-    "named_bands",
-    "named_indicator",
-    "named_rule",
-    "same_line_exit",
-    "strip_separators",
-]
-
 Tokens = Sequence[Token]
 
 _INWARD = re.compile(r"轨\s*(?:之?内|以内|里|中(?!轨))|进入|(?:从|由)[^,;]*轨|\b(?:into|through|from)\b")

@@ -10,18 +10,6 @@ from functools import lru_cache
 
 from quantgraph._util.traditional import simplified
 
-__all__ = [
-    "MARKS",
-    "MOST_DIGITS",
-    "chinese_number",
-    "clean_words",
-    "collapse_spaces",
-    "longest_number",
-    "normalise",
-    "readable_excerpt",
-    "without_names",
-]
-
 MOST_DIGITS = 15
 """Most digits of a number in a sentence: a float holds as many exactly."""
 

@@ -26,22 +26,6 @@ from quantgraph.llm.planner.rules import (
     Value,
 )
 
-__all__ = [
-    "BandSide",
-    "Bare",
-    "Falling",
-    "Group",
-    "Histogram",
-    "Level",
-    "Operand",
-    "averages",
-    "band_words",
-    "kind_at",
-    "operands",
-    "pairs",
-    "params_at",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bare:

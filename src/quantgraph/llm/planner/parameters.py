@@ -18,8 +18,6 @@ from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.operands import averages, band_words, kind_at, pairs, params_at
 from quantgraph.llm.planner.rules import Average
 
-__all__ = ["TokenLine", "complete_parameters", "count_crosses"]
-
 Tokens = Sequence[Token]
 Numbers = tuple[float, ...]
 

@@ -10,8 +10,6 @@ from datetime import date, timedelta
 
 from quantgraph.errors import BadWindow
 
-__all__ = ["Period", "normalise_dates", "period_at"]
-
 _YEAR_DIGITS = r"(?:19|20)\d{2}"
 _DAY = (
     rf"(?<![\d/.])(?:\d{{1,2}}/\d{{1,2}}/{_YEAR_DIGITS}|\d{{1,2}}\.\d{{1,2}}\.{_YEAR_DIGITS}|(?<!\d-)\d{{1,2}}-\d{{1,2}}-{_YEAR_DIGITS})"

@@ -34,8 +34,6 @@ from quantgraph.llm.planner.tool_arguments import (
 from quantgraph.llm.planner.trader_rule import next_move
 from quantgraph.llm.planner.watched_security import watched_of
 
-__all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
-
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
 _DRIVERS: tuple[tags.Tag, ...] = (

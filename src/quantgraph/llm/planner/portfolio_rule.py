@@ -10,8 +10,6 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["decide_portfolio", "filter_symbols", "symbols_of"]
-
 _RANGE = 0.05
 _MOMENTUM = 0.02
 _INVESTED = 0.9

@@ -8,23 +8,6 @@ from quantgraph._util.texts import Language, say
 from quantgraph.llm.planner.describe import describe
 from quantgraph.llm.planner.request import Missing, ParsedRequest
 
-__all__ = [
-    "analysis",
-    "clarification",
-    "fetch_failed",
-    "fetched",
-    "introduction",
-    "next_question",
-    "not_executed",
-    "question",
-    "refused_date",
-    "rule_text",
-    "several_spans",
-    "stored",
-    "strategy_failed",
-    "strategy_unread",
-]
-
 _EXAMPLES: dict[Missing, tuple[str, str]] = {
     "symbols": (
         "例如 600519.SH、000001.SZ，指数成分股如“沪深300成分股”，或者“全部股票”",

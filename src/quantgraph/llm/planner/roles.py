@@ -17,8 +17,6 @@ from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.normalisation import MARKS, clean_words
 from quantgraph.llm.planner.securities import ALL, symbol_of
 
-__all__ = ["Choice", "Roles", "choose", "is_group", "marked_codes", "roles_of"]
-
 Codes = tuple[str, ...]
 
 

@@ -27,8 +27,6 @@ from quantgraph.llm.planner.rules import (
     Value,
 )
 
-__all__ = ["buys_and_sells", "rule_readings"]
-
 _NEAR = 1e-9
 """Relative difference below which two values may be equal but for rounding."""
 _BORDERS: dict[str, Literal["min", "first"]] = {"in": "min", "order": "first"}

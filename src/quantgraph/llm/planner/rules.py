@@ -10,37 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "Average",
-    "Band",
-    "Bar",
-    "Compare",
-    "Condition",
-    "Cross",
-    "Extreme",
-    "Indicator",
-    "Kdj",
-    "Macd",
-    "Not",
-    "Number",
-    "Operator",
-    "Rank",
-    "Return",
-    "Rsi",
-    "Scaled",
-    "Side",
-    "TradingRule",
-    "Value",
-    "contradicts",
-    "fields_of",
-    "has_event",
-    "is_bullish",
-    "leaves_of",
-    "opposite",
-]
-
 Operator = Literal[">", "<", ">=", "<="]
 Side = Literal["upper", "middle", "lower"]
 

@@ -17,16 +17,6 @@ from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.llm.planner.roles import choose, marked_codes
 from quantgraph.llm.planner.securities import find_symbols
 
-__all__ = [
-    "possible_names",
-    "restates_without",
-    "said_symbols",
-    "said_windows",
-    "says_a_rule",
-    "says_parameters",
-    "watched_only",
-]
-
 
 def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
     """The spans of dates that a text of one or several lines names, of the last line that names any.

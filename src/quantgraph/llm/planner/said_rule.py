@@ -19,8 +19,6 @@ from quantgraph.llm.planner.rules import (
 )
 from quantgraph.llm.planner.watched_security import watched_of
 
-__all__ = ["event_of", "names_exit", "said_rule"]
-
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 

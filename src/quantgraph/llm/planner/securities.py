@@ -10,8 +10,6 @@ from quantgraph.data.symbol_resolution import INDEX_NAMES
 from quantgraph.llm.planner.lexicon import NO_TICKERS
 from quantgraph.llm.planner.normalisation import MARKS, collapse_spaces
 
-__all__ = ["ALL", "INDEX_CODES", "SymbolMatch", "exchange_of", "find_symbols", "is_shouted", "symbol_of"]
-
 ALL = "ALL"
 """Token for all symbols of the source."""
 

@@ -41,8 +41,6 @@ from quantgraph.llm.planner.rules import (
     opposite,
 )
 
-__all__ = ["LineRule", "RuleReading", "read_line_rule", "rule_of"]
-
 Tokens = Sequence[Token]
 
 

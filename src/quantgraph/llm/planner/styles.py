@@ -21,8 +21,6 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
 )
 
-__all__ = ["Heading", "find_heading", "styles_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:

@@ -16,17 +16,6 @@ from quantgraph.llm.planner.normalisation import clean_words, normalise
 from quantgraph.llm.planner.request import Missing, ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.watched_security import watched_of
 
-__all__ = [
-    "CODE_TOOL",
-    "Tool",
-    "dictated_arguments",
-    "fill_arguments",
-    "malformed_date_answer",
-    "reflection_answer",
-    "request_facts",
-    "tool_parameters",
-]
-
 
 def _with_codes(text: str, names: Mapping[str, str]) -> str:
     """The text with codes in place of names, so that it reads the same without them."""

@@ -9,8 +9,6 @@ from typing import Literal
 from quantgraph._util.texts import Note
 from quantgraph.llm.planner.clauses import PlanClause, PlanValue, Topic, Waiver
 
-__all__ = ["ClauseNote", "PlanLine", "SaidPlan", "plan_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClauseNote:

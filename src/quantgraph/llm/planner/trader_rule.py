@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["TraderMove", "next_move"]
-
 _LOOKED, _BARS = 5, 20
 _LOT, _LEAST_STAR = 100, 200
 _MAINLAND = (".SH", ".SZ", ".BJ")

@@ -25,8 +25,6 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
 )
 
-__all__ = ["merged_roles", "watched_of", "watching_problem"]
-
 
 def merged_roles(lines: Sequence[Roles]) -> Roles:
     """The roles of all lines: a later line that names securities replaces them.

@@ -12,8 +12,6 @@ from quantgraph.report.html.page_data import curve, page_json
 from quantgraph.report.html.page_words import FORMULAS, NUMBERS, labels
 from quantgraph.report.run_view import RunView
 
-__all__ = ["render_comparison", "run_differences", "run_numbers", "two_numbers"]
-
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LEAST_CELLS = 4
 

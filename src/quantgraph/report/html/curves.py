@@ -10,17 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = [
-    "ROLLING",
-    "Episode",
-    "deepest_drawdowns",
-    "drawdown",
-    "largest_triangles",
-    "monthly_returns",
-    "rolling_ratios",
-    "yearly_returns",
-]
-
 ROLLING = 63
 """Sessions of a rolling ratio: a quarter."""
 

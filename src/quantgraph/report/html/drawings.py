@@ -14,8 +14,6 @@ from quantgraph.report.html.curves import largest_triangles
 from quantgraph.report.html.page_words import labels
 from quantgraph.report.run_view import CallStory, RunView
 
-__all__ = ["path_drawing", "share_card", "sparkline"]
-
 _SIGNAL = ("reflection", "data_fetch", "signal_generate", "validate", "clarify")
 _TRADING = ("daily_loop", "decision", "approval", "report")
 _BOX, _HIGH, _GAP = 150, 74, 34

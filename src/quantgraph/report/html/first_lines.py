@@ -10,8 +10,6 @@ from quantgraph.audit.findings import in_chinese
 from quantgraph.report.html.page_words import labels
 from quantgraph.report.run_view import RunView
 
-__all__ = ["ending", "facts", "shown_day"]
-
 
 def ending(view: RunView) -> dict[str, str]:
     """How the run ended: whether well, and in a word."""

@@ -26,18 +26,6 @@ from quantgraph.report.html.page_words import FORMULAS, NUMBERS, labels
 from quantgraph.report.html.trade_rows import per_symbol, trade_rows
 from quantgraph.report.run_view import RunView
 
-__all__ = [
-    "Page",
-    "environment",
-    "equity_of",
-    "plotly_name",
-    "plotly_script",
-    "render_page",
-    "scripts",
-    "shown",
-    "shown_value",
-]
-
 _HERE = Path(__file__).parent
 _UNKNOWN: Mapping[str, Any] = {
     "usage": (),

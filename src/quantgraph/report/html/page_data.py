@@ -16,8 +16,6 @@ from quantgraph._util.texts import escape_controls
 from quantgraph.report.html.curves import drawdown, largest_triangles, rolling_ratios
 from quantgraph.report.run_view import CallStory, RunView, SessionStory
 
-__all__ = ["FOLDER", "PageData", "curve", "page_data", "page_json"]
-
 FOLDER = "report_files"
 """Folder beside the page with what it loads on demand."""
 MOST_FILLS, MOST_CANDLES = 5_000, 60

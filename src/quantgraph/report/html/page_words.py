@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from quantgraph._util.texts import Language, Note
 
-__all__ = ["FORMULAS", "NUMBERS", "labels"]
-
 _LABELS = {
     "account": ("账户", "account"),
     "after": ("之后", "after"),

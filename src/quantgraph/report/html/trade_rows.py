@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from quantgraph.report.run_view import RunView
 
-__all__ = ["per_symbol", "trade_rows"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 

@@ -30,17 +30,6 @@ from quantgraph.tools import (
     tushare_daily_basic,
 )
 
-__all__ = [
-    "as_of",
-    "build_agent",
-    "build_clarify_model",
-    "current_decider",
-    "current_ref",
-    "known_source",
-    "market_source",
-    "tool_context",
-]
-
 AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
 
 _TOOLS: dict[AgentName, list[BaseTool]] = {

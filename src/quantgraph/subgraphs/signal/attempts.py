@@ -17,18 +17,6 @@ from quantgraph.runtime.agent_middleware import as_earlier_reply, stop_line
 from quantgraph.runtime.state import Update
 from quantgraph.tools import ask, decline, python_repl
 
-__all__ = [
-    "Attempt",
-    "NotCoded",
-    "answered_attempts",
-    "attempt_of",
-    "earlier_messages",
-    "instead_of_code",
-    "keep_attempts",
-    "open_attempts",
-    "with_errors",
-]
-
 _MAX_ATTEMPTS = 8
 """Attempts that are kept, the newest."""
 _MAX_CELL = 20_000

@@ -29,9 +29,6 @@ from quantgraph.subgraphs.signal.agents import as_of, current_ref
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.warm_up import evaluated_from, in_window
 
-__all__ = ["CausalityProof", "prove_causality"]
-
-
 _LONG = 30.0
 """Seconds from which on a proof is announced."""
 

@@ -50,8 +50,6 @@ from quantgraph.subgraphs.signal.understanding import (
 )
 from quantgraph.tools.window import split_codes
 
-__all__ = ["checked_reading", "with_request"]
-
 _PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": "strategy_desc"}
 
 

@@ -23,26 +23,6 @@ from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal.understanding import Symbols
 from quantgraph.tools.window import read_window, split_codes
 
-__all__ = [
-    "check_constraints",
-    "check_request",
-    "data_start",
-    "fetch_levels",
-    "has_data",
-    "has_needed_sessions",
-    "has_signal",
-    "market_sessions",
-    "missing_part",
-    "only_traded",
-    "request_hash",
-    "request_sessions",
-    "request_symbols",
-    "restrict_to_request",
-    "traded_symbols",
-    "with_constraints",
-    "with_sessions",
-]
-
 _SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
 
 

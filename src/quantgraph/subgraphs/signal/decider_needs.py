@@ -31,23 +31,6 @@ from quantgraph.subgraphs.signal.data_request import (
 )
 from quantgraph.tools.window import split_codes
 
-__all__ = [
-    "fetch_needed_records",
-    "fetch_needed_sessions",
-    "has_keyless_models",
-    "has_needed_records",
-    "keyless_note",
-    "lacking_indicators",
-    "missing_indicators",
-    "needed_start",
-    "needs_notes",
-    "not_executed_note",
-    "rule_note",
-    "said_rule",
-    "set_rule_aside",
-    "unsaid_rule_note",
-]
-
 _PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
 """Kinds of records that lose their worth; the others hold until they are replaced."""
 _PASSING_DAYS = pd.Timedelta(days=14)

@@ -17,8 +17,6 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question_update
 from quantgraph.subgraphs.signal.understanding import Clause, Understanding, understanding_hash
 
-__all__ = ["bars_answered", "doubtful_bars_question", "leave_out", "with_doubtful_bars"]
-
 _IMPOSSIBLE = ("bad_price", "bad_bar")
 
 

@@ -35,14 +35,6 @@ from quantgraph.subgraphs.signal.routes import (
 from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
-__all__ = [
-    "CompiledSignalGraph",
-    "build_signal_graph",
-    "create_signal_subgraph",
-    "map_to_main_state",
-    "map_to_subgraph_state",
-]
-
 _RESULT_FIELDS = (
     "data_ref",
     "strategy",

@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["IDIOMS", "Idiom", "idioms_for"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Idiom:

@@ -21,8 +21,6 @@ from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question_update
 
-__all__ = ["check_fields", "check_source_fields", "fields_question_update", "fields_to_fetch"]
-
 _BAR_NAMES = frozenset({*BAR_FIELDS, "boll", "bollinger", "momentum", "price", "return", "volume"})
 """Names that models use for what prices and volumes give, besides the functions of TA-Lib."""
 

@@ -30,8 +30,6 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import user_text
 from quantgraph.tools.window import split_codes
 
-__all__ = ["MENDABLE", "Words", "is_planners", "meaning_findings", "rule_in_words", "words_of"]
-
 MENDABLE = (
     "meaning_differs",
     "meaning_not_an_event",

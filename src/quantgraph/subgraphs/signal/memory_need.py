@@ -6,8 +6,6 @@ from quantgraph._util.machine import available_memory
 from quantgraph._util.texts import Note
 from quantgraph.errors import DataTooLarge
 
-__all__ = ["BYTES_A_CELL", "check_fits", "too_large_text"]
-
 BYTES_A_CELL = 400
 """Of a stock on a session: ten fields of eight bytes, five times over all processes (docs/performance.md)."""
 

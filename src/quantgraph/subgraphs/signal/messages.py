@@ -10,17 +10,6 @@ import pandas as pd
 from quantgraph._util.texts import Language, say
 from quantgraph.data import MarketDataSource
 
-__all__ = [
-    "DEFAULT_STRATEGY",
-    "default_answer",
-    "default_window",
-    "is_default",
-    "is_refusal",
-    "is_waiver",
-    "typical_answers",
-    "without_words",
-]
-
 DEFAULT_STRATEGY: dict[Language, str] = {
     "zh": "5日均线上穿20日均线买入，下穿卖出",
     "en": "buy when the 5-day average crosses above the 20-day average, sell when it crosses below",

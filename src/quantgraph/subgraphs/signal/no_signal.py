@@ -13,8 +13,6 @@ from quantgraph.runtime.agent_factory import tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
 from quantgraph.tools import ask, decline, python_repl
 
-__all__ = ["no_signal_error"]
-
 _REPLY_CHARACTERS = 160
 _FENCE = re.compile(r"```[a-zA-Z0-9_+-]*\n(.*?)```", re.DOTALL)
 _LINE_OF_CODE = re.compile(

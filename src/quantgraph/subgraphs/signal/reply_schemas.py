@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from quantgraph._util.docstrings import with_docstring
 from quantgraph.tools.window import split_codes
 
-__all__ = ["Intent", "Issue", "Params", "ReflectionReply", "ReviewReply", "SaidClause"]
-
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
 

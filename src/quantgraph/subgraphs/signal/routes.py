@@ -8,14 +8,6 @@ from quantgraph.errors import BadWindow, FutureRequested, RateLimited, SourceUna
 from quantgraph.runtime.endings import DATA_ERRORS
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-__all__ = [
-    "route_after_clarify",
-    "route_after_data_fetch",
-    "route_after_signal_gen",
-    "route_after_validation",
-    "route_from_reflection",
-]
-
 _PARAMETER_ERRORS = frozenset(
     {
         *(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)),

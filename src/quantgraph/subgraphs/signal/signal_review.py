@@ -22,8 +22,6 @@ from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, frozen_array
 from quantgraph.subgraphs.signal.reply_schemas import Issue
 
-__all__ = ["first_trades", "is_reproduced", "issue_finding", "review_facts"]
-
 _TRADES = 5
 
 

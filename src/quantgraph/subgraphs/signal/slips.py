@@ -19,8 +19,6 @@ from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools.window import split_codes
 
-__all__ = ["Slip", "is_echo", "names_no_dates", "names_one_day", "reading_slips"]
-
 _TOLERANCE = pd.Timedelta(days=7)
 """Ends of a span that differ by less are the same: its first session may come days after its first day."""
 _LOOK_BACK = pd.Timedelta(days=100)

@@ -18,8 +18,6 @@ from quantgraph.runtime.state import Clarification, EndedBecause, QuestionAnswer
 from quantgraph.subgraphs.signal.attempts import Attempt
 from quantgraph.subgraphs.signal.understanding import Understanding
 
-__all__ = ["SignalSubgraphState", "check_fields"]
-
 _KEY_OF = {"strategy": "code_hash", "request": "ts_code"}
 """A key that a field has, unless it is empty."""
 

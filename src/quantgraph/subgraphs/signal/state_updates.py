@@ -28,23 +28,6 @@ from quantgraph.subgraphs.signal.attempts import answered_attempts, with_errors
 from quantgraph.subgraphs.signal.messages import is_waiver
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-__all__ = [
-    "CAUSALITY_ERRORS",
-    "MAX_CLARIFICATIONS",
-    "SAME_ERROR_LIMIT",
-    "answer_update",
-    "answered_questions",
-    "failure_reason",
-    "failure_update",
-    "initial_state",
-    "question_update",
-    "repeat_question_update",
-    "request_text",
-    "said_text",
-    "user_text",
-]
-
-
 MAX_CLARIFICATIONS = 3
 """Questions that one request may put to the user."""
 SAME_ERROR_LIMIT = 2

@@ -15,18 +15,6 @@ from quantgraph._util.texts import Language, say
 from quantgraph.data.symbol_resolution import index_code
 from quantgraph.tools.window import split_codes
 
-__all__ = [
-    "Clause",
-    "SaidRule",
-    "Symbols",
-    "Understanding",
-    "not_done_words",
-    "symbols_of",
-    "understand",
-    "understanding_hash",
-    "understanding_lines",
-]
-
 ClauseStatus = Literal["done", "default", "not_done"]
 
 

@@ -20,16 +20,6 @@ from quantgraph.state import DataState
 from quantgraph.state.frames import Floats, FrozenFrame
 from quantgraph.subgraphs.signal.data_request import market_sessions, restrict_to_request, with_sessions
 
-__all__ = [
-    "EVALUATION_FIELDS",
-    "DraftStrategy",
-    "WarmedSignal",
-    "evaluated_from",
-    "in_window",
-    "not_evaluated_text",
-    "run_with_warm_up",
-]
-
 EVALUATION_FIELDS = ("causality", "warm_up", "evaluated_from", "not_judged")
 """Fields of a validated signal's report, on its proof and its evaluation, that a result repeats."""
 

@@ -35,8 +35,6 @@ from quantgraph.testing.canary.sentinels import (
     sentinels,
 )
 
-__all__ = ["CanarySource", "CanaryStore"]
-
 Answer = TypeVar("Answer")
 
 

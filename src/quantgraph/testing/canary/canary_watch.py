@@ -20,8 +20,6 @@ from quantgraph.state import DataState
 from quantgraph.testing.canary.canary_data import CanaryStore
 from quantgraph.testing.canary.sentinels import find_canaries
 
-__all__ = ["CanaryFound", "CanaryWatch", "differences"]
-
 _LISTENER: ContextVar[BaseCallbackHandler | None] = ContextVar("quantgraph_canaries", default=None)
 register_configure_hook(_LISTENER, inheritable=True)
 

@@ -21,8 +21,6 @@ from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.state.records import RECORD_KINDS
 from quantgraph.state.views import View
 
-__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "MARK", "find_canaries", "sentinels"]
-
 MARK = "CANARY"
 """Part of every text that is a sentinel."""
 CANARY_SESSIONS = pd.DatetimeIndex(["2177-07-07", "2177-07-08", "2177-07-09"], name="trade_date").as_unit(

@@ -16,19 +16,6 @@ from pydantic import Field, PrivateAttr
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.testing.models.scripted import Answer, CallLog, RecordedCall, ScriptedChatModel
 
-__all__ = [
-    "FaultContext",
-    "FaultyChatModel",
-    "ReplyFault",
-    "call_message",
-    "calls_as_text",
-    "edit_json",
-    "edit_text",
-    "example_call",
-    "map_leaves",
-    "tool_parameters",
-]
-
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 

@@ -17,8 +17,6 @@ from quantgraph.testing.models.faulty_model import (
     map_leaves,
 )
 
-__all__ = ["FORMAT_FAULTS"]
-
 _DRAFT = 'First idea: {"task_type": "unclear"}. No, better:'
 
 

@@ -20,14 +20,6 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
-__all__ = [
-    "Answer",
-    "CallLog",
-    "RecordedCall",
-    "ScriptExhausted",
-    "ScriptedChatModel",
-]
-
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
 Schema = dict[str, Any] | type

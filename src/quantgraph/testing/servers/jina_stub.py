@@ -16,8 +16,6 @@ from typing import Any, Literal, cast
 
 from quantgraph.testing.servers.stub_server import StubHandler, StubServer
 
-__all__ = ["JinaRequest", "JinaStub"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class JinaRequest:

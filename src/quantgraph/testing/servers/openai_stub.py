@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     Answer = Reply | Fault | str | AIMessage
 
-__all__ = ["OpenAIStub"]
 
 _PATH = "/v1/chat/completions"
 _EVENT_STREAM = {"Content-Type": "text/event-stream"}

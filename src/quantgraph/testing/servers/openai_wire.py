@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-__all__ = ["FINISH_REASONS", "ChatRequest", "Fault", "FaultKind", "Reply", "completion", "stream_events"]
-
 FaultKind = Literal["status", "hang", "malformed", "truncated", "disconnect", "empty_choices"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)

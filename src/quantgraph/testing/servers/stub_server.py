@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from quantgraph.errors import NotConfigured
 
-__all__ = ["StubHandler", "StubServer"]
-
 RequestT = TypeVar("RequestT")
 
 

@@ -24,23 +24,6 @@ import pandas as pd
 
 from quantgraph.testing.servers.stub_server import StubHandler, StubServer
 
-__all__ = [
-    "TushareFault",
-    "TushareRequest",
-    "TushareStub",
-    "allowance_used_up",
-    "bad_token",
-    "connection_dropped",
-    "garbage",
-    "http_error",
-    "no_answer",
-    "no_permission",
-    "points_missing",
-    "rate_limited",
-    "reply_cut",
-    "without_data",
-]
-
 _CODE_TOKEN = 40101
 _CODE_REFUSED = 40203
 _DETAILS = "权限的具体详情访问：https://tushare.pro/document/1?doc_id=108。"

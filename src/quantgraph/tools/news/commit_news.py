@@ -13,8 +13,6 @@ from quantgraph.state import Record, View
 from quantgraph.tools.news.gate import NewsItem
 from quantgraph.tools.news.ranking import RankedText, ranked, ranked_text
 
-__all__ = ["CommitNews"]
-
 _MOST_RESULTS = 10
 _SEARCHED, _SEARCHED_OF_SYMBOL = 1_000, 200
 """The newest news are searched, of all symbols and of each one that the query names."""

@@ -18,8 +18,6 @@ import pandas as pd
 
 from quantgraph.market.moment import Moment
 
-__all__ = ["DropReason", "NewsItem", "NewsSource", "published_items"]
-
 DropReason = Literal["no_time", "unreadable_time", "no_zone", "not_before_the_moment"]
 
 _LOG = logging.getLogger(__name__)

@@ -17,8 +17,6 @@ from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, Sour
 from quantgraph.market.moment import Moment
 from quantgraph.tools.news.gate import NewsItem
 
-__all__ = ["JinaNews"]
-
 _MOST_BYTES = 4_000_000
 _REFUSED = {401: "the key is refused", 402: "the key's balance is used up", 403: "the key may not do this"}
 _NOTHING_FOUND = 422

@@ -9,8 +9,6 @@ from quantgraph.market.moment import Moment
 from quantgraph.settings import Settings, load_settings
 from quantgraph.tools.news.gate import NewsItem, NewsSource
 
-__all__ = ["NEWS_NAMES", "RecordedNews", "named_news"]
-
 NEWS_NAMES = ("commit", "jina", "tushare")
 """``commit``: the news of the data. The others ask a live server."""
 

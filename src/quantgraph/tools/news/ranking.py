@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-__all__ = ["RankedText", "ranked", "ranked_text", "terms_of"]
-
 _K, _B = 1.2, 0.75
 """The usual constants of BM25 (Robertson and Zaragoza 2009, section 3.4)."""
 _WORD = re.compile(r"[a-z0-9]+(?:[.\-][a-z0-9]+)*|[\u3400-\u4dbf\u4e00-\u9fff]+")

@@ -12,8 +12,6 @@ from quantgraph.market.moment import Moment
 from quantgraph.tools.news.gate import NewsItem
 from quantgraph.tools.news.ranking import ranked, ranked_text
 
-__all__ = ["NEWS_ENDPOINT", "TushareNews"]
-
 NEWS_ENDPOINT = Endpoint(
     name="news",
     text=("datetime", "title", "content"),

@@ -43,8 +43,6 @@ from quantgraph.subgraphs.signal.state_updates import (
 )
 from quantgraph.subgraphs.signal.understanding import Clause, Understanding, understanding_hash
 
-__all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
-
 CLARIFY_NODE_PROMPT = """\
 You ask the user for the one thing that keeps a strategy run from going on. 你负责向用户提出一个澄清问题。
 

@@ -47,8 +47,6 @@ from quantgraph.subgraphs.signal.state_updates import failure_update, question_u
 from quantgraph.tools import ToolContext
 from quantgraph.tools.window import split_codes
 
-__all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
-
 DATA_FETCH_AGENT_PROMPT = """\
 You fetch market data for a strategy run; the tools put it into GLOBAL_DATA_STATE. 你负责获取行情数据。
 

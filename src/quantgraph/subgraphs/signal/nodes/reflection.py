@@ -76,8 +76,6 @@ from quantgraph.subgraphs.signal.understanding import (
     understanding_lines,
 )
 
-__all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
-
 REFLECTION_NODE_PROMPT = """\
 You plan the work of a quantitative strategy run. 你负责规划一次量化策略任务。
 Write every text meant for the user in the user's language. 面向用户的文字使用用户的语言。

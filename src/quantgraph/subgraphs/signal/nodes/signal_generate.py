@@ -43,8 +43,6 @@ from quantgraph.subgraphs.signal.state_updates import failure_update, question_u
 from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
 from quantgraph.tools import ToolContext
 
-__all__ = ["SIGNAL_GENERATE_AGENT_PROMPT", "code_hash", "signal_generate_node"]
-
 SIGNAL_GENERATE_AGENT_PROMPT = """\
 You write the pandas code that turns a strategy into trading signals. 你负责把策略写成生成信号的 pandas 代码。
 

@@ -57,8 +57,6 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update, user_text
 from quantgraph.subgraphs.signal.warm_up import in_window, not_evaluated_text
 
-__all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
-
 VALIDATION_NODE_PROMPT = """\
 You review a trading signal against the words it was made from. Code has checked data, shape, reproducibility and
 causality already: look only for what differs from the words. 代码已检查数据、形状、可重现与因果性，你只看信号与原话是否相符。
