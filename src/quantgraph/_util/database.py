@@ -9,6 +9,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,18 @@ _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
 _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+
+
+class _Connection(sqlite3.Connection):
+    """Closes when nothing refers to it any more.
+
+    An engine that is disposed of leaves open what a thread uses at that moment, and a host may drop a
+    recorder that it has not closed; from Python 3.13 on the driver warns of both.
+    """
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it was never opened
+            self.close()
 
 
 def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
@@ -66,7 +79,7 @@ def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
     path = Path(url.database)
     if _only_readable(path):
         return _reading(url, path)
-    engine = _made(url, connect_args={"timeout": _BUSY_SECONDS})
+    engine = _made(url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
     event.listen(engine, "connect", _durable if flush else _unflushed)
     event.listen(engine, "begin", _begin)
     return engine
@@ -90,7 +103,7 @@ def _reading(url: URL, path: Path) -> Engine:
         scratch = _copied(url, path, log)
     opened = (scratch or path.parent.absolute()) / path.name
     named = url.set(database=f"file:{quote(str(opened))}", query=query)
-    engine = _made(named, place=url, connect_args={"timeout": _BUSY_SECONDS})
+    engine = _made(named, place=url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
     if scratch is not None:
         weakref.finalize(engine, shutil.rmtree, scratch, ignore_errors=True)
     event.listen(engine, "connect", _without_driver_transactions)

@@ -196,7 +196,7 @@ def _sessions(where: str, index: pd.Index) -> Dates:
         raise BadFrame(f"{where} has session {twice} twice", session=twice)
     sessions = stamps.astype("datetime64[us]")
     if not index.is_monotonic_increasing:
-        row = int(np.argmax(np.diff(sessions) < np.timedelta64(0))) + 1
+        row = int(np.argmax(sessions[1:] < sessions[:-1])) + 1
         day = f"{index[row]:%Y-%m-%d}"
         raise BadFrame(f"{where} is not sorted: row {row} ({day}) is before the row above it", session=day)
     return sessions
