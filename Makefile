@@ -5,12 +5,13 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
+.PHONY: help demo test quick lowest newest lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
 	@echo "make test    lint, types, layers, and all tests (README and notebooks included)"
 	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
+	@echo "make lowest  a part of the tests on the lowest declared versions; make newest: on the newest, and each Python here"
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
 	@echo "make docs    refresh outputs and the graph's picture, and run every example"
 	@echo "make notebooks  run the notebooks again and keep their outputs"
@@ -35,6 +36,9 @@ test: lint type
 
 quick: $(READY)
 	@$(BIN)/python scripts/quick.py
+
+lowest newest: $(READY)
+	@$(BIN)/python scripts/versions.py $@
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -93,4 +97,4 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-bench .venv-mcp .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-mcp .venv-lowest .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,6 +16,9 @@ def test_the_keys_are_langgraphs():
     assert nested_graphs._CALL == _constants.CONFIG_KEY_CALL
     assert nested_graphs._CHECKPOINTER == _constants.CONFIG_KEY_CHECKPOINTER
     assert nested_graphs._DURABILITY == _constants.CONFIG_KEY_DURABILITY
+    assert nested_graphs._RESUME_MAP == _constants.CONFIG_KEY_RESUME_MAP
+    assert nested_graphs._PLAIN_RESUME == _constants.NULL_TASK_ID
+    assert _constants.CONFIG_KEY_CHECKPOINT_MAP == "checkpoint_map"
     assert nested_graphs._SCRATCHPAD == _constants.CONFIG_KEY_SCRATCHPAD
     assert {"resume", "get_null_resume"} <= {field.name for field in fields(PregelScratchpad)}
 

@@ -101,8 +101,8 @@ def bwrap_prefix() -> tuple[str, ...]:
     stay open. ``--die-with-parent`` is not used, because it acts when the starting *thread* ends; the process
     ends by itself when the host closes its socket.
     """
-    program = shutil.which("bwrap")
-    if sys.platform != "linux" or program is None:
+    program = shutil.which("bwrap") if sys.platform == "linux" else None
+    if program is None:
         return ()
     command = [program, "--unshare-all", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108
     for place in dict.fromkeys([*_SYSTEM, *map(str, _interpreter_folders()), str(_PACKAGE)]):
