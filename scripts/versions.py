@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-PART = [  # graphs, interrupts, replay, files
+PART = [  # graphs, interrupts, replay, files, and what is closed to generated code and what it needs
     "tests/test_graph_answers.py",
     "tests/test_graph_embedding.py",
     "tests/nodes/test_approval.py",
@@ -38,6 +38,8 @@ PART = [  # graphs, interrupts, replay, files
     "tests/state/test_frames.py",
     "tests/state/test_frames_signal.py",
     "tests/data/files",
+    "tests/sandbox/test_lockdown.py",
+    "tests/sandbox/test_clock.py",
 ]
 TOOLS = {"httpx", "hypothesis", "pytest", "pytest-socket", "pytest-timeout", "pytest-xdist"}
 DEMO = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
