@@ -27,7 +27,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 PART = [  # graphs, interrupts, replay, files, and what is closed to generated code and what it needs
     "tests/test_graph_answers.py",
-    "tests/test_graph_embedding.py",
     "tests/nodes/test_approval.py",
     "tests/runtime/test_nested_graphs.py",
     "tests/runtime/test_nested_graphs_langgraph_keys.py",
