@@ -33,7 +33,7 @@ _ALLOWED = """
     access 21 -, faccessat 269 48, faccessat2 439 439
     dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59
     poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72
-    recvfrom 45 207, recvmsg 47 212, shutdown 48 210, getsockname 51 204, getsockopt 55 209
+    recvfrom 45 207, recvmsg 47 212, getsockname 51 204, getsockopt 55 209
     mmap 9 222, munmap 11 215, mremap 25 216, mprotect 10 226, brk 12 214
     rseq 334 293, membarrier 324 283, gettid 186 178, sched_yield 24 124, getcpu 309 168
     rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136

@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from quantgraph.errors import CodeFailed, CodeUnavailable
-from quantgraph.sandbox.result import Call, Isolation, Limits
+from quantgraph.sandbox.result import DIED, STARTED, Call, Isolation, Limits
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
-from quantgraph.sandbox.wire import Block, Read
+from quantgraph.sandbox.wire import Block, Read, read_header
 
-_REAP_SECONDS = 5.0
+_START_LIMIT = 1 << 16
+_REAP_SECONDS = 30.0
+_LAST_SECONDS = 1.0
+_LATE_SECONDS = 1.0
+"""For what has arrived while the host was busy with something else."""
 
 T = TypeVar("T")
 
@@ -30,20 +34,44 @@ class Channel:
     Attributes
     ----------
     deadline
-        In seconds of ``time.perf_counter``; nothing is read after it.
+        In seconds of ``time.perf_counter``; nothing is read after it. It begins as that of the child's start.
+
+    Raises
+    ------
+    CodeUnavailable, SandboxTooWeak
+        If no child can be had.
     """
 
-    def __init__(
-        self,
-        server: ServerProcess,
-        request: ForkRequest,
-        shared_frames: int | None = None,
-        deadline: float = math.inf,
-    ) -> None:
+    def __init__(self, server: ServerProcess, request: ForkRequest, shared_frames: int | None = None) -> None:
         self._server, self._closed = server, server.closed
         self._connection = server.connect(request, shared_frames)
-        self.deadline = deadline
         self._has_read = False
+        self.deadline = time.perf_counter() + server.start_seconds
+        try:
+            self._wait_for_start()
+        except BaseException:
+            self.close()
+            raise
+        self.deadline = math.inf
+
+    def _wait_for_start(self) -> None:
+        """Wait until the child is sealed and reads; the code's time begins then."""
+        try:
+            header, size = read_header(self.read, limit=_START_LIMIT)
+            self.read(size)
+        except TimeoutError as error:
+            seconds = self._server.start_seconds
+            raise CodeUnavailable(
+                f"the code process did not start within {seconds:g} s", killed=False
+            ) from error
+        except (EOFError, OSError) as error:
+            raise self._server_ended() from error
+        if header != STARTED:
+            told = header["error"]
+            reason = told.get("message", "it was ended")
+            raise CodeUnavailable(
+                f"no process can be made for the code: {reason}", killed=told["code"] == DIED
+            )
 
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""
@@ -84,8 +112,21 @@ class Channel:
         """
         if self._has_read or call.seconds >= call.limits.timeout:
             return call.ended()
+        return self._server_ended()
+
+    def _server_ended(self) -> CodeUnavailable:
         killed = self._closed == self._server.closed
         return CodeUnavailable("the process that starts code processes was ended", killed=killed)
+
+    def is_last(self) -> bool:
+        """Whether the fork server has hung up, and nothing is left to read."""
+        try:
+            self._connection.settimeout(_LAST_SECONDS)
+            return not self._connection.recv(1)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
 
     def _remaining(self) -> float:
         return max(self.deadline - time.perf_counter(), 0.001)
@@ -109,11 +150,12 @@ class Channel:
         """Hang up: the fork server kills the child, reaps it, and then closes its end."""
         if not ServerProcess.SEES_HANG_UP:
             return True
+        self.deadline = time.perf_counter() + _REAP_SECONDS
         try:
             self._connection.shutdown(socket.SHUT_WR)
             self._connection.settimeout(_REAP_SECONDS)
             while self._connection.recv(1 << 20):
-                pass
+                self._connection.settimeout(self._remaining())
         except TimeoutError:
             return False
         except OSError:  # the other end is closed
@@ -160,7 +202,12 @@ class Child:
         """
         if self._channel is None:
             self._channel = Channel(self._server, self._request)
-        self._call = Call(limits=self.limits, isolation=self.level)
+        self._call = Call(
+            limits=self.limits,
+            isolation=self.level,
+            memory=self._request.memory,
+            is_last=self._channel.is_last,
+        )
         self._channel.deadline = self._call.started + self.limits.timeout
         self._channel.send(parts)
 
@@ -176,6 +223,7 @@ class Child:
         """
         channel, call = self._channel, self._call
         assert channel is not None  # noqa: S101 - a message was sent
+        channel.deadline = max(channel.deadline, time.perf_counter() + _LATE_SECONDS)
         try:
             return read(call, channel.read)
         except BaseException as error:

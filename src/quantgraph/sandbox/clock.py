@@ -43,6 +43,8 @@ def install_clock() -> None:
         setattr(time, name, _since_epoch(getattr(time, name)))
     for name in ("strftime", "asctime"):
         setattr(time, name, _of_fields(getattr(time, name)))
+    for name, scale in (("clock_gettime", 1e-9), ("clock_gettime_ns", 1)):
+        setattr(time, name, _of_clock(getattr(time, name), scale))
     time.time_ns = lambda: _time_ns() + _ahead
     time.time = lambda: time.time_ns() / 1e9
     # The type takes no attribute, its dictionary does. `today` and pandas call `now` and `time`.
@@ -54,6 +56,10 @@ def install_clock() -> None:
 
 def _since_epoch(function: Callable[[float], Any]) -> Callable[..., Any]:
     return lambda seconds=None: function(time.time() if seconds is None else seconds)
+
+
+def _of_clock(function: Callable[[int], Any], scale: float) -> Callable[[int], Any]:
+    return lambda clock: function(clock) + (_ahead * scale if clock == time.CLOCK_REALTIME else 0)
 
 
 def _of_fields(function: Callable[..., Any]) -> Callable[..., Any]:

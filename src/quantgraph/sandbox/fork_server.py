@@ -17,7 +17,7 @@ from pathlib import Path
 
 from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
 from quantgraph.sandbox.request_loop import REQUEST_LIMIT, serve_cells, serve_decider, serve_walk
-from quantgraph.sandbox.result import DIED, UNAVAILABLE
+from quantgraph.sandbox.result import DIED, STARTED, UNAVAILABLE
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
 from quantgraph.sandbox.wire import encode_frames, encode_message, exact_reader, read_header
@@ -222,6 +222,7 @@ class _ForkServer:
             seal_child(memory=request.memory + sum(map(len, memory)), seconds=request.seconds)
             with connection, connection.makefile("rb") as stream:
                 read = exact_reader(stream)
+                connection.sendall(b"".join(encode_message(STARTED)))
                 header, _ = read_header(read, limit=REQUEST_LIMIT)
                 if memory:
                     serve_cells(header, read_shared_frames(memory[0]), connection.sendall)

@@ -31,6 +31,7 @@ def code_environment() -> dict[str, str]:
         # Fixed, so that the order of sets does not make a strategy differ from process to process.
         "PYTHONHASHSEED": "0",
         "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",  # the clock of the code is set in it, wherever the host is
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         # pyarrow's own pool starts a thread and reserves half of the machine's memory.

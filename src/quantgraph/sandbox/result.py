@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -30,7 +30,9 @@ Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
 DIED = "died"
 """Error code in a reply that the fork server writes for a child that has ended."""
 UNAVAILABLE = "unavailable"
-"""Error code in a reply that the fork server writes in place of a child that it cannot fork."""
+"""The same for a child that it cannot fork."""
+STARTED = {"started": True}
+"""What a child sends before it reads a request."""
 REPLY_LIMIT = 1 << 30
 _HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 bytes each
 _JSON_REPLY_LIMIT = 8 << 20
@@ -96,12 +98,19 @@ class Call:
     ----------
     isolation
         Isolation of the process.
+    memory
+        Bytes that the process may use beyond its start; by default those of the limits.
+    is_last
+        Whether the other end has hung up and nothing is left to read. What the fork server says of a child
+        is its last word: code can write the same, and cannot hang up.
     started
         When the request was sent, in seconds of ``time.perf_counter``.
     """
 
     limits: Limits
     isolation: Isolation = "none"
+    memory: int | None = None
+    is_last: Callable[[], bool] = lambda: False
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -126,7 +135,7 @@ class Call:
         EOFError, OSError
             If the reply is missing or incomplete.
         CodeUnavailable
-            If the machine ended the process, or has none.
+            If the machine ended the process.
         """
         limit = self.limits.output_limit
         try:
@@ -158,7 +167,7 @@ class Call:
         CodeFailed
             If it is malformed, or reports an error.
         CodeUnavailable
-            If the machine ended the process, or has none.
+            If the machine ended the process.
         """
         try:
             header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
@@ -207,23 +216,24 @@ class Call:
     def _read_error(self, error: Any) -> CodeFailed | None:
         if error is None:
             return None
-        if error["code"] == DIED:
-            status, late = require_type(error["status"], int), require_type(error["late"], bool)
-            if status not in _STATUSES:
-                raise ValueError(f"{status} is not an exit status")
-            kilobytes = require_type(error["kilobytes"], int)
-            if -status == _SIGKILL and not late and kilobytes < self.limits.memory_mb << 10:
-                # No limit of the code is met, and the host is still waiting.
-                raise CodeUnavailable(
-                    f"the machine ended the code's process at {kilobytes >> 10} MB, of which it may use "
-                    f"{self.limits.memory_mb}: free memory, or run less at once",
-                    killed=True,
-                )
-            return self.ended(status, late=late)
-        if error["code"] == UNAVAILABLE:
-            reason = _one_line(error["message"])
-            raise CodeUnavailable(f"no process can be made for the code: {reason}", killed=False)
+        if error["code"] == DIED and self.is_last():
+            return self._read_death(error)
         return code_error(error, self.isolation, memory_mb=self.limits.memory_mb)
+
+    def _read_death(self, error: Any) -> CodeFailed:
+        status, late = require_type(error["status"], int), require_type(error["late"], bool)
+        used = require_type(error["kilobytes"], int) << 10
+        if status not in _STATUSES:
+            raise ValueError(f"{status} is not an exit status")
+        room = self.limits.memory_mb << 20 if self.memory is None else self.memory
+        if -status == _SIGKILL and not late and used < room:
+            # No limit of the code is met, and the host is still waiting.
+            raise CodeUnavailable(
+                f"the machine ended the code's process at {used >> 20} MB, of which it may use {room >> 20}: "
+                "free memory, or run less at once",
+                killed=True,
+            )
+        return self.ended(status, late=late)
 
 
 _SIGNALS = {number.value: number.name for number in signal.Signals}

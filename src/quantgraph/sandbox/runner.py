@@ -235,12 +235,12 @@ class ForkRunner(_ProcessRunner):
         shared = self._shared_frames.open(frames)
         try:
             self._server.start()
-            # Before the child's own clock starts, so that a child killed at its deadline is seen to be late.
-            call = Call(limits=limits, isolation=self._server.level)
-            channel = Channel(self._server, request, shared, call.started + limits.timeout + _GRACE)
+            channel = Channel(self._server, request, shared)
         finally:
             os.close(shared)
         with contextlib.closing(channel):
+            call = Call(limits=limits, isolation=self._server.level, is_last=channel.is_last)
+            channel.deadline = call.started + limits.timeout + _GRACE
             channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
                 return call.read_result(channel.read, frames)

@@ -88,7 +88,9 @@ class ServerProcess:
     level
         Its isolation level, as it found when it started.
     closed
-        How often the host has ended it.
+        How often the host has ended it; not where it hung.
+    start_seconds
+        How long a start is waited for, its own or that of a child.
     """
 
     SEES_HANG_UP = hasattr(select, "POLLRDHUP")
@@ -102,7 +104,7 @@ class ServerProcess:
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._least = least
-        self._start_seconds = start_seconds
+        self.start_seconds = start_seconds
         self._command = command
         self._packages = packages
         self._lock = threading.RLock()  # a child may be closed by the collector, at any place
@@ -155,7 +157,7 @@ class ServerProcess:
             Whether to wait for the process before it is killed.
         """
         with self._lock:
-            self.closed += 1
+            self.closed += patient
             self._stop(patient=patient)
 
     def _running(self) -> socket.socket:
@@ -176,7 +178,7 @@ class ServerProcess:
                     env=code_environment(),
                     cwd=self.folder.path,
                 )
-            self._control.settimeout(self._start_seconds)
+            self._control.settimeout(self.start_seconds)
             with self._control.makefile("rb") as stream:
                 self.level = check_level(*read_handshake(exact_reader(stream)), self._least)
         except SandboxTooWeak:
@@ -191,7 +193,7 @@ class ServerProcess:
         return self._control
 
     def _not_started(self, *, late: bool = False, killed: bool = False) -> CodeUnavailable:
-        when = f" within {self._start_seconds:g} s" if late else ""
+        when = f" within {self.start_seconds:g} s" if late else ""
         command = "python -m quantgraph.sandbox.worker --once"
         return CodeUnavailable(f"the code process did not start{when}; try: {command}", killed=killed)
 

@@ -125,7 +125,7 @@ class ProcessWalk(CodeWalk):
                 result = self._receive(step)
                 if not self._child.is_alive or self._sender is not sender:  # another one has other rows
                     following = self._prepare(moment)
-            self._child.send(following.message)
+            self._send(following)
             step = following
             if result is not None:
                 yield result
@@ -134,8 +134,11 @@ class ProcessWalk(CodeWalk):
 
     def _step(self, moment: Moment) -> CodeResult:
         step = self._prepare(moment)
-        self._child.send(step.message)
+        self._send(step)
         return self._receive(step)
+
+    def _send(self, step: _Step) -> None:
+        with_restarts(lambda: self._child.send(step.message))
 
     def _prepare(self, moment: Moment) -> _Step:
         opening: list[Block] = []

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 
@@ -21,6 +21,7 @@ from quantgraph.audit.causality._signal_comparison import Bools, Cells, Referenc
 from quantgraph.audit.causality.counterexample import Counterexample, Minimizer
 from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome
 from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
+from quantgraph.errors import CodeMemoryExceeded, CodeTimeout
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
 
@@ -51,12 +52,10 @@ def walk_forward(state: ProofState, seconds: float = math.inf) -> FrozenFrame | 
         values[place], present = reference.row(outcome, place)
         used[present] = True
         columns = np.flatnonzero(reference.row_differs(values[place], present, place))
-        return _Difference(
-            row=row, cells=(np.full(len(columns), place), columns), values=values[place][columns]
-        )
+        return _Difference(cells=(np.full(len(columns), place), columns), values=values[place][columns])
 
     try:
-        hit = _first_beyond(state, rows, compare, _Pace(seconds, state.total), walked=True)
+        hit = _first_beyond(state, rows, compare, walked=True, seconds=seconds)
     except _TooSlow:
         return None
     if hit is not None:
@@ -75,7 +74,8 @@ class _Pace:
     """Expects from its first steps how long a walk takes: a step grows evenly with the rows that it has.
 
     It looks at 64, 128, 256 … steps, as long as half of the walk is still to come. Medians are compared, so
-    that a machine that stops for a moment decides nothing.
+    that a machine that stops for a moment decides nothing. A walk that has taken twice its time is too slow,
+    wherever it is.
     """
 
     def __init__(self, seconds: float, total: int) -> None:
@@ -86,6 +86,8 @@ class _Pace:
         """Take the time of a step; raises _TooSlow if the walk is expected to take too long."""
         self._times.append(time.perf_counter())
         done = len(self._times) - 1
+        if self._times[-1] - self._times[0] > 2 * self._seconds:
+            raise _TooSlow
         if done in _PACE_STEPS and 2 * done <= self._total:
             early, late = (float(np.median(part)) for part in np.split(np.diff(self._times), 2))
             slope = max(late - early, 0.0) / (done / 2)
@@ -100,7 +102,6 @@ class _Difference:
     ``values`` (n,) are those with what is known at the row, NaN for none.
     """
 
-    row: int
     cells: Cells
     values: Floats
 
@@ -112,47 +113,67 @@ class _Difference:
         return differing, values
 
 
+_Compare = Callable[[int, TrialOutcome], _Difference]
+
+
+@dataclass(kw_only=True)
+class _Walked:
+    """What a walk found: differences by row, whether it stopped at the last one, and what else ended it."""
+
+    found: dict[int, _Difference] = field(default_factory=dict)
+    stopped: bool = False
+    failure: Exception | None = None
+
+
+def _walk(state: ProofState, rows: Sequence[int], compare: _Compare, seconds: float, most: float) -> _Walked:
+    """Walk through ascending rows; stop if the strategy fails, or once more than ``most`` cells differ."""
+    told, pace = _Walked(), _Pace(seconds, len(rows))
+    other = np.zeros(state.reference.values.shape, dtype=bool)
+    try:
+        with closing(state.trials.walk(state.panel, [state.moment(row) for row in rows])) as walk:
+            for row, outcome in zip(rows, walk, strict=False):
+                difference = compare(row, outcome)
+                if len(difference.values):
+                    told.found[row] = difference
+                    close = is_close(state.reference.values[difference.cells], difference.values)
+                    other[tuple(part[~close] for part in difference.cells)] = True
+                    failed = bool(np.isnan(difference.values).all())
+                    if failed or np.count_nonzero(other) > most:
+                        told.stopped = True
+                        break
+                pace.step()
+    except (_TooSlow, CodeTimeout, CodeMemoryExceeded) as error:
+        told.failure = error
+    return told
+
+
 def _first_beyond(
     state: ProofState,
     rows: Sequence[int],
-    compare: Callable[[int, TrialOutcome], _Difference],
-    pace: _Pace | None = None,
+    compare: _Compare,
     *,
     walked: bool,
+    seconds: float = math.inf,
     most: float | None = None,
 ) -> tuple[Bools, int] | None:
-    """Walk through ascending rows to the end, then judge what differs: what no rounding excuses, and its row.
+    """Walk through ascending rows, then judge what differs: what no rounding excuses, and its row.
 
     The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
-    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. The
-    walk stops early if the strategy fails, or once more than ``most`` cells differ.
+    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If the
+    walk takes too long, what it found until then is judged all the same.
     """
-    found: list[_Difference] = []
-    other, stopped = np.zeros(state.reference.values.shape, dtype=bool), False
-    limit = state.perturbations.most if most is None else most
-    with closing(state.trials.walk(state.panel, [state.moment(row) for row in rows])) as walk:
-        for row, outcome in zip(rows, walk, strict=False):
-            difference = compare(row, outcome)
-            if len(difference.values):
-                found.append(difference)
-                close = is_close(state.reference.values[difference.cells], difference.values)
-                other[tuple(part[~close] for part in difference.cells)] = True
-                failed = bool(np.isnan(difference.values).all())
-                stopped = failed or bool(np.count_nonzero(other) > limit)
-            if stopped:
-                break
-            if pace:
-                pace.step()
-    by_row = {difference.row: difference for difference in found}
+    told = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
     for row in rows:
-        if row in by_row:
-            beyond = _beyond_rounding(state, *by_row[row].dense(state), row, walked=walked)
+        if row in told.found:
+            beyond = _beyond_rounding(state, *told.found[row].dense(state), row, walked=walked)
             if beyond.any():
                 return beyond, row
-            if stopped and row == found[-1].row:  # all of it is rounding after all
-                return _first_beyond(state, rows, compare, walked=walked, most=math.inf)
+            if told.stopped and row == max(told.found):  # all of it is rounding after all
+                return _first_beyond(state, rows, compare, walked=walked, seconds=seconds, most=math.inf)
         if walked or not state.future_error:
             state.proved.add(row)
+    if told.failure is not None:
+        raise told.failure
     return None
 
 
@@ -192,7 +213,7 @@ def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, in
         # A failure concerns its own session only; the rows before were computed at theirs.
         first = known - 1 if outcome.signal is None else 0
         cells = np.nonzero(state.reference.differing(outcome, known, first))
-        return _Difference(row=row, cells=cells, values=state.reference.values_at(outcome, cells))
+        return _Difference(cells=cells, values=state.reference.values_at(outcome, cells))
 
     return _first_beyond(state, rows, compare, walked=False)
 

@@ -210,6 +210,8 @@ class FunctionTrials:
                 try:
                     reply = ours.recv()
                 except EOFError:
+                    process.kill()
+                    process.join()
                     yield TrialOutcome(error="the function ended its process")
                     yield from self.in_turn(panels[done + 1 :])
                     return
