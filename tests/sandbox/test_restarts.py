@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeUnavailable
+from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeUnavailable
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox import ForkRunner, FreshRunner, open_walk
 from quantgraph.sandbox.restarts import counted_restarts
 from quantgraph.sandbox.server_process import ServerProcess
 
@@ -136,3 +136,60 @@ def test_a_call_returns_when_its_process_has_been_reaped(runner, frames):
             (pid,) = {int(result.value) for result in walk.through([Moment.at("2024-01-03")])}
             assert children_of(server) == [pid]
         assert children_of(server) == []
+
+
+FORGE = (
+    "import json, os, struct, time\n"
+    "text = json.dumps({header}).encode()\n"
+    "for n in range(3, 64):\n"
+    "    try: os.write(n, struct.pack('<QQ', len(text), 0) + text)\n"
+    "    except OSError: pass\n"
+    "{then}"
+)
+DEATH = {"code": "died", "status": -9, "late": False, "kilobytes": 0}
+REPLY = {"stdout": "", "value": "", "kilobytes": 0, "frames": [], "axes": []}
+
+
+@pytest.mark.parametrize("then", ["os._exit(0)", "time.sleep(3)", "raise ValueError"])
+@pytest.mark.parametrize("error", [DEATH, {"code": "unavailable", "message": "no room"}])
+@pytest.mark.parametrize("kind", [ForkRunner, FreshRunner])
+def test_a_forged_word_of_the_fork_server_is_not_believed(frames, kind, error, then):
+    runner = kind(timeout=20.0)
+    result = runner.run([FORGE.format(header=REPLY | {"error": error}, then=then)], frames)
+    assert type(result.error) is CodeFailed
+    if kind is ForkRunner:
+        runner.close()
+
+
+def test_a_forged_word_is_not_believed_in_a_walk_either(runner, frames):
+    with open_walk(runner, [FORGE.format(header=REPLY | {"error": DEATH}, then="")], frames) as walk:
+        results = list(walk.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")]))
+    assert [type(result.error) for result in results] == [CodeFailed] * 2
+
+
+@pytest.mark.parametrize("how", ["SHUT_RD", "SHUT_WR", "SHUT_RDWR"])
+def test_code_cannot_hang_up_in_the_place_of_its_process(runner, frames, how):
+    code = (
+        "import socket\nfor n in range(3, 64):\n"
+        f"    try: s = socket.socket(fileno=n); s.shutdown(socket.{how})\n"
+        "    except OSError: s.detach() if n in locals() else None\n'whole'"
+    )
+    assert type(runner.run([code], frames).error) in (CodeFailed, CodeRefused)
+
+
+def test_a_walk_whose_host_was_busy_is_not_late(frames):
+    with closing(ForkRunner(timeout=0.5)) as runner, open_walk(runner, ["'whole'"], frames) as walk:
+        results = walk.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")])
+        assert next(results).value == "'whole'"
+        time.sleep(0.8)  # longer than a step may take: the host has something else to do
+        assert next(results).value == "'whole'"
+
+
+def test_a_child_that_waits_for_its_turn_is_not_late(frames):
+    """The fork server is stopped for longer than code may run; the code's time begins with the code."""
+    with closing(ForkRunner(timeout=0.5)) as runner:
+        runner.run(["1"], frames)
+        server = runner._server.process.pid
+        os.kill(server, signal.SIGSTOP)
+        threading.Timer(1.0, os.kill, (server, signal.SIGCONT)).start()
+        assert runner.run(["'whole'"], frames).value == "'whole'"

@@ -61,6 +61,7 @@ class Channel:
             self.read(size)
         except TimeoutError as error:
             seconds = self._server.start_seconds
+            self._server.close(patient=False)  # it hangs
             raise CodeUnavailable(
                 f"the code process did not start within {seconds:g} s", killed=False
             ) from error
@@ -68,10 +69,9 @@ class Channel:
             raise self._server_ended() from error
         if header != STARTED:
             told = header["error"]
-            reason = told.get("message", "it was ended")
-            raise CodeUnavailable(
-                f"no process can be made for the code: {reason}", killed=told["code"] == DIED
-            )
+            if told["code"] == DIED:
+                raise CodeUnavailable("the machine ended the code's process at its start", killed=True)
+            raise CodeUnavailable(f"no process can be made for the code: {told['message']}", killed=False)
 
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""

@@ -15,7 +15,7 @@ import pytest
 from quantgraph.audit import CodeTrials, check_causality, planned_runs
 from quantgraph.audit.causality import _proofs
 from quantgraph.audit.causality._panel_slices import prefix, read_panels
-from quantgraph.errors import BadFrame, BadOption, CodeFailed
+from quantgraph.errors import BadFrame, BadOption, CodeFailed, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import default_runner
 
@@ -415,6 +415,34 @@ def test_all_sessions_are_walked_if_the_first_ones_let_expect_fifteen_seconds(
     verdict = check_causality(trials, panel(sessions, 1), cuts=3, warm_up=False)
     assert (verdict.coverage["method"], trials.steps) == (method, steps)
     assert verdict.evaluations == (2 + sessions if method == "walked" else 2 + planned_runs(sessions, 3))
+
+
+@pytest.mark.parametrize("seconds", [lambda rows: 0.05, lambda rows: 0.001 if rows < 100 else 0.5])
+def test_a_leak_that_a_walk_has_seen_stands_however_slow_the_code_makes_itself(seconds, monkeypatch):
+    def peeks_once(p):
+        close = p["close"]
+        signal = close * 0.0
+        if len(close) > 6:
+            signal.iloc[5] = np.sign(close.iloc[6] - close.iloc[5])
+        return signal
+
+    trials = Clocked(peeks_once, seconds, monkeypatch)
+    verdict = check_causality(trials, panel(260, 1, gaps=False), cuts=3, seed=1, seconds=8.0, warm_up=False)
+    assert (verdict.result, f"{verdict.counterexample.session:%Y-%m-%d}") == ("not_causal", "2024-01-09")
+    assert trials.now < 2 * 8.0 + 1
+
+
+def test_a_leak_before_a_step_that_takes_too_long_is_told_in_its_place():
+    class Late(Inline):
+        def walk(self, panel, moments):
+            for row, outcome in enumerate(super().walk(panel, moments)):
+                if row == 20:
+                    raise CodeTimeout("the code ran for more than 30 s")
+                yield outcome
+
+    assert check_causality(Late(lambda p: np.sign(-p["close"].diff(-1))), panel(60)).result == "not_causal"
+    with pytest.raises(CodeTimeout):
+        check_causality(Late(cross), panel(60))
 
 
 def test_a_walk_that_the_whole_panel_shows_to_be_too_long_is_not_begun(monkeypatch):

@@ -159,8 +159,8 @@ def _first_beyond(
     """Walk through ascending rows, then judge what differs: what no rounding excuses, and its row.
 
     The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
-    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If the
-    walk takes too long, what it found until then is judged all the same.
+    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If
+    the walk takes too long, what it found until then is judged all the same.
     """
     told = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
     for row in rows:
