@@ -67,6 +67,7 @@ def run_node(
     state: Mapping[str, Any],
     *,
     detect_loops: bool = False,
+    check_state: Callable[[Any], None] | None = None,
     on_error: Callable[[str], None] | None = None,
 ) -> Update:
     """Run a node in its recording scope; an error that a run may end with becomes a typed ending.
@@ -78,9 +79,13 @@ def run_node(
     detect_loops
         Whether to end the run with ``no_progress`` if the node has left the same state too often. What was
         reached stays in the state.
+    check_state
+        Raises if the state is not that of the graph; called before anything else.
     on_error
         Called with the run's id if the node raises or pauses.
     """
+    if check_state is not None:
+        check_state(state)
     run_id = run_id_of(state.get("run_id"))
     state = {**state, "run_id": run_id}
     scope = Scope(

@@ -108,11 +108,7 @@ def build_signal_graph(
 
     reads = build_agent("reflection", opened)
     reflect = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
-
-    def reflection(state: SignalSubgraphState) -> dict[str, Any]:
-        check_fields(state)
-        return cast("dict[str, Any]", reflect(state))
-
+    reflection = partial(reflect, check_state=check_fields)
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(
