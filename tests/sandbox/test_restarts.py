@@ -18,7 +18,7 @@ from quantgraph.sandbox import ForkRunner, FreshRunner, open_walk
 from quantgraph.sandbox.restarts import counted_restarts
 from quantgraph.sandbox.server_process import ServerProcess
 
-SLOW = "import time; time.sleep(0.4); 'whole'"
+SLOW = "import time; time.sleep(1); 'whole'"
 
 
 @pytest.fixture
@@ -178,18 +178,18 @@ def test_code_cannot_hang_up_in_the_place_of_its_process(runner, frames, how):
 
 
 def test_a_walk_whose_host_was_busy_is_not_late(frames):
-    with closing(ForkRunner(timeout=0.5)) as runner, open_walk(runner, ["'whole'"], frames) as walk:
+    with closing(ForkRunner(timeout=2.0)) as runner, open_walk(runner, ["'whole'"], frames) as walk:
         results = walk.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")])
         assert next(results).value == "'whole'"
-        time.sleep(0.8)  # longer than a step may take: the host has something else to do
+        time.sleep(2.5)  # longer than a step may take: the host has something else to do
         assert next(results).value == "'whole'"
 
 
 def test_a_child_that_waits_for_its_turn_is_not_late(frames):
     """The fork server is stopped for longer than code may run; the code's time begins with the code."""
-    with closing(ForkRunner(timeout=0.5)) as runner:
+    with closing(ForkRunner(timeout=2.0)) as runner:
         runner.run(["1"], frames)
         server = runner._server.process.pid
         os.kill(server, signal.SIGSTOP)
-        threading.Timer(1.0, os.kill, (server, signal.SIGCONT)).start()
+        threading.Timer(2.5, os.kill, (server, signal.SIGCONT)).start()
         assert runner.run(["'whole'"], frames).value == "'whole'"
