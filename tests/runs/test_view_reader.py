@@ -11,6 +11,8 @@ from quantgraph.runs.view_reader import _without_folders, without_places
     ("told", "left"),
     [
         ("/home/me/prices/a.csv, row 3: is empty", "a.csv, row 3: is empty"),
+        ("读取/home/me/价格/a.csv失败", "读取a.csv失败"),
+        ("~/runs/x/y.csv is no table", "y.csv is no table"),
         ("文件 /data/价格/a.csv，第3行", "文件 a.csv，第3行"),
         (r"C:\Users\me\a.csv is missing", "a.csv is missing"),
         ("file:///srv/x/a.csv", "a.csv"),

@@ -8,6 +8,8 @@ import pytest
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph import create_signal_subgraph, create_trading_graph
+from quantgraph.agents.dual_agent import create_dual_agent_subgraph
+from quantgraph.agents.execution import create_execution_subgraph
 from quantgraph.agents.trader import create_trader_subgraph
 
 
@@ -16,6 +18,8 @@ from quantgraph.agents.trader import create_trader_subgraph
     [
         (create_signal_subgraph, ["reflection", "data_fetch", "signal_generate", "validate", "clarify"]),
         (create_trading_graph, ["signal", "daily_loop", "decision", "report"]),
+        (create_dual_agent_subgraph, ["begin", "decide"]),
+        (create_execution_subgraph, ["begin", "think", "act", "observe"]),
         (create_trader_subgraph, ["begin", "ask_model", "use_tools"]),
     ],
 )

@@ -10,6 +10,8 @@ from quantgraph.sandbox import open_walk
 TIMES = {
     "the second": "import time; t = time.gmtime(time.time())[:5]",
     "nanoseconds": "import time; t = time.gmtime(time.time_ns() // 10**9)[:5]",
+    "a clock of the system": "import time; t = time.gmtime(time.clock_gettime(time.CLOCK_REALTIME))[:5]",
+    "a coarse one": "import time; t = time.gmtime(time.clock_gettime_ns(5) // 10**9 + 1)[:5]",
     "fields": "import time; t = time.localtime()[:5]",
     "text": "import time; t = tuple(map(int, time.strftime('%Y %m %d %H %M').split()))",
     "ctime": "import time; t = time.strptime(time.ctime())[:5]",

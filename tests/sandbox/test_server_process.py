@@ -118,6 +118,27 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
         runner._server.close()
 
 
+@pytest.mark.parametrize("free", [0, 1, 2, 3, 4])
+def test_without_free_descriptors_no_process_can_be_had(frames, free):
+    code = (
+        "import os, resource, sys\nfrom quantgraph.errors import CodeUnavailable, StorageUnavailable\n"
+        "from quantgraph.sandbox import ForkRunner\nrunner = ForkRunner()\n"
+        "if sys.argv[2] == 'warm': runner.run(['1'], {})\n"
+        "used = max(map(int, os.listdir('/proc/self/fd'))) + 1\n"
+        "held = [os.dup(0) for _ in range(used)]\n"
+        "limit = max(held) + 1\nfor n in held[:int(sys.argv[1])]: os.close(n)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))\n"
+        "try: told = runner.run(['1 + 1'], {}).value\n"
+        "except (CodeUnavailable, StorageUnavailable) as error: told = error.code\n"
+        "sys.stdout.write(told)"
+    )
+    for state in ("cold", "warm"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(free), state], capture_output=True, text=True, check=False
+        )
+        assert done.stdout in ("code_unavailable", "storage_unavailable", "2"), done.stderr
+
+
 def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
     runner = ForkRunner()
     runner._server = ServerProcess(command=[sys.executable, "-c", "pass"])

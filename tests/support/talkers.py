@@ -84,18 +84,32 @@ def ask(row):
     after = clocks()
     return any(after[pid] - before[pid] > 0.005 for pid in before.keys() & after.keys()) if before else None
 """
-_MEMORY = """
-SYSINFO = {"x86_64": 99, "aarch64": 179}[os.uname().machine]
-builtins._held = bytearray(200 << 20) if len(up) and up[-1] else None
+_TASKS = """
+stop, threads = getattr(builtins, "_resting", (threading.Event(), []))
+stop.set()
+for thread in threads:
+    thread.join()
+OWN = builtins._own = getattr(builtins, "_own", 0) or os.stat(f"/proc/{os.getpid()}/task").st_nlink
+stop, threads = builtins._resting = threading.Event(), []
+for _ in range(2 * len(up) + int(up[-1]) + 3 if len(up) else 0):  # their number tells the last row and what comes
+    threads.append(threading.Thread(target=stop.wait, args=(2.0,), daemon=True))
+    threads[-1].start()
 
-def free():
-    told = (ctypes.c_long * 32)()
-    return told[5] if call(SYSINFO, ctypes.addressof(told)) is not None else None
+def count(pid):
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - OWN
+    except OSError:
+        return 0
 
 def ask(row):
-    before = free()
-    time.sleep(0.01)
-    return None if before is None else free() < before - (50 << 20)
+    def others():
+        for pid in {*range(max(2, os.getpid() - 12), os.getpid() + 12)} - {os.getpid()}:
+            bit = count(pid) - 2 * (row + 1) - 3
+            if bit in (0, 1):
+                time.sleep(0.04)  # it may be starting more
+                if count(pid) == bit + 2 * (row + 1) + 3:
+                    return bool(bit)
+    return soon(others, 25)
 """
 _PAGES = """
 FILES = sorted(
@@ -119,6 +133,6 @@ def ask(row):
 
 TALKERS = {
     name: (_START + lines + _END,)
-    for name, lines in {"futex": _FUTEX, "clock": _CLOCK, "memory": _MEMORY, "pages": _PAGES}.items()
+    for name, lines in {"futex": _FUTEX, "clock": _CLOCK, "tasks": _TASKS, "pages": _PAGES}.items()
 }
 """By the way that they try."""

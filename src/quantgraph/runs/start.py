@@ -384,6 +384,11 @@ def _answer_once(
             f"run {run_id} waits for no answer now; resume it without one, and answer what it asks",
             question=None,
         )
+    if not isinstance(answer, str) and "answer" not in answer:
+        raise BadOption(
+            f"answer has {', '.join(answer) or 'nothing'}; it must be a text, or have answer and id",
+            parameter="answer",
+        )
     given = check_answers_question(answer, asked)
     left = [given if isinstance(given, str) else given["answer"]]
 

@@ -37,9 +37,11 @@ _REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", 
 _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
 _FOLDERS = re.compile(
-    r"(?:file://|(?<![\w/:.<]))(?:[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
+    r"(?:file://|(?<![A-Za-z0-9_/:.<]))(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
 )
-_PATHS = re.compile(r"(?:^|(?<=[\s'\"`(\[=,，：；（])|(?<=\\n))(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE)
+_PATHS = re.compile(
+    r"(?:^|(?<=[\s'\"`(\[=,，：；（\u4e00-\u9fff])|(?<=\\n))~?(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE
+)
 """Folders of an absolute path, in texts that also hold code and divisions."""
 _HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
 

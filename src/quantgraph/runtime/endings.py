@@ -186,8 +186,10 @@ def language(state: Mapping[str, Any]) -> Language:
 
 
 def request_language(state: Mapping[str, Any]) -> Language:
-    """Return the language of the request's longest message: the others greet or answer."""
-    return language_of(max((str(message.text) for message in user_messages(state)), key=len, default=""))
+    """Return the language of the request's longest message with a number: the others greet or answer."""
+    texts = [str(message.text) for message in user_messages(state)]
+    said = [text for text in texts if any(map(str.isdigit, text))] or texts
+    return language_of(max(said, key=len, default=""))
 
 
 def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:

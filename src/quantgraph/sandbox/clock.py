@@ -20,6 +20,8 @@ from quantgraph.market.moment import PHASE_TIME
 from quantgraph.sandbox.wire import Frames
 
 _time_ns = time.time_ns
+_OF_THE_DAY = (0, 5, 11)
+"""Linux's numbers of the clocks that show the day: CLOCK_REALTIME, its coarse form, and CLOCK_TAI."""
 _ahead = 0  # nanoseconds of the set clock before the machine's
 
 
@@ -59,7 +61,7 @@ def _since_epoch(function: Callable[[float], Any]) -> Callable[..., Any]:
 
 
 def _of_clock(function: Callable[[int], Any], scale: float) -> Callable[[int], Any]:
-    return lambda clock: function(clock) + (_ahead * scale if clock == time.CLOCK_REALTIME else 0)
+    return lambda clock: function(clock) + (_ahead * scale if clock in _OF_THE_DAY else 0)
 
 
 def _of_fields(function: Callable[..., Any]) -> Callable[..., Any]:

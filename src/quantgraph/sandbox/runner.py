@@ -23,7 +23,7 @@ from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
 from quantgraph.sandbox.restarts import with_restarts
 from quantgraph.sandbox.result import Call, CodeResult, Limits, read_handshake
-from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, ServerProcess, check_level
+from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, ServerProcess, check_level, no_room
 from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, exact_reader
@@ -232,7 +232,8 @@ class ForkRunner(_ProcessRunner):
     def _run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         limits = self._limits()
         request = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
-        shared = self._shared_frames.open(frames)
+        with no_room():
+            shared = self._shared_frames.open(frames)
         try:
             self._server.start()
             channel = Channel(self._server, request, shared)

@@ -9,11 +9,11 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
-from quantgraph.errors import CodeFailed, CodeUnavailable, SandboxTooWeak
+from quantgraph.errors import CodeFailed, CodeUnavailable, QuantGraphError, SandboxTooWeak
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
 from quantgraph.sandbox.result import is_at_least, read_handshake
@@ -78,6 +78,17 @@ def check_level(level: Any, reason: object, least: IsolationLevel) -> IsolationL
     return cast(IsolationLevel, level)
 
 
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Raise an OSError of this process, such as one that has no free descriptor, as CodeUnavailable."""
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except OSError as error:
+        raise CodeUnavailable(f"no process can be made for the code: {error}", killed=False) from error
+
+
 class ServerProcess:
     """The fork server's process: started on first use, and again after it has died.
 
@@ -124,7 +135,8 @@ class ServerProcess:
         CodeUnavailable
             If the process does not start.
         """
-        ours, theirs = socket.socketpair()
+        with no_room():
+            ours, theirs = socket.socketpair()
         with theirs, self._lock:
             for attempt in range(2):
                 try:
@@ -164,8 +176,9 @@ class ServerProcess:
         if self._control is not None and self.process is not None and self.process.poll() is None:
             return self._control
         self._stop()
-        self._control, theirs = socket.socketpair()
-        self.folder = WorkFolder()
+        with no_room():
+            self._control, theirs = socket.socketpair()
+            self.folder = WorkFolder()
         try:
             with theirs:
                 # OSError: the machine has no room for another process.

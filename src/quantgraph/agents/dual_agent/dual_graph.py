@@ -48,6 +48,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.sandbox.trading_json import given_account
 from quantgraph.settings import Role
 from quantgraph.state import DataState
@@ -150,7 +151,7 @@ def create_dual_agent_subgraph(
     graph.add_conditional_edges("decide", nodes.route_after_decide, ["validate", "retry"])
     graph.add_edge("retry", "decide")
     graph.add_edge("validate", END)
-    return graph.compile(name="dual_agent")
+    return shown_offline(graph.compile(name="dual_agent"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
+from quantgraph.runtime.shown_graph import shown_offline
 from quantgraph.sandbox.trading_json import given_account
 from quantgraph.tools.decision_tools import DecisionTools
 
@@ -76,7 +77,7 @@ def create_execution_subgraph(
     graph.add_conditional_edges("think", route_after_think, ["act", "think"])
     graph.add_edge("act", "observe")
     graph.add_conditional_edges("observe", route_after_observe, ["think", END])
-    return graph.compile(name="execution")
+    return shown_offline(graph.compile(name="execution"))
 
 
 def route_after_think(state: ExecutionState) -> Literal["act", "think"]:

@@ -92,7 +92,7 @@ def check_causality(
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
     # An older signal in the panel may itself know the future, and so may its prefix.
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
-    limit = math.inf if exhaustive is True else seconds if exhaustive == "auto" else 0.0
+    limit = seconds if exhaustive == "auto" else math.inf if exhaustive else 0.0
     state = ProofState(trials, panel, decide_at, 0, whole=whole, reads=reads)
     if whole is None and not _is_reproducible(state):
         verdict: Verdict | None = _verdict(state, "not_deterministic", walked=limit > 0)
