@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,10 @@ def runner(frames):
 
 
 def children_of(pid):
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Its children; none if it has ended."""
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 @contextmanager
@@ -42,8 +45,9 @@ def killed(runner, times, whom="child"):
             server = runner._server.process
             found = children_of(server.pid) if server and server.poll() is None else []
             if found and found[0] not in hit:
-                hit.append(found[0])
-                os.kill(found[0] if whom == "child" else server.pid, signal.SIGKILL)
+                with suppress(OSError):  # it has ended by itself
+                    os.kill(found[0] if whom == "child" else server.pid, signal.SIGKILL)
+                    hit.append(found[0])
             time.sleep(0.005)
 
     killer = threading.Thread(target=kill)
