@@ -68,10 +68,10 @@ class Channel:
         except (EOFError, OSError) as error:
             raise self._server_ended() from error
         if header != STARTED:
-            told = header["error"]
-            if told["code"] == DIED:
+            reply = header["error"]
+            if reply["code"] == DIED:
                 raise CodeUnavailable("the machine ended the code's process at its start", killed=True)
-            raise CodeUnavailable(f"no process can be made for the code: {told['message']}", killed=False)
+            raise CodeUnavailable(f"no process can be made for the code: {reply['message']}", killed=False)
 
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""

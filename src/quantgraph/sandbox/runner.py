@@ -235,7 +235,6 @@ class ForkRunner(_ProcessRunner):
         with no_room():
             shared = self._shared_frames.open(frames)
         try:
-            self._server.start()
             channel = Channel(self._server, request, shared)
         finally:
             os.close(shared)

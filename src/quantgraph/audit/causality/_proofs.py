@@ -117,7 +117,7 @@ _Compare = Callable[[int, TrialOutcome], _Difference]
 
 
 @dataclass(kw_only=True)
-class _Walked:
+class _WalkResult:
     """What a walk found: differences by row, whether it stopped at the last one, and what else ended it."""
 
     found: dict[int, _Difference] = field(default_factory=dict)
@@ -125,26 +125,28 @@ class _Walked:
     failure: Exception | None = None
 
 
-def _walk(state: ProofState, rows: Sequence[int], compare: _Compare, seconds: float, most: float) -> _Walked:
-    """Walk through ascending rows; stop if the strategy fails, or once more than ``most`` cells differ."""
-    told, pace = _Walked(), _Pace(seconds, len(rows))
+def _walk(
+    state: ProofState, rows: Sequence[int], compare: _Compare, seconds: float, most: float
+) -> _WalkResult:
+    """Walk through ascending rows; stop if the strategy fails, or more than ``most`` cells differ."""
+    result, pace = _WalkResult(), _Pace(seconds, len(rows))
     other = np.zeros(state.reference.values.shape, dtype=bool)
     try:
         with closing(state.trials.walk(state.panel, [state.moment(row) for row in rows])) as walk:
             for row, outcome in zip(rows, walk, strict=False):
                 difference = compare(row, outcome)
                 if len(difference.values):
-                    told.found[row] = difference
+                    result.found[row] = difference
                     close = is_close(state.reference.values[difference.cells], difference.values)
                     other[tuple(part[~close] for part in difference.cells)] = True
                     failed = bool(np.isnan(difference.values).all())
                     if failed or np.count_nonzero(other) > most:
-                        told.stopped = True
+                        result.stopped = True
                         break
                 pace.step()
     except (_TooSlow, CodeTimeout, CodeMemoryExceeded) as error:
-        told.failure = error
-    return told
+        result.failure = error
+    return result
 
 
 def _first_beyond(
@@ -162,18 +164,18 @@ def _first_beyond(
     future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If
     the walk takes too long, what it found until then is judged all the same.
     """
-    told = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
+    result = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
     for row in rows:
-        if row in told.found:
-            beyond = _beyond_rounding(state, *told.found[row].dense(state), row, walked=walked)
+        if row in result.found:
+            beyond = _beyond_rounding(state, *result.found[row].dense(state), row, walked=walked)
             if beyond.any():
                 return beyond, row
-            if told.stopped and row == max(told.found):  # all of it is rounding after all
+            if result.stopped and row == max(result.found):  # all of it is rounding after all
                 return _first_beyond(state, rows, compare, walked=walked, seconds=seconds, most=math.inf)
         if walked or not state.future_error:
             state.proved.add(row)
-    if told.failure is not None:
-        raise told.failure
+    if result.failure is not None:
+        raise result.failure
     return None
 
 
