@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.agents import SignalRule
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.broker import DecisionContext
 from quantgraph.data import open_source
 from quantgraph.graph import create_trading_graph
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.sandbox.wire import Frames

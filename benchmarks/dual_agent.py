@@ -21,15 +21,13 @@ from core import CLOCK, missed, show
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph.agents.dual_agent import DualAgent
-from quantgraph.broker import Decider, DecisionContext
-from quantgraph.broker.account import Account
-from quantgraph.broker.decision_context import RunContext
-from quantgraph.broker.open_session import SessionResult
-from quantgraph.broker.simulate import Market, advance
+from quantgraph.broker import Account, Decider, DecisionContext, Market, RunContext, SessionResult
+from quantgraph.broker.session import advance
 from quantgraph.llm import role_model
-from quantgraph.llm.tags import read
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.recording import Recorder, Scope, in_scope
+from quantgraph.llm.messages import read
+from quantgraph.market import Rulebook
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, Record
 from quantgraph.testing import ScriptedChatModel

@@ -24,14 +24,14 @@ from core import CLOCK, missed, show
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph.agents.execution import ExecutionAgent
-from quantgraph.broker import Decider, DecisionContext, Ledger, Market
-from quantgraph.broker.account import Account
-from quantgraph.broker.decision_context import RunContext
-from quantgraph.broker.simulate import advance
+from quantgraph.broker import Account, Decider, DecisionContext, Market, RunContext
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import advance
 from quantgraph.llm import role_model
-from quantgraph.llm.tags import read
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.recording import Recorder, Scope, branch, in_scope
+from quantgraph.llm.messages import read
+from quantgraph.market import Rulebook
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, branch, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel

@@ -146,7 +146,7 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     """Four log-log charts side by side: seconds by step against what grows."""
     from math import log10
 
-    from quantgraph.subgraphs.signal.memory_need import BYTES_A_CELL
+    from quantgraph.subgraphs.signal._needs import BYTES_A_CELL
 
     width, height, left, top = 250, 220, 44, 34
     colours = {

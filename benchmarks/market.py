@@ -63,7 +63,8 @@ def account(panel: Panel) -> Figures:
     from peers.rule import TICKET, cash_of
 
     from quantgraph import SignalRule
-    from quantgraph.broker import Account, advance
+    from quantgraph.broker import Account
+    from quantgraph.broker.session import advance
 
     market, days = market_of(panel), list(panel.index)
 
@@ -80,7 +81,8 @@ def ours(panel: Panel) -> Figures:
     from peers.rule import TICKET, cash_of
 
     from quantgraph import SignalRule
-    from quantgraph.broker import Ledger, run_sessions
+    from quantgraph.broker.ledger import Ledger
+    from quantgraph.broker.session import run_sessions
 
     market = market_of(panel)
 
@@ -146,7 +148,8 @@ def graph(panel: Panel) -> Figures:
     from peers.rule import TICKET, cash_of
 
     from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
-    from quantgraph.broker.block_code import BLOCKS_FROM, is_block_code_loaded, load_block_code
+    from quantgraph.broker.session import load_block_code
+    from quantgraph.broker.session._simulate import BLOCKS_FROM, is_block_code_loaded
     from quantgraph.runtime import Resources
     from quantgraph.settings import load_settings
 

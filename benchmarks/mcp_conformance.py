@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from quantgraph.mcp.client_desk import ClientDesk
-from quantgraph.mcp.http_service import bound_socket, serving_http
-from quantgraph.mcp.mcp_package import http_app, make_server
+from quantgraph.integrations.mcp import ClientDesk
+from quantgraph.integrations.mcp._server import bound_socket, serving_http
+from quantgraph.tools.mcp import http_app, make_server
 
 EXPECTED = Path(__file__).with_name("mcp_expected_failures.yaml")
 COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]

@@ -22,8 +22,7 @@ from core import A_SHARE, SLACK
 from core import SENTENCE as SSE_50
 
 from quantgraph.data import open_source
-from quantgraph.runs import run_strategy
-from quantgraph.runs.run_page import write_page
+from quantgraph.runs import run_strategy, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 

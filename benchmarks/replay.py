@@ -1,6 +1,6 @@
 """Cost of recording a model call, and of replaying a run beyond start-up.
 
-Starting up is importing, and building the graph; the rest of :func:`quantgraph.runs.replay` is the replay:
+Starting up is importing, and building the graph; the rest of :func:`quantgraph.runs._replay` is the replay:
 reading the record, running the graph, trading, the report, writing the exports and comparing them.
 """
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from core import best, missed, show
 
-from quantgraph.llm.recorded_model import RecordedChatModel
-from quantgraph.recording import Recorder, Scope, in_scope
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.runs import replay, run_strategy
-from quantgraph.runs.execute import opened_run
+from quantgraph.runs._execute import opened_run
+from quantgraph.runs._replay import ReplayCodeRunner, ReplaySource, replay_models
 from quantgraph.runs.folder import read_manifest
-from quantgraph.runs.replay import ReplayCodeRunner, ReplaySource, replay_models
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel

@@ -21,14 +21,14 @@ from core import CLOCK, missed, show
 from execution_agent import Nothing
 from langchain_core.messages import AIMessage, AnyMessage
 
-from quantgraph.agents import TraderAgent
-from quantgraph.broker import Decider, Ledger, Market
-from quantgraph.broker.account import Account
-from quantgraph.broker.decision_context import RunContext
-from quantgraph.broker.simulate import advance
+from quantgraph.agents.trader import TraderAgent
+from quantgraph.broker import Account, Decider, Market, RunContext
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import advance
 from quantgraph.llm import role_model
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.recording import Recorder, Scope, branch, in_scope
+from quantgraph.market import Rulebook
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, branch, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel

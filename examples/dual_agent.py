@@ -10,9 +10,9 @@ import json
 from langchain_core.messages import BaseMessage
 
 from quantgraph import run_strategy
-from quantgraph.agents import DualAgent
+from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.broker.ledger import Ledger
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 from quantgraph.testing import ScriptedChatModel
 
 

@@ -7,8 +7,8 @@ and `quantgraph logs` shows its steps. Without a key the keyless planner answers
 from __future__ import annotations
 
 from quantgraph import run_strategy
-from quantgraph.agents import ExecutionAgent
-from quantgraph.broker import Ledger
+from quantgraph.agents.execution import ExecutionAgent
+from quantgraph.broker.ledger import Ledger
 from quantgraph.report import draw_execution
 
 if __name__ == "__main__":

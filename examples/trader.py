@@ -7,8 +7,8 @@ and `quantgraph logs` shows its steps. Without a key the keyless planner answers
 from __future__ import annotations
 
 from quantgraph import run_strategy
-from quantgraph.agents import TraderAgent
-from quantgraph.broker import Ledger
+from quantgraph.agents.trader import TraderAgent
+from quantgraph.broker.ledger import Ledger
 
 if __name__ == "__main__":
     sentence = "autonomous trader on 000341.SZ, 600958.SH, 20250102 to 20250106"

@@ -1,8 +1,9 @@
-"""Measure the house: size, names used twice, import circles, private imports across packages.
+"""Measure the house: its size, its doors, and imports that go around a door or in a circle.
 
-python scripts/house.py                    the whole of src/quantgraph
+python scripts/house.py                    the whole of src/quantgraph, beside its ceilings
 python scripts/house.py llm state          rooms of it
-python scripts/house.py --names            list the names used twice, the circles, the private imports
+python scripts/house.py --names            list the circles and the imports around a face
+python scripts/house.py --faces            list each face with its names, as tests/faces.txt keeps them
 """
 
 from __future__ import annotations
@@ -10,18 +11,42 @@ from __future__ import annotations
 import argparse
 import ast
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeGuard
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "quantgraph"
-SHARED_NAMES = frozenset({"__init__", "graph", "state", "nodes", "routes"})
-"""Module names that LangGraph projects expect once in each graph."""
-SHARED_ROOM = f"{PACKAGE}._util"
-"""The one package whose private place is everybody's."""
+OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
+"""What every room may use by module: the shared helpers, the errors and the settings."""
+CEILINGS = {
+    "lines": 72_000,
+    "lines of statements": 36_500,
+    "modules": 320,
+    "modules that a stranger sees": 125,
+    "exported names": 560,
+    "imports around a face": 0,
+    "import circles, types included": 0,
+}
+"""What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
+FACE_NAMES, FACE_LINES = 20, 30
+FIXED = frozenset(
+    """
+    create_signal_subgraph SignalSubgraphState map_to_subgraph_state map_to_main_state
+    reflection_node data_fetch_node signal_generate_node clarify_node validation_node
+    route_from_reflection route_after_data_fetch route_after_signal_gen route_after_validation
+    route_after_clarify
+    REFLECTION_NODE_PROMPT DATA_FETCH_AGENT_PROMPT SIGNAL_GENERATE_AGENT_PROMPT CLARIFY_NODE_PROMPT
+    VALIDATION_NODE_PROMPT GLOBAL_DATA_STATE get_llm get_light_llm tushare_daily_bar tushare_daily_basic
+    decide_batch_dual_agent filter_stocks_needing_fundamental _prompt_dir _load_prompt _prompt_version
+    _filter_hallucination_decisions _validate_decision_logic _extract_decision_tags
+    _decide_batch_portfolio_dual_agent PipelineContext traced_agent EpisodicMemory DecisionEpisode
+    """.split()  # noqa: SIM905 - a table of names
+)
+"""Names that the project's design documents fix; a face has them beside its own."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -39,9 +64,14 @@ class Module:
         return self.path.name == "__init__.py"
 
     @property
-    def package(self) -> str:
-        """The package that it is in; of a package, itself."""
-        return self.name if self.is_package else self.name.rpartition(".")[0]
+    def room(self) -> str:
+        """The folder or file directly in the package that it belongs to."""
+        return ".".join(self.name.split(".")[:2])
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether no part of its name is private."""
+        return not any(part.startswith("_") and not part.startswith("__") for part in self.name.split("."))
 
     @cached_property
     def text(self) -> str:
@@ -58,14 +88,34 @@ class Module:
         """Lines of the file."""
         return len(self.text.splitlines())
 
+    @cached_property
+    def exported(self) -> list[str]:
+        """What it lists in ``__all__``."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                return [str(name) for name in ast.literal_eval(node.value)]
+        return []
+
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """Of a face: the module that each of its names comes from."""
+        return {
+            alias.name: node.module
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+            if alias.name in self.exported
+        }
+
     def functions(self) -> Iterator[FunctionNode]:
         """Every function and method."""
         return (node for node in ast.walk(self.tree) if isinstance(node, FunctionNode))
 
-    def public_classes(self) -> list[str]:
-        """Names of the classes at the top that do not begin with an underscore."""
-        names = (node.name for node in self.tree.body if isinstance(node, ast.ClassDef))
-        return [name for name in names if not name.startswith("_")]
+    def imports(self) -> Iterator[tuple[str, str]]:
+        """``(module, name)`` of each name that it imports from this package, at its start or later."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+                yield from ((node.module or "", alias.name) for alias in node.names)
 
 
 def modules(source: Path = SOURCE) -> dict[str, Module]:
@@ -78,28 +128,18 @@ def modules(source: Path = SOURCE) -> dict[str, Module]:
 
 
 def imports(module: Module, known: Mapping[str, Module]) -> set[str]:
-    """Modules of the package that a module imports when it runs, at its start or later."""
+    """Modules of the package that a module needs, for types too; a face's name leads to its home."""
     found: set[str] = set()
-    for node in _running(module.tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in known else node.module)
-        elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+    for place, name in module.imports():
+        inner = f"{place}.{name}"
+        home = known[place].homes.get(name, place) if place in known else place
+        found.add(inner if inner in known else home)
     return {name for name in found if name in known and name != module.name}
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-            yield node
-            yield from _running(node)
-
-
 def circles(known: Mapping[str, Module]) -> list[list[str]]:
-    """Groups of modules that import each other, directly or through others."""
-    graph = {name: imports(module, known) for name, module in known.items()}
+    """Groups of modules that import each other, directly or through others; faces only hand names out."""
+    graph = {name: set() if module.homes else imports(module, known) for name, module in known.items()}
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -126,64 +166,40 @@ def circles(known: Mapping[str, Module]) -> list[list[str]]:
     return found
 
 
-def private_imports(known: Mapping[str, Module]) -> list[str]:
-    """``importer -> imported`` where a private module, or a private name, of another package is imported.
-
-    A name that its module lists in ``__all__`` is public, whatever it is called.
-    """
-    found = []
-    for name, module in known.items():
-        for node in ast.walk(module.tree):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(PACKAGE):
-                continue
-            for alias in node.names:
-                target = f"{node.module}.{alias.name}"
-                if node.module in known and alias.name in _published(known[node.module]):
-                    continue
-                if not target.startswith(SHARED_ROOM) and _is_foreign(target, module.package):
-                    found.append(f"{name} -> {target}")
-    return found
+def around_faces(known: Mapping[str, Module]) -> list[str]:
+    """``importer -> module.name`` where a module takes a name of another room from behind its face."""
+    return [
+        f"{module.name} -> {place}.{name}"
+        for module in known.values()
+        for place, name in module.imports()
+        if place in known and known[place].room not in (module.room, *OPEN) and place != PACKAGE
+        if not known[place].is_package or name not in known[place].exported
+    ]
 
 
-def _published(module: Module) -> list[str]:
-    """What a module lists in ``__all__``."""
-    for node in module.tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            return list(ast.literal_eval(node.value))
-    return []
+def faces(known: Mapping[str, Module]) -> dict[str, list[str]]:
+    """Names of each face by package."""
+    return {name: sorted(module.exported) for name, module in known.items() if module.is_package}
 
 
-def _is_foreign(target: str, package: str) -> bool:
-    """Whether a dotted name passes through a private part that does not belong to the package."""
-    parts = target.split(".")
-    owners = (".".join(parts[:place]) for place, part in enumerate(parts) if _is_private(part))
-    return any(package != owner and not package.startswith(f"{owner}.") for owner in owners)
+def statement_lines(module: Module) -> int:
+    """Lines of code: no blanks, comments, docstrings, imports, ``__all__``, nor heads of functions."""
+    form: set[int] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, FunctionNode):
+            first = min(node.lineno, *(each.lineno for each in node.decorator_list), node.lineno)
+            form.update(range(first, max(node.lineno + 1, node.body[0].lineno)))
+        elif _is_form(node):
+            form.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(module.text.splitlines(), start=1)
+    return sum(number not in form and line.strip()[:1] not in ("", "#") for number, line in lines)
 
 
-def _is_private(part: str) -> bool:
-    return part.startswith("_") and not part.startswith("__")
-
-
-def classes_used_twice(known: Mapping[str, Module]) -> dict[str, list[str]]:
-    """Public classes of one name, with the modules that define them."""
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    for name, module in known.items():
-        for each in module.public_classes():
-            places[each].append(name)
-    return {each: where for each, where in sorted(places.items()) if len(where) > 1}
-
-
-def modules_used_twice(known: Mapping[str, Module]) -> dict[str, list[str]]:
-    """Module names that stand in more than one package, but for those that the field expects there.
-
-    The commands of ``cli`` are named for what they do to a run, as the modules of ``runs`` are.
-    """
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    for name, module in known.items():
-        base = module.path.stem.lstrip("_")
-        if module.path.stem not in SHARED_NAMES and not name.startswith(f"{PACKAGE}.cli."):
-            places[base].append(name)
-    return {each: where for each, where in sorted(places.items()) if len(where) > 1}
+def _is_form(node: ast.AST) -> TypeGuard[ast.stmt]:
+    """Whether it is an import, ``__all__``, or a text that stands alone."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    is_list = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    return is_text or is_list or isinstance(node, (ast.Import, ast.ImportFrom))
 
 
 def body_lines(function: FunctionNode) -> int:
@@ -201,37 +217,35 @@ def parameters(function: FunctionNode) -> int:
     return len([name for name in names if name not in ("self", "cls")])
 
 
-def measured(rooms: Mapping[str, Module], known: Mapping[str, Module]) -> dict[str, str]:
-    """The figures of some modules, among all that are known."""
-    sizes = {name: module.lines for name, module in rooms.items()}
-    greatest = max(sizes, key=lambda name: sizes[name])
-    functions = [function for module in rooms.values() for function in module.functions()]
-    bodies = sorted(map(body_lines, functions))
-    public = [function for function in functions if not function.name.startswith("_")]
-    most = max(public, key=parameters)
-    counts = [parameters(function) for function in public]
+def figures(known: Mapping[str, Module]) -> dict[str, int]:
+    """What has a ceiling, see :data:`CEILINGS`."""
+    exported = [name for names in faces(known).values() for name in names if name not in FIXED]
     return {
-        "lines": f"{sum(sizes.values()):,}",
-        "modules": str(len(rooms)),
-        "lines of a module, median": f"{statistics.median(sizes.values()):.0f}",
-        "lines of the greatest": f"{sizes[greatest]} ({greatest})",
-        "lines of a function's body, median": f"{statistics.median(bodies):.0f}",
-        "the same, nine of ten are at most": str(bodies[len(bodies) * 9 // 10]),
-        "the same, longest": str(bodies[-1]),
-        "public functions' parameters, median": f"{statistics.median(counts):.0f}",
-        "the same, most": f"{parameters(most)} ({most.name})",
-        "public functions with more than 8": str(sum(count > 8 for count in counts)),
-        "public classes of one name": str(len(_within(classes_used_twice(known), rooms))),
-        "module names used twice": str(len(_within(modules_used_twice(known), rooms))),
-        "import circles": str(sum(any(name in rooms for name in group) for group in circles(known))),
-        "private imports across packages": str(
-            sum(line.split(" -> ")[0] in rooms for line in private_imports(known))
-        ),
+        "lines": sum(module.lines for module in known.values()),
+        "lines of statements": sum(map(statement_lines, known.values())),
+        "modules": len(known),
+        "modules that a stranger sees": sum(module.is_visible for module in known.values()),
+        "exported names": len(exported),
+        "imports around a face": len(around_faces(known)),
+        "import circles, types included": len(circles(known)),
     }
 
 
-def _within(twice: Mapping[str, list[str]], rooms: Mapping[str, Module]) -> dict[str, list[str]]:
-    return {name: where for name, where in twice.items() if any(each in rooms for each in where)}
+def shapes(known: Mapping[str, Module]) -> dict[str, str]:
+    """Sizes of modules and functions."""
+    sizes = {name: module.lines for name, module in known.items()}
+    greatest = max(sizes, key=lambda name: sizes[name])
+    functions = [function for module in known.values() for function in module.functions()]
+    bodies = sorted(map(body_lines, functions))
+    most = max((each for each in functions if not each.name.startswith("_")), key=parameters)
+    return {
+        "lines of a module, median": f"{statistics.median(sizes.values()):.0f}",
+        "lines of the greatest": f"{sizes[greatest]} ({greatest})",
+        "lines of a function's body, median": f"{statistics.median(bodies):.0f}",
+        "the same, 95 of 100 are at most": str(bodies[len(bodies) * 95 // 100]),
+        "the same, longest": str(bodies[-1]),
+        "most parameters of a public function": f"{parameters(most)} ({most.name})",
+    }
 
 
 def by_room(known: Mapping[str, Module]) -> list[tuple[str, int, int]]:
@@ -239,7 +253,7 @@ def by_room(known: Mapping[str, Module]) -> list[tuple[str, int, int]]:
     rooms: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for name, module in known.items():
-        room = [*name.split("."), "quantgraph"][1]
+        room = [*name.split("."), PACKAGE][1]
         rooms[room] += 1
         lines[room] += module.lines
     return [(room, rooms[room], lines[room]) for room in sorted(rooms)]
@@ -249,10 +263,14 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("rooms", nargs="*", help="packages, as llm or subgraphs.signal; default: all")
-    parser.add_argument("--names", action="store_true", help="list what is used twice, circular or private")
+    parser.add_argument("--names", action="store_true", help="list circles and imports around a face")
+    parser.add_argument("--faces", action="store_true", help="list the faces and their names")
     parser.add_argument("--source", type=Path, default=SOURCE, help="the folder that holds the package")
     given = parser.parse_args()
     known = modules(given.source)
+    if given.faces:
+        print(faces_text(known), end="")
+        return
     wanted = [f"{PACKAGE}.{room}" for room in given.rooms] or [PACKAGE]
     rooms = {
         name: module
@@ -261,23 +279,29 @@ def main() -> None:
     }
     if not rooms:
         parser.error(f"no such room: {', '.join(given.rooms)}")
-    for what, figure in measured(rooms, known).items():
-        print(f"{what:40} {figure}")
+    for what, figure in figures(known if not given.rooms else rooms).items():
+        print(f"{what:40} {figure:,}" + ("" if given.rooms else f"  (at most {CEILINGS[what]:,})"))
+    for what, shape in shapes(rooms).items():
+        print(f"{what:40} {shape}")
     if not given.rooms:
         print()
         for room, count, lines in by_room(known):
             print(f"{room:14} {count:4} modules {lines:7,} lines")
     if given.names:
-        for title, twice in (("classes", classes_used_twice(known)), ("modules", modules_used_twice(known))):
-            print(f"\n{title} of one name")
-            for name, where in _within(twice, rooms).items():
-                print(f"  {name}: {', '.join(each.removeprefix(f'{PACKAGE}.') for each in where)}")
-        print("\ncircles")
-        for group in circles(known):
-            print("  " + ", ".join(each.removeprefix(f"{PACKAGE}.") for each in group))
-        print("\nprivate imports across packages")
-        for line in private_imports(known):
-            print("  " + line.replace(f"{PACKAGE}.", ""))
+        for title, found in (
+            ("circles", [", ".join(group) for group in circles(known)]),
+            ("imports around a face", around_faces(known)),
+        ):
+            print(f"\n{title}", *found, sep="\n  ")
+
+
+def faces_text(known: Mapping[str, Module]) -> str:
+    """The faces as text, one name a line below its package."""
+    return "".join(
+        f"{package}\n" + "".join(f"    {name}\n" for name in names)
+        for package, names in sorted(faces(known).items())
+        if names
+    )
 
 
 if __name__ == "__main__":

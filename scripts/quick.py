@@ -1,4 +1,4 @@
-"""Check what changed, in under a minute: lint, types, and the tests that mirror the changed files.
+"""Check what changed, in under a minute: lint, types, and the tests that use the changed files.
 
 python scripts/quick.py            against the last commit, or of the last commit where nothing is changed
 python scripts/quick.py --base X   against the commit or branch X
@@ -7,6 +7,7 @@ python scripts/quick.py --base X   against the commit or branch X
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ def main() -> int:
     parser.add_argument("--base", help="commit to compare with")
     base = parser.parse_args().base
     changed = changed_files(base) or changed_files("HEAD~1")
-    tests = mirrored_tests(changed)
+    tests = relevant_tests(changed)
     checks = [
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
@@ -30,7 +31,7 @@ def main() -> int:
         ["mypy"],
         ["pytest", "-q", "-n", "2", "--dist", "worksteal", "tests/test_house.py", *tests],
     ]
-    print("tests:", *(tests or ["none mirror what changed"]))
+    print("tests:", *(tests or ["none use what changed"]))
     for program, *options in checks:
         done = subprocess.run([BIN / program, *options], cwd=ROOT, check=False)
         if done.returncode:
@@ -46,28 +47,34 @@ def changed_files(base: str | None) -> list[Path]:
     return [Path(name) for name in listed if name.endswith(".py")]
 
 
-def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
-    """The test files of source files, and test files that changed themselves; paths from the root.
+def relevant_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
+    """Test files for changed source files, and test files that changed themselves; paths from the root.
 
-    ``src/quantgraph/state/cut.py`` has ``tests/state/test_cut.py``, else ``test_cut_*.py``: aspects such as
-    ``test_graph_kills.py`` take minutes and are left to ``make test`` where there is a main file. A module
-    without tests of its own has those of its package as a whole, ``test_market_*.py``.
+    A module is tested by the files of its room that import it, or that bear its name: tests of
+    ``src/quantgraph/market/money/_fees.py`` are below ``tests/market/``.
     """
-    found: dict[str, None] = {}
+    found: set[str] = set()
     for path in changed:
         if path.parts[:2] == ("src", "quantgraph"):
-            folder = Path("tests", *(part.lstrip("_") for part in path.parts[2:-1]))
-            name = path.stem.lstrip("_")
-            tests = _tests_of(root, folder, name) or _tests_of(root, folder, path.parent.name)
-            found.update(dict.fromkeys(tests))
+            found.update(_tests_of_module(root, path))
         elif path.parts[0] == "tests" and path.name.startswith("test_"):
-            found[path.as_posix()] = None
+            found.add(path.as_posix())
     return sorted(found)
 
 
-def _tests_of(root: Path, folder: Path, name: str) -> list[str]:
-    exact, aspects = root / folder / f"test_{name}.py", (root / folder).glob(f"test_{name}_*.py")
-    return [path.relative_to(root).as_posix() for path in ([exact] if exact.exists() else sorted(aspects))]
+def _tests_of_module(root: Path, path: Path) -> list[str]:
+    name, room = (
+        path.stem.lstrip("_"),
+        root / "tests" / (path.parts[2].lstrip("_") if len(path.parts) > 3 else ""),
+    )
+    module = ".".join(path.with_suffix("").parts[1:])
+    files = [file for file in room.rglob("test_*.py") if room.name != "tests" or file.parent == room]
+    return [
+        file.relative_to(root).as_posix()
+        for file in files
+        if file.stem == f"test_{name}"
+        or re.search(rf"{re.escape(module)}\b", file.read_text(encoding="utf-8"))
+    ]
 
 
 def _git(*arguments: str) -> list[str]:

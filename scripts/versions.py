@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 PART = [  # graphs, interrupts, replay, files, and what is closed to generated code and what it needs
-    "tests/test_graph_answers.py",
-    "tests/nodes/test_approval.py",
+    "tests/graph/test_graph_answers.py",
+    "tests/graph/test_approval.py",
     "tests/runtime/test_nested_graphs.py",
     "tests/runtime/test_nested_graphs_langgraph_keys.py",
     "tests/subgraphs/signal/nodes/test_clarify.py",

@@ -67,7 +67,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("quantgraph.llm.capabilities.capability_cache._FOUND", {})  # ports are used again
+    monkeypatch.setattr("quantgraph.llm._capability_model._FOUND", {})  # ports are used again
     monkeypatch.chdir(tmp_path)
     KEPT_CODE.begin_test()
 

@@ -1,5 +1,7 @@
-"""The house keeps its plan: names are used once, nothing is circular or private to others, docs name what is there."""
+"""The house keeps its plan: rooms hand their names out in faces, nothing goes around one, docs name what is there."""
 
+import importlib
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -7,18 +9,11 @@ from pathlib import Path
 import pytest
 from load_script import load_script
 
+import quantgraph
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ROOT_TESTS = {  # what the tests directly under tests/ are about, besides the modules directly in the package
-    "benchmarks": "benchmarks",
-    "docs": "scripts/docs.py",
-    "examples": "examples",
-    "house": "scripts/house.py",
-    "notebooks": "notebooks",
-    "packaging": "pyproject.toml",
-    "public": "src/quantgraph/__init__.py",
-    "quick": "scripts/quick.py",
-}
+FACES = ROOT / "tests" / "faces.txt"
 SUITES = {"canary", "conformance"}
 """Folders of tests that hold every tool, node and decider against one thing, whatever room it is in."""
 ROOM_OF = {"util": "_util"}
@@ -33,26 +28,46 @@ def known():
     return house.modules()
 
 
-def test_no_modules_import_each_other(known):
+def test_the_house_is_below_its_ceilings(known):
+    figures = house.figures(known)
+    assert {what: figure for what, figure in figures.items() if figure > house.CEILINGS[what]} == {}
+
+
+def test_no_modules_import_each_other_not_even_for_types(known):
     assert house.circles(known) == []
 
 
-def test_no_package_imports_what_is_private_to_another(known):
-    assert house.private_imports(known) == []
+def test_names_of_another_room_come_through_its_face(known):
+    assert house.around_faces(known) == []
 
 
-def test_a_public_class_has_a_name_of_its_own(known):
-    assert house.classes_used_twice(known) == {}
+def test_the_faces_are_those_that_were_agreed(known):
+    """A change is made on purpose: ``python scripts/house.py --faces > tests/faces.txt``."""
+    assert house.faces_text(known) == FACES.read_text(encoding="utf-8")
 
 
-def test_a_module_has_a_name_of_its_own(known):
-    assert house.modules_used_twice(known) == {}
+def test_a_face_has_at_most_twenty_names_and_thirty_lines_of_text(known):
+    for package, names in house.faces(known).items():
+        assert len([name for name in names if name not in house.FIXED]) <= house.FACE_NAMES, package
+        text = house.ast.get_docstring(known[package].tree) or ""
+        assert 0 < len(text.splitlines()) <= house.FACE_LINES, package
 
 
-def test_a_module_is_in_a_package_that_says_what_it_is_for(known):
-    assert [
-        name for name, module in known.items() if module.is_package and not module.text.startswith('"""')
-    ] == []
+def test_a_name_is_in_one_face(known):
+    names = [name for package, each in house.faces(known).items() if package != "quantgraph" for name in each]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_no_name_of_a_face_is_hidden_by_a_module(known):
+    for info in pkgutil.walk_packages(quantgraph.__path__, "quantgraph."):
+        if not info.name.endswith("__main__"):
+            importlib.import_module(info.name)
+    for package, names in house.faces(known).items():
+        face = importlib.import_module(package)
+        assert face.__all__ == names if package != "quantgraph" else set(face.__all__) == set(names)
+        for name in names:
+            assert f"{package}.{name}" not in known, f"{package}.{name}"
+            assert getattr(face, name) is not None
 
 
 def written(folder, files):
@@ -64,51 +79,45 @@ def written(folder, files):
 
 
 def test_the_measures_find_what_they_look_for(tmp_path):
+    face = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from quantgraph.b._second import Thing\n__all__ = ['Thing']\n"
     known = written(
         tmp_path,
         {
             "__init__.py": "",
             "a/__init__.py": "",
-            "a/first.py": "from quantgraph.b.second import Thing\nclass Same: ...\n",
-            "a/_hidden.py": "class _Inner: ...\n",
-            "b/__init__.py": "",
-            "b/second.py": "def late():\n    from quantgraph.a import first\nclass Same: ...\nclass Thing: ...\n",
-            "b/first.py": "from quantgraph.a import _hidden\nfrom quantgraph.a.first import _name\n",
-            "b/typed.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from quantgraph.b import later\n",
-            "b/later.py": "from quantgraph.b import typed\n",
+            "a/_first.py": "from quantgraph.b import Thing\n",
+            "a/_other.py": "from quantgraph.b._second import Thing\nfrom quantgraph.b import _second\n",
+            "b/__init__.py": face,
+            "b/_second.py": "def late():\n    from quantgraph.a import _first\nclass Thing: ...\n",
+            "b/_typed.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from quantgraph.b import _later\n",
+            "b/_later.py": "from quantgraph.b import _typed\n",
+            "errors.py": "class Wrong(Exception): ...\n",
+            "c.py": "from quantgraph.errors import Wrong\n",
         },
     )
-    assert house.circles(known) == [["quantgraph.a.first", "quantgraph.b.second"]]
-    assert house.classes_used_twice(known) == {"Same": ["quantgraph.a.first", "quantgraph.b.second"]}
-    assert house.modules_used_twice(known) == {"first": ["quantgraph.a.first", "quantgraph.b.first"]}
-    assert house.private_imports(known) == [
-        "quantgraph.b.first -> quantgraph.a._hidden",
-        "quantgraph.b.first -> quantgraph.a.first._name",
+    assert house.circles(known) == [
+        ["quantgraph.a._first", "quantgraph.b._second"],
+        ["quantgraph.b._later", "quantgraph.b._typed"],
     ]
+    assert house.around_faces(known) == [
+        "quantgraph.a._other -> quantgraph.b._second.Thing",
+        "quantgraph.a._other -> quantgraph.b._second",
+        "quantgraph.b._second -> quantgraph.a._first",
+    ]
+    assert house.figures(known)["modules that a stranger sees"] == 5
 
 
-def modules_of(folder):
-    return {path.stem.lstrip("_") for path in folder.glob("*.py")} | {
-        path.name for path in folder.iterdir() if path.is_dir()
-    }
+def test_statements_are_counted_without_their_form(tmp_path):
+    text = '"""About."""\n\nimport re\n\n__all__ = ["one"]\n\n\ndef one(\n    a: int,\n) -> int:\n    """One."""\n    # why\n    if a:\n        return 1\n    return re.A\n'
+    known = written(tmp_path, {"__init__.py": text})
+    assert house.figures(known)["lines of statements"] == 3
 
 
-def is_mirrored(test):
-    """Whether a test file bears the name of what it tests: a module, or the package that it is in."""
-    folder = test.parent.relative_to(ROOT / "tests")
-    if folder.name in SUITES:
-        return True
-    package = ROOT / "src" / "quantgraph" / ROOM_OF.get(folder.name, folder)
-    if not package.is_dir():
-        return False
-    subject = test.stem.removeprefix("test_")
-    names = modules_of(package) | {package.name} | (set(ROOT_TESTS) if folder == Path() else set())
-    return any(subject == name or subject.startswith(f"{name}_") for name in names)
-
-
-def test_each_test_file_bears_the_name_of_what_it_tests():
-    tests = sorted((ROOT / "tests").rglob("test_*.py"))
-    assert [str(test.relative_to(ROOT)) for test in tests if not is_mirrored(test)] == []
+def test_each_test_file_is_in_the_folder_of_a_room():
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        folder = test.parent.relative_to(ROOT / "tests")
+        package = ROOT / "src" / "quantgraph" / ROOM_OF.get(folder.name, folder)
+        assert folder.name in SUITES or (package / "__init__.py").exists(), test
 
 
 def test_no_two_test_files_have_one_name():
@@ -116,15 +125,13 @@ def test_no_two_test_files_have_one_name():
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
-def test_the_quick_check_runs_the_tests_that_mirror_a_change():
-    changed = [Path("src/quantgraph/market/fees.py"), Path("tests/test_house.py"), Path("scripts/docs.py")]
-    assert "tests/test_house.py" in quick.mirrored_tests(changed)
-    assert quick.mirrored_tests([Path("src/quantgraph/market/calendar.py")]) == [
-        "tests/market/test_calendar.py"
+def test_the_quick_check_runs_the_tests_that_use_a_changed_module():
+    changed = [
+        Path("src/quantgraph/market/money/_fees.py"),
+        Path("tests/test_house.py"),
+        Path("scripts/docs.py"),
     ]
-    assert quick.mirrored_tests([Path("src/quantgraph/graph.py")]) == ["tests/test_graph.py"]
-    aspects = quick.mirrored_tests([Path("src/quantgraph/testing/canary/__init__.py")])
-    assert aspects == [f"tests/testing/canary/test_canary_{name}.py" for name in ("data", "watch")]
+    assert quick.relevant_tests(changed) == ["tests/market/test_fees.py", "tests/test_house.py"]
 
 
 def rooms():

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from quantgraph.market.calendar import sessions
+from quantgraph.market import sessions
 
 FAST, SLOW = 5, 20
 PRICES = ("open", "close", "pre_close", "up_limit", "down_limit")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quantgraph.agents import SignalRule
-    from quantgraph.broker import Decider, Ledger
+    from quantgraph.broker import Decider
+    from quantgraph.broker.ledger import Ledger
     from quantgraph.data import MarketDataSource, open_source
     from quantgraph.errors import QuantGraphError
     from quantgraph.graph import create_trading_graph
@@ -48,7 +49,7 @@ _HOME = {
     "DataState": "quantgraph.state",
     "Decider": "quantgraph.broker",
     "GLOBAL_DATA_STATE": "quantgraph.state",
-    "Ledger": "quantgraph.broker",
+    "Ledger": "quantgraph.broker.ledger",
     "MarketDataSource": "quantgraph.data",
     "Moment": "quantgraph.market",
     "QuantGraphError": "quantgraph.errors",

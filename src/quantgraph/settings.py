@@ -21,8 +21,8 @@ from platformdirs import user_cache_path
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from quantgraph._util.input_limits import check_text
-from quantgraph._util.installed_packages import is_package
+from quantgraph._util.files import check_text
+from quantgraph._util.packages import is_package
 from quantgraph.errors import BadFile, BadOption
 
 Role = Literal[

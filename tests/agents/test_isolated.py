@@ -19,20 +19,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.agents import IsolatedDecider
-from quantgraph.broker import (
-    Account,
-    DataNeeds,
-    Decider,
-    Decision,
-    Market,
-    Order,
-    Position,
-    Receivable,
-    simulate,
-    trade_session,
-)
+from quantgraph.broker import Account, DataNeeds, Decider, Decision, Market, Order, simulate
+from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import run_sessions
+from quantgraph.broker.session import run_sessions
+from quantgraph.broker.session._simulate import trade_session
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -44,17 +35,12 @@ from quantgraph.errors import (
     QuantGraphError,
 )
 from quantgraph.graph import create_trading_graph
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.child import Channel
-from quantgraph.sandbox.trading_json import (
-    account_from_json,
-    account_to_json,
-    decision_from_json,
-    decision_to_json,
-)
+from quantgraph.sandbox._server import Channel
+from quantgraph.sandbox.wire import account_to_json, decision_from_json
+from quantgraph.sandbox.wire._deciders import account_from_json, decision_to_json
 from quantgraph.state import DataState, Record
 
 DAYS = pd.bdate_range("2024-01-02", periods=40)
@@ -189,7 +175,7 @@ def lent():
 def isolated(lent, monkeypatch):
     """Makes isolated deciders that share one fork server, and closes them."""
     made = []
-    monkeypatch.setattr("quantgraph.agents.isolated.ForkRunner", lambda **_: lent)
+    monkeypatch.setattr("quantgraph.agents._isolated.ForkRunner", lambda **_: lent)
 
     def make(source, **options):
         made.append(IsolatedDecider(source, **options))
@@ -394,7 +380,7 @@ def test_its_context_has_history_rules_and_the_market_of_the_morning(market, iso
         ("with context.scope('a'): pass", "an isolated decider asks no model and has no scopes"),
         ("context.model('trader')", "no model for role 'trader'"),
         (
-            "from quantgraph.broker import LoggedStep; context.log_step(LoggedStep(rule_name='r', rule='', "
+            "from quantgraph.broker.ledger import LoggedStep; context.log_step(LoggedStep(rule_name='r', rule='', "
             "symbol='A', session=context.session, step=1, action_type='decision', action={}, "
             "timestamp='2024-01-02T09:00:00'))",
             "an isolated decider has no ledger",
@@ -462,7 +448,7 @@ def test_a_session_costs_less_than_ten_milliseconds(isolated):
 
 def test_what_it_prints_goes_to_the_log(market, isolated, caplog, capfd):
     source = HOLD.replace("if account", "print('day', context.session.day)\n        if account")
-    with caplog.at_level(logging.DEBUG, logger="quantgraph.agents.isolated"):
+    with caplog.at_level(logging.DEBUG, logger="quantgraph.agents._isolated"):
         list(simulate(market, DAYS[:2], isolated(source), account=Account.opening(CASH)))
     assert [record.getMessage().strip().split(": ")[1] for record in caplog.records] == ["day 2", "day 3"]
     assert capfd.readouterr() == ("", "")
@@ -591,7 +577,7 @@ FAILURES = {
     "import os; os.kill(os.getpid(), 9)": (CodeRefused, "no other processes"),
     "open('/etc/passwd')": (CodeRefused, "no files"),
     "import socket; socket.create_connection(('127.0.0.1', 80))": (CodeRefused, "no network"),
-    "import quantgraph.graph": (CodeRefused, "no files"),
+    "import quantgraph.graph._graph": (CodeRefused, "no files"),
     "bytearray(3 << 30)": (CodeMemoryExceeded, "512 MB"),
 }
 

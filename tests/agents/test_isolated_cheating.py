@@ -27,12 +27,12 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from quantgraph.agents import IsolatedDecider
-from quantgraph.broker import Account, Decider, Market, Order, trade_session
+from quantgraph.broker import Account, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import run_sessions
+from quantgraph.broker.session import run_sessions
+from quantgraph.broker.session._simulate import trade_session
 from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
 
 DAYS = pd.bdate_range("2019-07-01", periods=64)
@@ -335,7 +335,7 @@ ATTEMPTS = {
     "program": lambda: __import__("subprocess").run(["true"]),
     "fork": lambda: os.fork(),
     "read another's memory": lambda: readv(os.getppid()),
-    "library": lambda: __import__("quantgraph.broker.ledger.ledger"),
+    "library": lambda: __import__("quantgraph.broker.ledger._ledger"),
 }
 
 def readv(process):

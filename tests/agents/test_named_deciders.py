@@ -3,9 +3,10 @@
 import pytest
 
 from quantgraph import create_trading_graph
-from quantgraph.agents import BuyAndHold, SignalRule
-from quantgraph.agents.named_deciders import decider_file, decider_place, given_decider, make_decider
+from quantgraph.agents import SignalRule
+from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
 from quantgraph.errors import BadFile, BadOption
+from quantgraph.report import BuyAndHold
 
 SOURCE = """
 from dataclasses import dataclass

@@ -6,19 +6,11 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import (
-    Account,
-    Decider,
-    DecisionContext,
-    Market,
-    Position,
-    Receivable,
-    advance,
-    simulate,
-)
+from quantgraph.broker import Account, Decider, DecisionContext, Market, simulate
+from quantgraph.broker.accounts import Position, Receivable
+from quantgraph.broker.session import advance
 from quantgraph.errors import BadOption, NoSignal, UnknownField
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
 D = Decimal

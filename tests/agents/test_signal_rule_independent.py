@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quantgraph.agents.signal_rule import SignalRule
-from quantgraph.broker import Ledger, Market, Rejection, run_sessions
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.agents._signal_rule import SignalRule
+from quantgraph.broker import Market, Rejection
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 CODES = ["000001.SZ", "300750.SZ", "301001.SZ", "600000.SH", "600036.SH", "688981.SH", "920002.BJ"]

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 

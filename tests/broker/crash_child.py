@@ -31,8 +31,9 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, LoggedStep, run_sessions
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker.ledger import Ledger, LoggedStep
+from quantgraph.broker.session import run_sessions
+from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 
@@ -88,8 +89,8 @@ def run_plain(what: str, folder: Path) -> None:
 def run_graph(step: int, folder: Path) -> None:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
+    from quantgraph.graph import _loop as decision
     from quantgraph.graph import create_trading_graph
-    from quantgraph.nodes import decision
 
     decision.BLOCK_SESSIONS = step
     folder.mkdir(exist_ok=True)

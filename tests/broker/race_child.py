@@ -14,9 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from random_market import RandomDecider, random_world, told
 
-from quantgraph.broker import Account, Ledger, run_sessions, simulate
+from quantgraph.broker import Account, simulate
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 
 PROCESSES, CONFLICT = 8, 7
 CASH = 400_000

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker import Decider, Market, Order
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 D = Decimal

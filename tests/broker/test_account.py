@@ -5,7 +5,8 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Fill, Order, Receivable
+from quantgraph.broker import Account, Fill, Order
+from quantgraph.broker.accounts import Receivable
 from quantgraph.errors import BadOption
 
 D = Decimal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.broker import Ledger
+from quantgraph.broker.ledger import Ledger
 
 CHILD = Path(__file__).with_name("crash_child.py")
 SESSIONS = 42
@@ -66,7 +66,7 @@ def test_a_step_is_on_the_disk_before_the_next_one_is_made(folder):
     code = """
 import os, signal, sys
 import pandas as pd
-from quantgraph.broker import Ledger, LoggedStep
+from quantgraph.broker.ledger import Ledger, LoggedStep
 rest = dict(rule_name="r", rule="", symbol="A", session=pd.Timestamp("2024-01-02"), timestamp="2024-01-02T09:00:00")
 ledger = Ledger(sys.argv[1])
 for number in (1, 2, 3):

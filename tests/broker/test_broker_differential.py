@@ -27,9 +27,11 @@ import pytest
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Ledger, Market, Order, Rejection, run_sessions
+from quantgraph.broker import Decider, Market, Order, Rejection
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
 from quantgraph.data import open_source
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 theirs = load_script(Path(__file__).with_name("backtrader_side.py"))

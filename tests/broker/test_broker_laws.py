@@ -21,19 +21,12 @@ from hypothesis import strategies as st
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import (
-    Account,
-    Block,
-    Ledger,
-    Order,
-    Quote,
-    TradingSession,
-    advance,
-    run_sessions,
-    simulate,
-)
-from quantgraph.broker.ledger.journal import DayLines, day_lines
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Account, Order, simulate
+from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger._journal import DayLines, day_lines
+from quantgraph.broker.session import Block, TradingSession, advance, run_sessions
+from quantgraph.market import Rulebook
 
 rm = load_script(Path(__file__).with_name("random_market.py"))
 
@@ -322,7 +315,9 @@ def test_blocks_write_the_lines_that_session_by_session_writes(kind, case, lengt
         plain.append(day_lines(account, result))
         account = result.account
     end, account = account, Account.opening(case.cash)
-    with patch.multiple(sys.modules["quantgraph.broker.simulate"], BLOCK_SESSIONS=length, BLOCK_CELLS=0):
+    with patch.multiple(
+        sys.modules["quantgraph.broker.session._simulate"], BLOCK_SESSIONS=length, BLOCK_CELLS=0
+    ):
         for done in advance(market, sessions, case.decider(kind), account=account):
             blocks += done.days if isinstance(done, Block) else [day_lines(account, done)]
             account = done.account

@@ -10,9 +10,11 @@ from load_script import load_script
 from sqlalchemy import create_engine, event, text
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Ledger, run_sessions, simulate
+from quantgraph.broker import Account, simulate
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
 from quantgraph.errors import BadOption, LedgerConflict, StorageUnavailable
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 
 HERE = Path(__file__).parent
 CASH = 400_000

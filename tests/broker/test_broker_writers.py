@@ -16,9 +16,11 @@ import pytest
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Ledger, LoggedStep, advance, run_sessions, simulate
+from quantgraph.broker import Account, simulate
+from quantgraph.broker.ledger import Ledger, LoggedStep
+from quantgraph.broker.session import advance, run_sessions
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 
 HERE = Path(__file__).parent
 CASH = 400_000

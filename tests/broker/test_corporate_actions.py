@@ -6,34 +6,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.broker import (
-    Account,
-    Decider,
+from quantgraph.broker import Account, Decider, Market, Order, simulate
+from quantgraph.broker.accounts import (
     Delisting,
     Dividend,
-    Ledger,
     Mark,
-    Market,
-    Order,
     Payment,
     Position,
     Receivable,
     Split,
     last_closes,
     mark,
-    run_sessions,
-    simulate,
     value_of,
 )
-from quantgraph.broker.corporate_actions import (
+from quantgraph.broker.accounts._corporate_actions import (
     ActionBook,
     action_book,
     apply_corporate_actions,
     price_after_actions,
 )
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
+from quantgraph.market import Moment, Rulebook
 from quantgraph.market.actions import CorporateAction
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
 D = Decimal

@@ -3,10 +3,11 @@
 import pandas as pd
 import pytest
 
-from quantgraph.agents import BuyAndHold, IsolatedDecider, SignalRule
+from quantgraph.agents import IsolatedDecider, SignalRule
 from quantgraph.broker import DataNeeds, Decider, Decision, Order
-from quantgraph.broker.decider import check_decider, validate_decision
+from quantgraph.broker._decider import check_decider, validate_decision
 from quantgraph.errors import BadOption
+from quantgraph.report import BuyAndHold
 
 DAY = pd.Timestamp("2024-01-02")
 ORDER = Order(symbol="600000.SH", side="buy", quantity=100, sequence=1)

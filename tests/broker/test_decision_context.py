@@ -13,16 +13,15 @@ from quantgraph.broker import (
     Decider,
     Decision,
     DecisionContext,
-    Ledger,
-    LoggedStep,
     Order,
     RunContext,
     TradePlan,
-    run_sessions,
     simulate,
 )
+from quantgraph.broker.ledger import Ledger, LoggedStep
+from quantgraph.broker.session import run_sessions
 from quantgraph.errors import BadOption, BudgetExceeded, FutureRequested
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import decision_moment
 
 CODE = "600000.SH"
@@ -193,7 +192,7 @@ def test_an_error_that_ends_the_run_ends_it_though_the_decider_swallowed_it(mark
         raise BudgetExceeded("the run's budget", limit="calls", of="run")
 
     view = market.store.view(Moment(days[0], "open"), market.data_ref)
-    from quantgraph.broker.open_session import collect_decision
+    from quantgraph.broker.session._open_session import collect_decision
 
     with pytest.raises(BudgetExceeded):
         collect_decision(Remembers(), DecisionContext(view, Account.opening(1), run=RunContext(check=ended)))

@@ -11,22 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.broker import (
-    Account,
-    Fill,
-    Order,
-    Position,
-    Quote,
-    Rejection,
-    TradingSession,
-    quotes_at,
-    submit,
-    submit_batch,
-)
-from quantgraph.broker.orders import REJECTION_CODES
+from quantgraph.broker import Account, Fill, Order, Rejection
+from quantgraph.broker.accounts import Position, quotes_at
+from quantgraph.broker.accounts._orders import REJECTION_CODES
+from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.session import TradingSession, submit_batch
+from quantgraph.broker.session._matching import submit
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
 D = Decimal

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 
-from quantgraph.broker.corporate_actions import action_book
-from quantgraph.broker.per_commit import per_commit
+from quantgraph.broker.accounts._corporate_actions import action_book
+from quantgraph.broker.accounts._quotes import per_commit
 from quantgraph.state import DataState
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Quote, quotes_at
+from quantgraph.broker.accounts import quotes_at
+from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.errors import FutureRequested, UnknownField
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import ListingStatus
+from quantgraph.market import Moment
+from quantgraph.market.rules import ListingStatus
 from quantgraph.state import DataState
 
 NAN = math.nan

@@ -17,10 +17,9 @@ from quantgraph.broker import (
     Rejection,
     simulate,
 )
-from quantgraph.broker.session_market import SessionMarket
+from quantgraph.broker.session._session import SessionMarket
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
 A, B = "AAPL", "MSFT"

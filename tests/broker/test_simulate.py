@@ -8,23 +8,12 @@ import pytest
 from deciders import OneByOne
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import (
-    Account,
-    Decider,
-    Fill,
-    Ledger,
-    Market,
-    Order,
-    Rejection,
-    SessionResult,
-    advance,
-    run_sessions,
-    simulate,
-    trade_session,
-)
-from quantgraph.broker.simulate import run_identity
+from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, SessionResult, simulate
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import advance, run_sessions
+from quantgraph.broker.session._simulate import run_identity, trade_session
 from quantgraph.errors import BadWindow, FutureRequested, LedgerConflict
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 D = Decimal

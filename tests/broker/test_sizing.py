@@ -5,9 +5,13 @@ from decimal import ROUND_HALF_UP, Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Order, Position, Quote, Receivable, TradingSession, largest_buy, submit
+from quantgraph.broker import Account, Order
+from quantgraph.broker.accounts import Position, Receivable
+from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.session import TradingSession, largest_buy
+from quantgraph.broker.session._matching import submit
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 
 D = Decimal
 DAY = pd.Timestamp("2024-01-03")

@@ -3,9 +3,10 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Mark, Position, last_closes, mark, value_of
+from quantgraph.broker import Account
+from quantgraph.broker.accounts import Mark, Position, last_closes, mark, value_of
 from quantgraph.errors import FutureRequested, NoData
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 
 D = Decimal
 

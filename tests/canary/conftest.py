@@ -13,15 +13,16 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.data.sample import SampleSource
-from quantgraph.llm import tags
-from quantgraph.market.moment import Moment
-from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.llm.messages import _tags as tags
+from quantgraph.market import Moment
+from quantgraph.runtime import Resources, open_resources
 from quantgraph.sandbox import CodeResult
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import build_signal_graph
-from quantgraph.subgraphs.signal.nodes import clarify_node
-from quantgraph.testing import CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
+from quantgraph.subgraphs.signal import build_signal_graph, clarify_node
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.testing.canary._data import CanarySource, CanaryStore
+from quantgraph.testing.canary._watch import CanaryWatch
 
 SAMPLE = SampleSource()
 SESSIONS = SAMPLE.sessions()

@@ -6,9 +6,11 @@ import logging
 
 import pytest
 
-from quantgraph.subgraphs.signal import agents, graph
+from quantgraph.subgraphs.signal import _agents as agents
+from quantgraph.subgraphs.signal import graph
 from quantgraph.subgraphs.signal.nodes import clarify, reflection, validation
-from quantgraph.testing import CanaryFound, differences
+from quantgraph.testing.canary import differences
+from quantgraph.testing.canary._watch import CanaryFound
 
 PLACE = 300
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.testing import differences
+from quantgraph.testing.canary import differences
 
 
 def test_every_weekday_and_the_last_session_are_looked_at(market):

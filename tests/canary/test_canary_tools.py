@@ -18,16 +18,18 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from quantgraph import tools
-from quantgraph.broker.account import Account
-from quantgraph.broker.session_market import SessionMarket
+from quantgraph.broker import Account, SessionMarket
 from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownSymbol
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.sandbox import default_runner
-from quantgraph.testing import CanaryFound, CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
-from quantgraph.testing.canary.sentinels import CANARY_SESSIONS
-from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
-from quantgraph.tools.indicators import INDICATORS
-from quantgraph.tools.window import publish_frames
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.testing.canary._data import CanarySource, CanaryStore
+from quantgraph.testing.canary._sentinels import CANARY_SESSIONS
+from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
+from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools._data import publish_frames
+from quantgraph.tools._indicators import INDICATORS
+from quantgraph.tools.code import python_repl
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 

@@ -6,23 +6,19 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, DataNeeds, Decider, Order
+from quantgraph.broker import Account, DataNeeds, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import Market, trade_session
+from quantgraph.broker.session._simulate import trade_session
 from quantgraph.graph import create_trading_graph
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.report.benchmark import BuyAndHold
+from quantgraph.market import Rulebook
+from quantgraph.report import BuyAndHold
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.testing import (
-    CanaryFound,
-    CanarySource,
-    CanaryStore,
-    CanaryWatch,
-    ScriptedChatModel,
-    differences,
-)
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.testing.canary import differences
+from quantgraph.testing.canary._data import CanarySource, CanaryStore
+from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
 
 RULES = Rulebook.mainland()
 SYMBOLS = ["000341.SZ", "000344.SZ"]

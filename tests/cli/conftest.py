@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 
 SENTENCES = (
     "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229",

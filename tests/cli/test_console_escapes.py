@@ -20,8 +20,8 @@ import pytest
 import quantgraph.cli
 from quantgraph._util.texts import escape_controls
 from quantgraph.cli import main
-from quantgraph.cli.console import SafeConsole, echo, echo_json, lines_above, safe_streams
-from quantgraph.cli.run_display import open_display
+from quantgraph.cli._console import SafeConsole, echo, echo_json, lines_above, safe_streams
+from quantgraph.cli._display import open_display
 from quantgraph.testing import OpenAIStub, Reply
 
 SEQUENCES = {
@@ -423,7 +423,7 @@ OTHER_WAYS = {"print", "secho", "style", "from_markup", "from_ansi", "print_exce
 
 @pytest.mark.parametrize("path", sorted(CLI.glob("*.py")), ids=lambda path: path.name)
 def test_no_module_of_the_command_prints_without_the_console(path):
-    """Everything is shown through ``cli/console.py``; ``os.write`` of bytes that stand there may be a signal's."""
+    """Everything is shown through ``cli/_console.py``; ``os.write`` of bytes that stand there may be a signal's."""
     if path.name == "console.py":
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -11,13 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph import sandbox
-from quantgraph.cli import health_checks
-from quantgraph.cli.main import app
+from quantgraph.cli import _doctor as health_checks
+from quantgraph.cli._main import app
 from quantgraph.errors import SandboxTooWeak
-from quantgraph.market import calendar
+from quantgraph.market import _calendar as calendar
 from quantgraph.testing import OpenAIStub
-from quantgraph.testing.servers import openai_stub, tushare_stub
-from quantgraph.testing.servers.tushare_stub import TushareStub
+from quantgraph.testing import _openai as openai_stub
+from quantgraph.testing import _tushare as tushare_stub
+from quantgraph.testing._tushare import TushareStub
 
 KEY = "sk-doctor-0123456789abcdef"
 TOKEN = "0123456789abcdef0123456789abcdef0123456789abcdef01234567"

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Decider, Decision, DecisionContext, Market, Order, run_sessions
+from quantgraph.broker import Decider, Decision, DecisionContext, Market, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.broker.session import run_sessions
+from quantgraph.cli._main import app
 from quantgraph.data import open_source
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.report import BuyAndHold
 from quantgraph.state import DataState
 

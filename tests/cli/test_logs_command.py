@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Ledger, LoggedStep
-from quantgraph.cli.main import app
+from quantgraph.broker.ledger import Ledger, LoggedStep
+from quantgraph.cli._main import app
 
 DAYS = [pd.Timestamp(day) for day in ("2024-01-02", "2024-01-03")]
 SYMBOLS = ("000001.SZ", "600519.SH")

@@ -256,7 +256,7 @@ def test_the_result_has_what_it_promises_and_the_folder_holds_the_run(runs):
 def test_the_saved_strategy_runs_again_over_the_saved_data(runs, expected_signal):
     from pathlib import Path
 
-    from quantgraph.market.moment import Moment
+    from quantgraph.market import Moment
     from quantgraph.sandbox import ForkRunner
     from quantgraph.state import DataState
 

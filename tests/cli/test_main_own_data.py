@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph import run_strategy
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.runs import RunSpec
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
-from quantgraph.market.calendar import sessions
+from quantgraph.cli._main import app
+from quantgraph.market import sessions
 
 SENTENCE = (
     "159915.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2024"

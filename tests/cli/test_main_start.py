@@ -74,6 +74,6 @@ def test_completion_is_installed_in_a_home(shell: str, tmp_path: Path) -> None:
 
 
 def test_the_command_starts_without_what_it_does_not_need_yet() -> None:
-    code = f"import sys, quantgraph.cli.main; print([name for name in {SLOW} if name in sys.modules])"
+    code = f"import sys, quantgraph.cli._main; print([name for name in {SLOW} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_play import DAYS, TOKEN, prices, talk, trades
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.runs import replay
 
 COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]

@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
-from quantgraph.runs import run_page
+from quantgraph.cli._main import app
+from quantgraph.runs import _page as run_page
 
 SENTENCE = (
     "000341.SZ, 5-day average crosses above the 20-day average buy, below sell, 2024-01-02 to 2024-03-29"

@@ -10,9 +10,9 @@ import time
 import pytest
 from langgraph.runtime import RunControl
 
-from quantgraph.cli import run_command
-from quantgraph.cli.run_command import _stop_signals, _StopHandler
-from quantgraph.llm.cancellation import AT_ONCE
+from quantgraph.cli import _run as run_command
+from quantgraph.cli._run import _stop_signals, _StopHandler
+from quantgraph.llm import AT_ONCE
 
 
 def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 from quantgraph.testing import OpenAIStub
 
 STOCKS = "AAPL AMGN AMZN AXP BA CAT CRM GS HD HON IBM JNJ JPM MCD MSFT PG SHW TRV UNH V".split()

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 from quantgraph.testing import OpenAIStub
 
 STOCKS = ("000341.SZ", "000342.SZ", "000343.SZ", "600958.SH")

@@ -12,10 +12,10 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from quantgraph.cli import run_display
-from quantgraph.cli.console import SafeConsole
-from quantgraph.cli.run_display import LiveDisplay, RunDisplay
-from quantgraph.runs import RunEvent
+from quantgraph.cli import _display as run_display
+from quantgraph.cli._console import SafeConsole
+from quantgraph.cli._display import LiveDisplay, RunDisplay
+from quantgraph.runtime.dialogue import RunEvent
 
 
 class Clock:

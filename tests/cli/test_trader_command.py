@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
 DAYS = ["2025-08-28", "2025-08-29", "2025-09-02"]

@@ -20,16 +20,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from load_script import load_script
 
+from quantgraph.broker import Fill
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.orders import Fill
 from quantgraph.graph import create_trading_graph
 from quantgraph.runtime import Resources
-from quantgraph.runtime.agent_factory import CALLS_PER_NODE
-from quantgraph.runtime.state import EndedBecause
+from quantgraph.runtime._agents import CALLS_PER_NODE
+from quantgraph.runtime.endings import EndedBecause
 from quantgraph.sandbox import default_runner
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
 
 child = load_script(Path(__file__).parents[1] / "support" / "clarify_child.py")
@@ -78,7 +78,7 @@ def secrets(monkeypatch):
 @pytest.fixture
 def impatient(monkeypatch):
     """Retries without waiting."""
-    from quantgraph.llm.retry_policy import CallPolicy
+    from quantgraph.llm import CallPolicy
 
     monkeypatch.setitem(CallPolicy.__init__.__kwdefaults__, "first_wait", 0.001)
 

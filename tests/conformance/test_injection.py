@@ -10,7 +10,7 @@ from datetime import datetime
 import pandas as pd
 import pytest
 
-from quantgraph.broker.orders import Fill
+from quantgraph.broker import Fill
 from quantgraph.data.sample import SampleSource
 from quantgraph.settings import ROLES
 from quantgraph.state import DataState, Record

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data import MarketDataSource, Members, resolve_symbols
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data import MarketDataSource, Members
+from quantgraph.data._as_of import AsOfSource
+from quantgraph.data._source import DatedLists
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import DatedLists
 from quantgraph.data.sample import SampleSource
+from quantgraph.data.symbols import resolve_symbols
 from quantgraph.errors import (
     BadFile,
     BadWindow,
@@ -23,7 +24,7 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
-from quantgraph.market.moment import PHASES, Moment
+from quantgraph.market import PHASES, Moment
 
 ONE, TWO = "000341.SZ", "000342.SZ"
 LISTED = "603425.SH"  # since 20 March 2024

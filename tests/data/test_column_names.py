@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.data.column_names import column_names
+from quantgraph.data._table_columns import column_names
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.commit_source import commit_source
-from quantgraph.data.market_data import DatedLists
+from quantgraph.data._as_of import AsOfSource
+from quantgraph.data._commit_source import commit_source
+from quantgraph.data._source import DatedLists
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import FutureRequested, NoData, UnknownSymbol
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 
 KNOWN, OWN = "000341.SZ", "MINE.US"
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-05"])

@@ -7,7 +7,7 @@ import datetime as dt
 import pandas as pd
 import pytest
 
-from quantgraph.data.date_columns import dates_in_order, read_dates
+from quantgraph.data._table_columns import dates_in_order, read_dates
 from quantgraph.errors import BadFile
 
 DAY = pd.Timestamp("2024-03-15")

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source
+from quantgraph.data._source import Panel
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import Panel
 from quantgraph.errors import BadFile, NoData
 from quantgraph.state import DataState
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data._as_of import AsOfSource
+from quantgraph.data._source import DatedRecords, MarketDataSource, long_to_panel, record_kinds_of
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import DatedRecords, MarketDataSource, long_to_panel, record_kinds_of
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market.moment import Moment
-from quantgraph.recording.recorded_source import recorded_source
-from quantgraph.state.records import RECORD_KINDS
+from quantgraph.market import Moment
+from quantgraph.recording import recorded_source
+from quantgraph.state import RECORD_KINDS
 
 
 def test_long_to_panel_refuses_a_repeated_cell() -> None:

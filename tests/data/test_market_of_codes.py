@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph import open_source
-from quantgraph.data.market_of_codes import rules_of
+from quantgraph.data.symbols._resolution import rules_of
 from quantgraph.errors import BadOption
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.data.symbol_codes import possible_codes, symbol_list
+from quantgraph.data.symbols._codes import possible_codes, symbol_list
 from quantgraph.errors import BadOption
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.data import open_source, resolve_symbols
-from quantgraph.data.symbol_resolution import names_in
+from quantgraph.data import open_source
+from quantgraph.data.symbols import resolve_symbols
+from quantgraph.data.symbols._resolution import names_in
 from quantgraph.errors import BadOption, UnknownSymbol
 
 ON = pd.Timestamp("2024-01-03")

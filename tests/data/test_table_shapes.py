@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.data.table_shapes import long_table
+from quantgraph.data._table_reader import long_table
 from quantgraph.errors import BadFile
 
 DAYS = pd.DatetimeIndex(["2024-01-02", "2024-01-03"], name="Date")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.data.column_names import column_names
-from quantgraph.data.table_units import units_of
+from quantgraph.data._table_columns import column_names, units_of
 from quantgraph.errors import BadFile
 
 HANDS, YUAN = 100.0, 1.0

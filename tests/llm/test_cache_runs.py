@@ -13,8 +13,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.testing import MISBEHAVING, misbehaving_in
-from quantgraph.testing.models.faulty_model import FaultContext, FaultyChatModel
+from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
+from quantgraph.testing._faulty import FaultContext
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LEAK = """\

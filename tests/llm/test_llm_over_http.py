@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import HumanMessage
 
-from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm import KeylessPlanner
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph

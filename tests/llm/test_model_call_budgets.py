@@ -17,10 +17,13 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import BudgetExceeded, NotConfigured
-from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
-from quantgraph.llm.token_prices import load_prices
-from quantgraph.market.moment import Moment
-from quantgraph.recording import Budget, Recorder, Recording, Scope, in_scope
+from quantgraph.llm import CallPolicy, get_llm
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm._token_prices import load_prices
+from quantgraph.market import Moment
+from quantgraph.recording import Recorder, Recording
+from quantgraph.recording.budget import Budget
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, deciding

@@ -11,10 +11,10 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.llm.faults import model_facts
-from quantgraph.llm.model_json import ModelRequest, build_request
-from quantgraph.llm.models import DEFAULT_MODEL, get_light_llm, get_llm, is_loopback
-from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm import KeylessPlanner
+from quantgraph.llm._models import DEFAULT_MODEL, get_light_llm, get_llm, is_loopback
+from quantgraph.llm._retry import model_facts
+from quantgraph.llm.messages._json import ModelRequest, build_request
 from quantgraph.settings import Role, Settings, load_settings
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 

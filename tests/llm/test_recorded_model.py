@@ -26,9 +26,10 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
-from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
-from quantgraph.llm.faults import model_facts
-from quantgraph.llm.model_json import (
+from quantgraph.llm import CallPolicy, KeylessPlanner, get_llm
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm._retry import model_facts
+from quantgraph.llm.messages._json import (
     build_request,
     finish_reason,
     is_usable,
@@ -36,8 +37,10 @@ from quantgraph.llm.model_json import (
     reply_to_json,
     token_counts,
 )
-from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, in_scope
+from quantgraph.recording import Entry, Recorder, Recording
+from quantgraph.recording._recordings import Mode
+from quantgraph.recording.budget import Budget
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -225,7 +228,7 @@ def test_an_interrupted_call_is_recorded_since_it_may_have_cost(tmp_path: Path) 
     ("where", "sent"),
     [
         ("quantgraph.recording.Recording.add", 1),
-        ("quantgraph.recording.budget_tracker.BudgetTracker.reserve", 0),
+        ("quantgraph.recording.budget._budget.BudgetTracker.reserve", 0),
     ],
 )
 def test_a_cancelled_task_loses_no_reply_and_keeps_no_reservation(

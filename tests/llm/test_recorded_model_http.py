@@ -26,9 +26,9 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, NotConfigured, PermissionDenied
-from quantgraph.llm import RecordedChatModel, get_llm
-from quantgraph.llm.faults import model_facts
-from quantgraph.llm.retry_policy import CallPolicy
+from quantgraph.llm import get_llm
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm._retry import CallPolicy, model_facts
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -320,7 +320,7 @@ def test_a_reply_of_another_shape_is_an_error_of_the_model(
     message: Any, usage: Any, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {"model": "gpt-test", "choices": [{"index": 0, "message": message}], "usage": usage}
-    monkeypatch.setattr("quantgraph.testing.servers.openai_stub.completion", lambda *_: body)
+    monkeypatch.setattr("quantgraph.testing._openai.completion", lambda *_: body)
     with OpenAIStub(lambda _: "fine") as stub:
         told = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert "after 3 attempts; last: the reply is not the protocol (" in told
@@ -328,7 +328,7 @@ def test_a_reply_of_another_shape_is_an_error_of_the_model(
 
 def test_a_reply_with_another_role_is_a_reply(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"model": "gpt-test", "choices": [{"index": 0, "message": {"role": "model", "content": "fine"}}]}
-    monkeypatch.setattr("quantgraph.testing.servers.openai_stub.completion", lambda *_: body)
+    monkeypatch.setattr("quantgraph.testing._openai.completion", lambda *_: body)
     with OpenAIStub(lambda _: "fine") as stub:
         assert ask(model_at(stub), waits.policy).text == "fine"
 

@@ -10,13 +10,13 @@ import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable
-from quantgraph.llm.cache import ReplyCache
-from quantgraph.llm.capabilities import CapabilityChatModel
-from quantgraph.llm.faults import model_facts
-from quantgraph.llm.model_json import build_request
-from quantgraph.llm.recorded_model import RecordedChatModel
-from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.recording import Recording, Scope, in_scope
+from quantgraph.llm._cache import ReplyCache
+from quantgraph.llm._capability_model import CapabilityChatModel
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm._retry import CallPolicy, model_facts
+from quantgraph.llm.messages._json import build_request
+from quantgraph.recording import Recording
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
 SECRET = "Zq9Xw8Ev7Ru6"

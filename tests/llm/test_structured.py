@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.repair import repair_json
-from quantgraph.llm.structured import find_json, read_json
+from quantgraph.llm.messages._structured import find_json, read_json, repair_json
 
 
 class Answer(BaseModel):

@@ -8,11 +8,11 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from quantgraph.errors import ModelUnavailable
-from quantgraph.llm import CallPolicy, RecordedChatModel
-from quantgraph.llm.capabilities.modes import ReplyForm
-from quantgraph.llm.capabilities.parse_reply import parse_reply
-from quantgraph.llm.capabilities.text_tool_call import calls_in_markup
-from quantgraph.llm.structured import find_json
+from quantgraph.llm import CallPolicy
+from quantgraph.llm._capability_modes import ReplyForm
+from quantgraph.llm._capability_replies import calls_in_markup, parse_reply
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm.messages._structured import find_json
 from quantgraph.testing import ScriptedChatModel
 
 TOOL = {"name": "python_repl", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}

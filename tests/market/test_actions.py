@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadFrame
-from quantgraph.market.actions import CorporateAction, KnownActions, actions_of
-from quantgraph.market.moment import Moment, known_from
+from quantgraph.market._moment import Moment, known_from
+from quantgraph.market.actions._actions import CorporateAction, KnownActions, actions_of
 
 DAYS = pd.to_datetime(["2025-06-05", "2025-06-06", "2025-06-09", "2025-06-10", "2025-06-11", "2025-06-12"])
 CODES = ["000001.SZ", "600519.SH"]

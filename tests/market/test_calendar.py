@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market.calendar import last_session, next_session, previous_session, sessions
+from quantgraph.market._calendar import last_session, next_session, previous_session, sessions
 
 
 def test_sessions_leave_out_the_national_day_holidays_of_2025():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.market.money import money, to_decimal
+from quantgraph.market.money._fees import money, to_decimal
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
-from quantgraph.market.rulebook import ListingStatus, Rulebook, board_of
+from quantgraph.market.rules._order_rules import ListingStatus, board_of
+from quantgraph.market.rules._rulebook import Rulebook
 
 D = Decimal
 CN = Rulebook.mainland()
@@ -618,7 +619,7 @@ def test_the_text_of_a_rulebook_is_its_identity():
 
 def test_the_text_of_a_rulebook_is_the_same_in_another_process():
     code = (
-        "from quantgraph.market.rulebook import Rulebook;"
+        "from quantgraph.market import Rulebook;"
         "print(repr(Rulebook.mainland(funds={'159919.SZ': 'stock', '159915.SZ': 'stock_20'})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

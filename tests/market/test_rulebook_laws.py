@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.market.rulebook import ListingStatus, Rulebook
+from quantgraph.market.rules._order_rules import ListingStatus
+from quantgraph.market.rules._rulebook import Rulebook
 
 D = Decimal
 CN = Rulebook.mainland(slippage_bps=3)

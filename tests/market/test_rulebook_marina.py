@@ -7,7 +7,8 @@ import marina_rules as marina
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.market.rulebook import ListingStatus, Rulebook
+from quantgraph.market.rules._order_rules import ListingStatus
+from quantgraph.market.rules._rulebook import Rulebook
 
 D = Decimal
 BOOK = Rulebook.mainland(

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from quantgraph.errors import RunDiverged
-from quantgraph.recording.no_network import no_network
+from quantgraph.recording._replay import no_network
 
 
 def with_socket(kind, act):
@@ -68,7 +68,7 @@ def test_another_thread_of_the_process_goes_on(port):
 def test_everywhere_means_every_thread(port):
     code = (
         "import socket, sys, threading\n"
-        "from quantgraph.recording.no_network import no_network\n"
+        "from quantgraph.recording import no_network\n"
         "def go():\n"
         "    try: socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
         "    except Exception as error: print(error.line)\n"

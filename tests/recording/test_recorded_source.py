@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data import AsOfSource, DatedLists, DatedRecords, MarketDataSource
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import DatedLists, DatedRecords, MarketDataSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import NoData, RateLimited, RunDiverged, UnknownSymbol
-from quantgraph.market.moment import Moment
-from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.recording.recorded_source import recorded_source
+from quantgraph.market import Moment
+from quantgraph.recording import Recorder
+from quantgraph.recording._source import recorded_source
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.state import Record
 
 INDEX, LISTED = "990030.SH", "603425.SH"  # the stock is there since 20 March 2024

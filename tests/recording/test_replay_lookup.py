@@ -7,8 +7,8 @@ import pytest
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelUnavailable, RunDiverged
 from quantgraph.recording import Entry, Key, Recording
-from quantgraph.recording.entry import error_json
-from quantgraph.recording.recording_table import RecordingTable
+from quantgraph.recording._entry import error_json
+from quantgraph.recording._recordings import RecordingTable
 
 
 def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok", **more):

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from quantgraph.errors import ModelUnavailable
-from quantgraph.llm import RecordedChatModel
-from quantgraph.recording import Entry, Recorder, Scope, happened, in_scope, recorded
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.recording import Entry, Recorder
+from quantgraph.recording.scope import Scope, happened, in_scope, recorded
 from quantgraph.testing import ScriptedChatModel
 
 

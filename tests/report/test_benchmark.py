@@ -6,10 +6,8 @@ import pytest
 
 from quantgraph.broker import Account, BlockRule, DecisionContext, Market, simulate
 from quantgraph.errors import BadWindow, NoData
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.report import equal_weight_buy_and_hold
-from quantgraph.report.benchmark import BuyAndHold, cash_only, index_buy_and_hold
+from quantgraph.market import Moment, Rulebook
+from quantgraph.report._benchmark import BuyAndHold, cash_only, equal_weight_buy_and_hold, index_buy_and_hold
 from quantgraph.state import DataState
 
 

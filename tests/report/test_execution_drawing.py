@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quantgraph.errors import BadOption
 from quantgraph.report import draw_execution
-from quantgraph.report.execution_text import text_width
+from quantgraph.report._execution_drawing import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 HISTORY = [

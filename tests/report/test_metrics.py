@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.report.metrics import (
+from quantgraph.report.metrics._metrics import (
     annual_return,
     calmar_ratio,
     exposure,

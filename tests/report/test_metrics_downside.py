@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.report.metrics import Downside, downside_deviation, sortino_ratio
+from quantgraph.report.metrics._metrics import Downside, downside_deviation, sortino_ratio
 
 RETURNS = pd.Series([0.03, -0.01, 0.0, -0.03, 0.02])  # mean 0.002
 

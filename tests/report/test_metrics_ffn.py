@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.report.metrics import (
+from quantgraph.report.metrics._metrics import (
     annual_return,
     calmar_ratio,
     max_drawdown,

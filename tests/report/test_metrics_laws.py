@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph.report.metrics import (
+from quantgraph.report._round_trips import Entitlement, Trade, round_trips
+from quantgraph.report.metrics._metrics import (
+    alpha,
+    beta,
     calmar_ratio,
+    correlation,
     downside_deviation,
+    information_ratio,
     max_drawdown,
     session_returns,
     sharpe_ratio,
@@ -19,9 +24,6 @@ from quantgraph.report.metrics import (
     total_return,
     volatility,
 )
-from quantgraph.report.relative import alpha, beta, correlation, information_ratio
-from quantgraph.report.round_trips import Entitlement, round_trips
-from quantgraph.report.trades import Trade
 
 START = pd.Timestamp("2024-01-01")
 numbers = st.floats(0.01, 1e6)

@@ -6,7 +6,7 @@ The paper's table (arXiv 2510.02209 v2, table 2, "Passive Baseline") prints 0.4 
 import pandas as pd
 import pytest
 
-from quantgraph.report.metrics import max_drawdown, session_returns, sortino_ratio, total_return
+from quantgraph.report.metrics._metrics import max_drawdown, session_returns, sortino_ratio, total_return
 
 SORTINO = 0.015489847804
 

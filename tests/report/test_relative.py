@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.report.relative import alpha, beta, correlation, information_ratio, tracking_error
+from quantgraph.report.metrics._metrics import alpha, beta, correlation, information_ratio, tracking_error
 
 ALL = [alpha, beta, correlation, information_ratio, tracking_error]
 DAYS = pd.bdate_range("2024-01-01", periods=250)
@@ -109,7 +109,7 @@ def test_nan_is_refused_and_its_side_named(metric):
 def test_the_numbers_are_the_same_whichever_processor_the_linear_algebra_is_written_for():
     code = (
         "import numpy as np, pandas as pd\n"
-        "from quantgraph.report.relative import alpha, beta\n"
+        "from quantgraph.report.metrics import alpha, beta\n"
         "draw = np.random.default_rng(7)\n"
         "pairs = [map(pd.Series, draw.normal(0, 0.01, (2, 243))) for _ in range(20)]\n"
         "print([(alpha(a, b), beta(a, b)) for a, b in map(tuple, pairs)])"

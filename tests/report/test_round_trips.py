@@ -4,13 +4,20 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker.corporate_actions import Delisting, Dividend, Split
-from quantgraph.broker.ledger.order_table import OrderTable
-from quantgraph.broker.orders import Fill, Order
+from quantgraph.broker import Fill, Order
+from quantgraph.broker.accounts import Delisting, Dividend, Split
+from quantgraph.broker.ledger import OrderTable
 from quantgraph.errors import BadOption
-from quantgraph.report.order_statistics import round_trip_statistics
-from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips, win_rate
-from quantgraph.report.trades import Trade, annual_turnover, turnover
+from quantgraph.report._round_trips import (
+    Entitlement,
+    Trade,
+    annual_turnover,
+    profit_factor,
+    round_trips,
+    turnover,
+    win_rate,
+)
+from quantgraph.report._summary import round_trip_statistics
 
 DAYS = pd.bdate_range("2024-01-01", periods=6)
 

@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Ledger, Market, Order, run_sessions
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Decider, Market, Order
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
+from quantgraph.market import Rulebook
 from quantgraph.report import summarise
-from quantgraph.report.notes import summary_notes
+from quantgraph.report._summary import summary_notes
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])

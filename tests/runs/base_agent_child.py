@@ -13,7 +13,7 @@ from pathlib import Path
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.runs import BaseAgent
+from quantgraph.integrations.ai_trader import BaseAgent
 from quantgraph.testing import ScriptedChatModel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm import KeylessPlanner
 
 
 @pytest.fixture

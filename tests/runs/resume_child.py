@@ -33,11 +33,13 @@ from scripted_run import ANSWER, QUESTION, told
 
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph.broker import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
-from quantgraph.runs import identity, resume_run, run_strategy, start
-from quantgraph.runs.folder import MANIFEST_FILE
-from quantgraph.runs.start import last_thread
+from quantgraph.runs import _identity as identity
+from quantgraph.runs import _start as start
+from quantgraph.runs import resume_run, run_strategy
+from quantgraph.runs._start import last_thread
+from quantgraph.runs.folder._folder import MANIFEST_FILE
 from quantgraph.runtime import Resources
 
 RUN = "r"

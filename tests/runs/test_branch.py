@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from quantgraph.broker import Decider, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
-from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.report import BuyAndHold
 from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
 from quantgraph.runtime import Resources

@@ -11,7 +11,8 @@ import pytest
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder
-from quantgraph.runs import example_run_name, replay, unpack_example_run
+from quantgraph.runs import replay
+from quantgraph.runs.folder import example_run_name, unpack_example_run
 
 ANEW = "the trader's prompts, tools or runs changed: python scripts/make_example_run.py records the run anew"
 ARCHIVE = Path(__file__).resolve().parents[2] / "src" / "quantgraph" / "runs" / "trader_month.zip"

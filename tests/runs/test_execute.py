@@ -9,7 +9,7 @@ from deciders import OneByOne
 from langgraph.graph import END, START, StateGraph
 from load_script import load_script
 
-from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm import KeylessPlanner
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

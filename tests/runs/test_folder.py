@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from quantgraph.runs import RunSpec, run_strategy
-from quantgraph.runs.folder import staged_run_folder
+from quantgraph.runs.folder._folder import staged_run_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks that end with their process are POSIX's")
 
@@ -18,7 +18,7 @@ SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025�
 CHILD = """
 import sys
 from pathlib import Path
-from quantgraph.runs.folder import staged_run_folder
+from quantgraph.runs.folder._folder import staged_run_folder
 with staged_run_folder(Path(sys.argv[1])) as made:
     (made / "data").mkdir()
     (made / "data" / "half").write_text("x")
@@ -71,7 +71,7 @@ def test_a_folder_of_another_boot_or_machine_is_kept_for_a_day(tmp_path):
 def test_a_run_that_is_killed_before_its_folder_has_its_place_is_removed(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from quantgraph.runs import run_strategy, start\n"
+        "from quantgraph.runs import _start as start, run_strategy\n"
         "start.write_result = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"run_strategy({SENTENCE!r}, out=sys.argv[1])\n"
     )

@@ -12,15 +12,15 @@ from langchain_openai import ChatOpenAI
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, RunMismatch
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runs.folder import read_manifest
-from quantgraph.runs.identity import identity_of
-from quantgraph.runs.specification import RunSpec, source_fingerprint
-from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.runs._identity import identity_of
+from quantgraph.runs._specification import RunSpec, source_fingerprint
+from quantgraph.runs.folder._folder import read_manifest
+from quantgraph.runtime import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

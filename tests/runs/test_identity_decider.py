@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, FutureRequested, RunMismatch
 from quantgraph.runs import replay, replay_from, run_strategy
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Decider, Decision, LoggedStep
-from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.broker import Decider, Decision
+from quantgraph.broker.ledger import Ledger, LoggedStep
+from quantgraph.cli._main import app
 from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
 from quantgraph.runtime import Resources
 

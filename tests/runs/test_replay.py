@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.errors import BadFile
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import Resources
@@ -126,9 +126,9 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(reco
 
 def test_changed_code_is_reported_and_replayed(recorded, monkeypatch):
     told = json.loads((recorded / "run.json").read_text(encoding="utf-8"))
-    assert "runs/replay.py" in told["identity"]["code"]
+    assert "runs/_replay.py" in told["identity"]["code"]
     monkeypatch.setattr(
-        sys.modules["quantgraph.runs.replay"],
+        sys.modules["quantgraph.runs._replay"],
         "code_hashes",
         lambda: {**told["identity"]["code"], "graph.py": "x"},
     )

@@ -115,10 +115,10 @@ def test_an_approval_of_all_later_orders_holds_after_a_resume_and_in_the_replay(
 def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp_path):
     code = (
         "import os, sys\n"
-        "from quantgraph.nodes import decision\n"
+        "from quantgraph.graph import _loop as decision\n"
         "from quantgraph.runs import run_strategy\n"
         "from quantgraph.runtime import Resources\n"
-        "sys.modules['quantgraph.broker.simulate'].TOGETHER = 1\n"
+        "sys.modules['quantgraph.broker.session._simulate'].TOGETHER = 1\n"
         "decision.emit_session = lambda day, _, window: day.day == 15 and os.kill(os.getpid(), 9)\n"
         "resources = Resources(answer=lambda _: sys.argv[2])\n"
         "run_strategy(sys.argv[1], out=sys.argv[3], resources=resources)\n"

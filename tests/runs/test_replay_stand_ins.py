@@ -6,10 +6,11 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
-from quantgraph.llm import RecordedChatModel
-from quantgraph.llm.capabilities import CapabilityChatModel
-from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.runs.replay import replay_models
+from quantgraph.llm._capability_model import CapabilityChatModel
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, in_scope
+from quantgraph.runs._replay import replay_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from quantgraph.errors import BadFile, CodeFailed
 from quantgraph.runs import run_strategy
-from quantgraph.runs.run_page import verify_page, write_page
+from quantgraph.runs._page import verify_page, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs import RunResult, RunSpec, open_run, replay, run_strategy, unpack_example_run
+from quantgraph.runs import RunResult, RunSpec, open_run, replay, run_strategy
+from quantgraph.runs.folder import unpack_example_run
 
 SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月到3月"
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\"'&"

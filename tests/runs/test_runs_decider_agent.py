@@ -11,9 +11,10 @@ from langchain_core.tools import tool
 from quantgraph.broker import DataNeeds, Decider, Decision, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, run_strategy
-from quantgraph.runtime.agent_factory import create_node_agent, invoke_agent, tool_errors
+from quantgraph.runtime import create_node_agent, invoke_agent, tool_errors
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import ViewContext, python_repl, tushare_daily_bar
+from quantgraph.tools import ViewContext, tushare_daily_bar
+from quantgraph.tools.code import python_repl
 
 SENTENCE = "000341.SZ, buy when RSI(14) is below 30, 20250102 to 20250106"
 CODE = "close = snapshot['ohlcv']['close']\nprint(close.index[-1].date(), len(snapshot['ohlcv']['open']))"
@@ -86,6 +87,6 @@ def test_a_replay_runs_no_code_and_asks_no_model(recorded, monkeypatch):
     def refused(*_):
         raise AssertionError("a replay ran code")
 
-    monkeypatch.setattr("quantgraph.sandbox.runner.ForkRunner.run", refused)
+    monkeypatch.setattr("quantgraph.sandbox._runner.ForkRunner.run", refused)
     replayed = replay(recorded, decider=Agent())
     assert replayed.identical, replayed.differences

@@ -13,10 +13,11 @@ from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
 from quantgraph._util import database
-from quantgraph.broker import Ledger
-from quantgraph.cli.main import app
+from quantgraph.broker.ledger import Ledger
+from quantgraph.cli._main import app
 from quantgraph.errors import BadFile, StorageUnavailable
-from quantgraph.runs import replay, resume_run, run_strategy, start
+from quantgraph.runs import _start as start
+from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
@@ -96,7 +97,7 @@ def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, as
             data.write_text("")
 
     with monkeypatch.context() as patch:
-        patch.setattr("quantgraph.subgraphs.signal.checked_reading.emit_said", full)
+        patch.setattr("quantgraph.subgraphs.signal._reading.emit_said", full)
         with pytest.raises(
             StorageUnavailable, match=f"{data} cannot be written or read: Not a directory"
         ) as error:

@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, CodeFailed
-from quantgraph.runs import audit_said
+from quantgraph.runs.verification import audit_said
 
 CODE = """\
 close = snapshot["ohlcv"]["close"]

@@ -14,10 +14,11 @@ import pytest
 from quantgraph.broker import Decider
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.recording import Recorder
-from quantgraph.runs import RunSpec, resume_run, run_strategy, start
-from quantgraph.runs.outputs import strategy_source
+from quantgraph.runs import RunSpec, resume_run, run_strategy
+from quantgraph.runs import _start as start
+from quantgraph.runs._outputs import strategy_source
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 

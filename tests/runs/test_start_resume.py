@@ -15,13 +15,15 @@ from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Ledger
-from quantgraph.cli.main import app
+from quantgraph.broker import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.cli._main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs import RunSpec, identity, replay, resume_run, run_strategy
-from quantgraph.runs.folder import lock_run, read_manifest
+from quantgraph.market import Rulebook
+from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
+from quantgraph.runs import _identity as identity
+from quantgraph.runs.folder._folder import lock_run, read_manifest
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
@@ -257,7 +259,7 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
     half = run_strategy(SENTENCE, out=tmp_path, resources=Resources(**stop_at("reflection")))
     monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "0.7")
     files = dict(identity.code_hashes())
-    files["nodes/report.py"] = "0"
+    files["graph/_report.py"] = "0"
     del files["graph.py"]
     monkeypatch.setattr(identity, "code_hashes", lambda: files)
     with pytest.raises(RunMismatch) as error:
@@ -267,7 +269,7 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
     assert [each["name"] for each in error.value.data["differences"]] == [
         "settings.temperature",
         "graph.py",
-        "nodes/report.py",
+        "graph/_report.py",
     ]
 
 

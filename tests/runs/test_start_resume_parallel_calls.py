@@ -12,8 +12,9 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from quantgraph.broker import Decider, Order
-from quantgraph.llm.recorded_model import RecordedChatModel
-from quantgraph.recording import Recorder, Scope, in_scope
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel

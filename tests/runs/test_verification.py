@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
-from quantgraph.runs import outputs as result_module
+from quantgraph.runs import _outputs as result_module
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
@@ -214,7 +214,7 @@ CHILD = """
 import json, sys
 from typer.testing import CliRunner
 from quantgraph.broker.ledger import Ledger
-from quantgraph.cli.main import app
+from quantgraph.cli._main import app
 from quantgraph.errors import StorageUnavailable
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.runs import replay, resume_run

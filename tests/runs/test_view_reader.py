@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.runs.view_reader import _without_folders, without_places
+from quantgraph.runs._page import _without_folders, without_places
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,9 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_trading_graph
-from quantgraph.broker import Decider, Ledger, Order
-from quantgraph.llm import RecordedChatModel
+from quantgraph.broker import Decider, Order
+from quantgraph.broker.ledger import Ledger
+from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder
 from quantgraph.runtime import Resources
 

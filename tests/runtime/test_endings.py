@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from quantgraph._util.texts import language_of
-from quantgraph.runtime.endings import closing_text
-from quantgraph.runtime.state import EndedBecause
+from quantgraph.runtime.endings._endings import closing_text
+from quantgraph.runtime.endings._state import EndedBecause
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

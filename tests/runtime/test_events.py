@@ -15,9 +15,9 @@ from langgraph.types import Command
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
-from quantgraph.runtime import events
-from quantgraph.runtime.resources import Resources, open_resources
-from quantgraph.runtime.run_node import run_node
+from quantgraph.runtime._resources import Resources, open_resources
+from quantgraph.runtime._run_node import run_node
+from quantgraph.runtime.dialogue import _events as events
 from quantgraph.subgraphs.signal import reflection_node
 from quantgraph.testing import ScriptedChatModel
 

@@ -23,10 +23,11 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker import Decider, Ledger, Order
+from quantgraph.broker import Decider, Order
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired
-from quantgraph.llm import RecordedChatModel
+from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 

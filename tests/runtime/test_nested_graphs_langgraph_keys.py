@@ -9,7 +9,7 @@ from langgraph._internal._scratchpad import PregelScratchpad
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from quantgraph.runtime import nested_graphs
+from quantgraph.runtime import _run_node as nested_graphs
 
 
 def test_the_keys_are_langgraphs():

@@ -22,7 +22,9 @@ import numpy as np
 import pandas as pd
 import talib
 
-from quantgraph.sandbox import _linux, _seccomp, lockdown
+from quantgraph.sandbox import _lockdown as _linux
+from quantgraph.sandbox import _lockdown as _seccomp
+from quantgraph.sandbox import _lockdown as lockdown
 
 # Codes may need them where the interpreter's own folder is closed to the user that they run as.
 LOADED = (multiprocessing.popen_fork, subprocess, _posixshmem)

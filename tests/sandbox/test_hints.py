@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import talib
 
-from quantgraph.sandbox.hints import hint
+from quantgraph.sandbox._hints import hint
 from quantgraph.state import DataState
 
 DAYS = pd.date_range("2024-01-01", periods=30, freq="D")

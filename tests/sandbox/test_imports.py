@@ -5,7 +5,9 @@ import sys
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.sandbox import ForkRunner, FreshRunner, default_runner, imports
+from quantgraph.sandbox import ForkRunner, default_runner
+from quantgraph.sandbox import _pandas_guards as imports
+from quantgraph.sandbox._runner import FreshRunner
 
 HERE = "numpy, pandas, talib and the standard library are"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import quantgraph
-from quantgraph.sandbox import _seccomp
-from quantgraph.sandbox.lockdown import readable_places
-from quantgraph.sandbox.process_setup import code_environment
+from quantgraph.sandbox import _lockdown as _seccomp
+from quantgraph.sandbox._lockdown import readable_places
+from quantgraph.sandbox._server import code_environment
 
 PROBE = Path(__file__).with_name("lockdown_probe.py")
 NOBODY = 65534
@@ -416,8 +416,8 @@ def test_it_can_be_imported_where_there_is_neither_linux_nor_resource():
         "import sys, pathlib, socket, ctypes, sysconfig, zoneinfo, importlib.util, quantgraph.sandbox\n"
         "for name in [n for n in sys.modules if n.startswith('quantgraph.sandbox')]: del sys.modules[name]\n"
         "sys.platform, sys.modules['resource'] = 'win32', None\n"
-        "from quantgraph.sandbox.lockdown import seal_parent, seal_child, self_test\n"
-        "from quantgraph.sandbox.process_setup import bwrap_prefix\n"
+        "from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test\n"
+        "from quantgraph.sandbox._server import bwrap_prefix\n"
         "seal_parent(()); seal_child(memory=1, seconds=1); assert bwrap_prefix() == ()\n"
         "assert self_test(pathlib.Path('x'))[0] == 'none'"
     )

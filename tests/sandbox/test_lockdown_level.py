@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from quantgraph.errors import CodeFailed, SandboxTooWeak
-from quantgraph.market.moment import Moment
-from quantgraph.sandbox import ForkRunner, FreshRunner, default_runner
-from quantgraph.sandbox.process_setup import PYTHON
-from quantgraph.sandbox.server_process import ServerProcess, check_level
+from quantgraph.market import Moment
+from quantgraph.sandbox import ForkRunner, default_runner
+from quantgraph.sandbox._runner import FreshRunner
+from quantgraph.sandbox._server import PYTHON, ServerProcess, check_level
 
 MOMENT = Moment.at("2024-01-08")
 WEAK = (
-    "import sys\nfrom quantgraph.sandbox import lockdown\n"
+    "import sys\nfrom quantgraph.sandbox import _lockdown as lockdown\n"
     "lockdown.close_files = lambda readable: 'no Landlock'\n"
     "lockdown.close_calls = lambda: 'no seccomp'\n"
-    "from quantgraph.sandbox.worker import main\nmain(sys.argv[1:])"
+    "from quantgraph.sandbox._worker import main\nmain(sys.argv[1:])"
 )
 """A worker on a system without Landlock and seccomp."""
 
@@ -86,7 +86,7 @@ def test_without_closed_files_each_child_has_an_empty_folder_of_its_own(frames):
 
 
 def test_a_fresh_process_that_is_too_weak_runs_nothing_either(frames, monkeypatch, tmp_path):
-    monkeypatch.setattr("quantgraph.sandbox.runner.PYTHON", (*PYTHON[:-2], "-c", WEAK))
+    monkeypatch.setattr("quantgraph.sandbox._runner.PYTHON", (*PYTHON[:-2], "-c", WEAK))
     with pytest.raises(SandboxTooWeak, match="only at level 'limits_only', but 'full' is required"):
         FreshRunner().run(["1"], frames)
     assert FreshRunner(isolation="limits_only").run(["1"], frames).isolation == "limits_only"
@@ -94,9 +94,9 @@ def test_a_fresh_process_that_is_too_weak_runs_nothing_either(frames, monkeypatc
 
 def test_a_fresh_process_checks_itself_before_it_runs_code(tmp_path, frames):
     """Also when its host would not: the request says what is asked for."""
-    from quantgraph.sandbox.result import Limits
-    from quantgraph.sandbox.runner import cells_request
-    from quantgraph.sandbox.wire import encode_frames
+    from quantgraph.sandbox._result import Limits
+    from quantgraph.sandbox._runner import cells_request
+    from quantgraph.sandbox.wire._wire import encode_frames
 
     proof = tmp_path / "ran"
     cell = f"import os\nos.mkdir({str(proof)!r})"
@@ -136,7 +136,7 @@ def test_files_of_the_host_and_of_quantgraph_are_out_of_reach(forker, frames, tm
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_the_same_walls(frames):
     as_nobody = (
-        "import os, sys\nfrom quantgraph.sandbox import worker\nworker.preload()\n"
+        "import os, sys\nfrom quantgraph.sandbox import _worker as worker\nworker.preload()\n"
         "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nworker.main(sys.argv[1:])"
     )
     runner = ForkRunner(timeout=15.0)

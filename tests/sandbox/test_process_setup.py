@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from quantgraph.sandbox.process_setup import bwrap_prefix
+from quantgraph.sandbox._server import bwrap_prefix
 
 
 @pytest.fixture(autouse=True)

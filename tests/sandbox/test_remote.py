@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import CodeFailed, CodeTimeout
-from quantgraph.market.moment import Moment
-from quantgraph.sandbox import CodeRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.process_setup import PYTHON, code_environment
+from quantgraph.market import Moment
+from quantgraph.sandbox import CodeRunner, open_walk
+from quantgraph.sandbox._remote import RemoteRunner
+from quantgraph.sandbox._server import PYTHON, code_environment
 
 
 class Machine(http.server.BaseHTTPRequestHandler):
@@ -103,7 +104,7 @@ def test_a_machine_that_is_not_there_or_too_slow_is_one_line(machine, frames):
 
 
 def test_a_reply_beyond_the_limit_is_not_read(frames, monkeypatch):
-    monkeypatch.setattr("quantgraph.sandbox.remote.REPLY_LIMIT", 100)
+    monkeypatch.setattr("quantgraph.sandbox._remote.REPLY_LIMIT", 100)
     result = RemoteRunner(lambda request, *, timeout, limit: bytes(limit + 1)).run(["1"], frames)
     assert result.error.message == "the code's process sent an unreadable reply"
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeUnavailable
-from quantgraph.market.moment import Moment
-from quantgraph.sandbox import ForkRunner, FreshRunner, open_walk
-from quantgraph.sandbox.restarts import counted_restarts
-from quantgraph.sandbox.server_process import ServerProcess
+from quantgraph.market import Moment
+from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox._runner import FreshRunner, counted_restarts
+from quantgraph.sandbox._server import ServerProcess
 
 SLOW = "import time; time.sleep(1); 'whole'"
 

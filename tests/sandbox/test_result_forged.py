@@ -8,8 +8,10 @@ import tracemalloc
 import pytest
 
 from quantgraph.errors import CodeFailed, CodeTimeout
-from quantgraph.sandbox import ForkRunner, FreshRunner, result
-from quantgraph.state import frames as frame_module
+from quantgraph.sandbox import ForkRunner
+from quantgraph.sandbox import _result as result
+from quantgraph.sandbox._runner import FreshRunner
+from quantgraph.state.frames import _frames as frame_module
 
 FORGE = """
 import json, os, struct
@@ -104,10 +106,10 @@ FORGERIES = {
     ),
     "a header of 3 MB": "everywhere(answer(b' ' * 3_000_000 + json.dumps(PLAIN).encode()))",
     "a patched check": """
-import quantgraph.state.frames, quantgraph.state.data_state
-def lax(panel, name, frame, strict=quantgraph.state.frames.freeze):
+import quantgraph.state.frames._frames, quantgraph.state._data_state
+def lax(panel, name, frame, strict=quantgraph.state.frames._frames.freeze):
     return strict('ohlcv', name, frame)
-quantgraph.state.frames.freeze = quantgraph.state.data_state.freeze = lax
+quantgraph.state.frames._frames.freeze = quantgraph.state._data_state.freeze = lax
 GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})
 """,
 }

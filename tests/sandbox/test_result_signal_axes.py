@@ -7,10 +7,12 @@ import subprocess
 import pytest
 
 from quantgraph.errors import CodeFailed
-from quantgraph.market.moment import Moment
-from quantgraph.sandbox import FreshRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.process_setup import PYTHON, code_environment
-from quantgraph.tools.trusted_runner import TrustedRunner
+from quantgraph.market import Moment
+from quantgraph.sandbox import open_walk
+from quantgraph.sandbox._remote import RemoteRunner
+from quantgraph.sandbox._runner import FreshRunner
+from quantgraph.sandbox._server import PYTHON, code_environment
+from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"
 LATER = f"{CLOSE}\nzero.index = zero.index + pd.Timedelta(days=1)"

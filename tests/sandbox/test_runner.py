@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
-from quantgraph.market.moment import Moment
-from quantgraph.sandbox import CodeRunner, ForkRunner, FreshRunner
+from quantgraph.market import Moment
+from quantgraph.sandbox import CodeRunner, ForkRunner
+from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.state import DataState
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit.causality._panel_slices import prefix
+from quantgraph.audit.causality._trials import prefix
 from quantgraph.errors import CodeUnavailable
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import ForkRunner, open_walk
-from quantgraph.state.cut import cut_panels
-from quantgraph.state.frames import freeze
+from quantgraph.state.frames import cut_panels, freeze
 
 KNOWN, LATER = 7351.062573137, 2918.734619028
 CUT = 40

@@ -21,8 +21,7 @@ import pytest
 
 from quantgraph.errors import CodeUnavailable
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.process_setup import WorkFolder
-from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
+from quantgraph.sandbox._server import ForkRequest, ServerProcess, WorkFolder
 from quantgraph.state.frames import freeze
 
 
@@ -102,7 +101,7 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
         # The first two read the files and are the self-test's.
         "def refuse():\n    asked.append(1)\n    if len(asked) != 3 or os.getpid() != warm: return fork()\n"
         "    raise OSError(errno.EAGAIN, 'no more processes')\n"
-        "os.fork = refuse\nfrom quantgraph.sandbox.worker import main\nmain(sys.argv[1:])"
+        "os.fork = refuse\nfrom quantgraph.sandbox._worker import main\nmain(sys.argv[1:])"
     )
     long = pd.DataFrame(np.ones((2000, 100)), index=pd.date_range("2000-01-01", periods=2000))
     large = {

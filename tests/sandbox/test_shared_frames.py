@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.sandbox import shared_frames
-from quantgraph.sandbox.shared_frames import SharedFramesCache, map_shared_frames, read_shared_frames
+from quantgraph.sandbox.wire import _wire as shared_frames
+from quantgraph.sandbox.wire._wire import SharedFramesCache, map_shared_frames, read_shared_frames
 from quantgraph.state.frames import FrozenFrame, freeze
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, CodeFailed, CodeMemoryExceeded, CodeTimeout
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.state import DataState
 
@@ -229,7 +229,7 @@ def test_a_step_that_writes_into_its_own_reply_is_found_out(forker, panels):
 
 
 def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, monkeypatch):
-    from quantgraph.sandbox.result import Call
+    from quantgraph.sandbox._result import Call
 
     def stop(*arguments, **named):
         raise KeyboardInterrupt
@@ -286,7 +286,7 @@ def test_closing_ends_the_child(panels):
 
 
 def test_only_new_rows_are_sent(forker, panels, monkeypatch):
-    from quantgraph.sandbox.child import Channel
+    from quantgraph.sandbox._server import Channel
 
     sent = []
     send = Channel.send

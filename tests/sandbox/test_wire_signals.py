@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from quantgraph.sandbox.wire import decode_frames, encode_signals, exact_reader
+from quantgraph.sandbox.wire._wire import decode_frames, encode_signals, exact_reader
 from quantgraph.state.frames import FrozenFrame
 
 SESSIONS = np.array(["2024-01-02", "2024-01-03"], dtype="datetime64[us]")

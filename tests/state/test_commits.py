@@ -88,8 +88,8 @@ def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(fra
     ones = (frame * 0 + 1).iloc[:, :2]
     split = [ones.set_axis(columns, axis=1) for columns in (["a,b", "c"], ["a", "b,c"])]
     assert len({DataState().update("signal", {"s": part}) for part in split}) == 2
-    from quantgraph.state.commits import Commit, commit_name
-    from quantgraph.state.frames import FrozenFrame, freeze
+    from quantgraph.state._commits import Commit, commit_name
+    from quantgraph.state.frames._frames import FrozenFrame, freeze
 
     frozen = freeze("signal", "s", ones)
     joined = [FrozenFrame(frozen.sessions, s, frozen.values) for s in (("a\nb", "c"), ("a", "b\nc"))]

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from quantgraph.errors import BadFrame
-from quantgraph.market.calendar import sessions
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment, sessions
 from quantgraph.state import DataState, Record, View
 
 PHASES = ("pre_open", "open", "close", "post_close")

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from quantgraph.data import open_source
 from quantgraph.errors import BadFrame, UnknownField
-from quantgraph.market.calendar import sessions
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment, sessions
 from quantgraph.state import DataState
 
 DAYS = sessions("2024-01-02", "2024-02-29")

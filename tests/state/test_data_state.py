@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import UnknownCommit
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState
 
 

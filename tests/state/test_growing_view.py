@@ -14,16 +14,18 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Market, Order, SessionResult, advance, simulate, trade_session
+from quantgraph.broker import Account, Decider, Market, Order, SessionResult, simulate
+from quantgraph.broker.session import advance
+from quantgraph.broker.session._simulate import trade_session
 from quantgraph.data import open_source
 from quantgraph.errors import BadOption, FutureRequested, UnknownField
-from quantgraph.market.calendar import sessions
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import Trading, daily_loop_node, decision_node
-from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.graph import daily_loop_node, decision_node
+from quantgraph.graph._trading import Trading
+from quantgraph.market import Moment, Rulebook, sessions
+from quantgraph.runtime import Resources, open_resources
 from quantgraph.settings import load_settings
-from quantgraph.state import DataState, Record, deciding, growing_view
+from quantgraph.state import DataState, Record, deciding
+from quantgraph.state import _growing_view as growing_view
 
 DAYS = sessions("2024-01-02", "2024-01-31")
 CODES = ["600000.SH", "600036.SH", "600519.SH"]

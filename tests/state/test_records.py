@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.errors import BadFile, BadOption, UnknownCommit
-from quantgraph.market.moment import PHASES, Moment
+from quantgraph.market import PHASES, Moment
 from quantgraph.state import DataState, Record
-from quantgraph.state.commits import Commit, commit_name
-from quantgraph.state.records import RECORD_KINDS
+from quantgraph.state._commits import Commit, commit_name
+from quantgraph.state.frames._records import RECORD_KINDS
 
 CODE = "600519.SH"
 DAY = dt.date(2024, 1, 3)

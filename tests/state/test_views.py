@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import FutureRequested, UnknownCommit, UnknownField
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import GLOBAL_DATA_STATE
 
 

@@ -7,10 +7,9 @@ from decimal import Decimal
 
 import pandas as pd
 
-from quantgraph.broker.account import Account, Position
-from quantgraph.broker.session_market import SessionMarket
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker.accounts import Position
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 from quantgraph.tools import DecisionTools
 

@@ -4,8 +4,8 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.dual_agent.agent_models import Agents, Meter, is_model_failure
-from quantgraph.llm.tags import read
+from quantgraph.agents.dual_agent._models import Agents, Meter, is_model_failure
+from quantgraph.llm.messages import read
 from quantgraph.testing import ScriptedChatModel
 
 

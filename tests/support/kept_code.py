@@ -15,9 +15,9 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, ForkRunner
-from quantgraph.sandbox.walk import CodeWalk
+from quantgraph.sandbox._runner import CodeWalk
 from quantgraph.sandbox.wire import Frames
 
 _run, _walk = ForkRunner.run, ForkRunner.walk

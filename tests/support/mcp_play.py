@@ -12,11 +12,11 @@ import anyio
 from langgraph.runtime import RunControl
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.mcp.mcp_package import open_client
+from quantgraph.integrations.mcp import McpAccess, resume_mcp_run, start_mcp_run
+from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec
-from quantgraph.runs.mcp_run import McpAccess, resume_mcp_run, start_mcp_run
 from quantgraph.runtime import Resources
+from quantgraph.tools.mcp._package import open_client
 
 DAYS = ["2025-08-28", "2025-08-29", "2025-09-02", "2025-09-03"]
 OPENS = {"AAA": [10.0, 11.0, 12.0, 13.0], "BBB": [50.0, 50.0, 50.0, 50.0]}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState, Record, View
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.trader import TraderOptions, run_day
-from quantgraph.broker.account import Account
-from quantgraph.broker.session_market import SessionMarket
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.agents.trader._day import run_day
+from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.broker import Account, SessionMarket
+from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import TrustedRunner
-from quantgraph.tools.catalog import trader_catalog
-from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools import DecisionTools, trader_catalog
+from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 STOP = "done <FINISH_SIGNAL>"
 

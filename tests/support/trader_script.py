@@ -8,7 +8,7 @@ from trader_play import STOP
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import run_strategy
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

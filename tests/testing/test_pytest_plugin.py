@@ -12,7 +12,7 @@ from quantgraph.testing import MISBEHAVING, sample_store, signal_state
 
 PROJECT = """
 import httpx
-from quantgraph.subgraphs.signal.nodes import data_fetch_node, signal_generate_node
+from quantgraph.subgraphs.signal import data_fetch_node, signal_generate_node
 from quantgraph.testing import MISBEHAVING
 
 

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.market.moment import Moment
-from quantgraph.tools.asked_date import asked_date
+from quantgraph.market import Moment
+from quantgraph.tools._data import asked_date
 
 NOW = Moment.at("2025-10-15", "open")
 

@@ -9,15 +9,9 @@ import pytest
 from decision_views import tools_at, trading_tools_at
 
 from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.tools import (
-    buy,
-    call_tool,
-    get_kline_data,
-    get_price_local,
-    place_order,
-    tools_catalog,
-    trader_catalog,
-)
+from quantgraph.tools import call_tool, tools_catalog, trader_catalog
+from quantgraph.tools._account import buy, place_order
+from quantgraph.tools._prices import get_kline_data, get_price_local
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)

@@ -17,9 +17,12 @@ from langchain_core.tools import StructuredTool, tool
 from langgraph.types import Command
 
 from quantgraph.errors import BadOption, CodeFailed, RateLimited, SourceUnavailable, ToolFailed, ToolTimeout
-from quantgraph.recording import Recording, Scope, in_scope
-from quantgraph.recording.recording_table import RecordingTable
-from quantgraph.tools import call_tool, get_kline_data, python_repl
+from quantgraph.recording import Recording
+from quantgraph.recording._recordings import RecordingTable
+from quantgraph.recording.scope import Scope, in_scope
+from quantgraph.tools import call_tool
+from quantgraph.tools._prices import get_kline_data
+from quantgraph.tools.code import python_repl
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 
@@ -32,7 +35,7 @@ def context():
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch):
-    monkeypatch.setattr(sys.modules["quantgraph.tools.checked_call"], "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(sys.modules["quantgraph.tools._call"], "_FIRST_WAIT", 0.0)
 
 
 def returning(value):

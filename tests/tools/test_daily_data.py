@@ -8,10 +8,10 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data import AsOfSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested, UnknownSymbol
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel

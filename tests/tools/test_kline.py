@@ -8,8 +8,9 @@ import pytest
 from decision_views import tools_at
 
 from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.tools import call_tool, get_kline_data, get_price_history
-from quantgraph.tools.symbol_bars import bars_by
+from quantgraph.tools import call_tool
+from quantgraph.tools._prices import get_kline_data, get_price_history
+from quantgraph.tools._symbol_bars import bars_by
 
 DAYS = pd.to_datetime(["2024-01-25", "2024-01-26", "2024-01-29", "2024-01-30", "2024-01-31", "2024-02-01"])
 

@@ -10,7 +10,8 @@ from decision_views import tools_at
 
 from quantgraph.errors import BadOption
 from quantgraph.state import Record
-from quantgraph.tools import call_tool, get_news
+from quantgraph.tools import call_tool
+from quantgraph.tools.news._tools import get_news
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph.tools.plain_json import shortened
+from quantgraph.tools._results import shortened
 
 
 def size(value):

@@ -9,13 +9,12 @@ import pandas as pd
 import pytest
 from decision_views import trading_tools_at
 
-from quantgraph.broker.account import Account
+from quantgraph.broker import Account
 from quantgraph.errors import BadOption, BadWindow, NoData, UnknownSymbol
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 from quantgraph.tools import DecisionTools, call_tool, trader_catalog
-from quantgraph.tools.plain_json import shortened
+from quantgraph.tools._results import shortened
 
 # The week of China's National Day holiday: 2025-10-01 to 2025-10-08 are no sessions.
 DAYS = pd.to_datetime(["2025-09-29", "2025-09-30", "2025-10-09", "2025-10-10", "2025-10-13", "2025-10-14"])

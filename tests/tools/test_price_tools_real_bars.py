@@ -9,10 +9,9 @@ import random
 import pandas as pd
 import pytest
 
-from quantgraph.broker.account import Account
+from quantgraph.broker import Account
 from quantgraph.data.files import FileSource
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 from quantgraph.tools import DecisionTools, call_tool, trader_catalog
 

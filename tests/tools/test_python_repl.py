@@ -11,13 +11,14 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_experimental.tools.python.tool import PythonAstREPLTool
 
 from quantgraph.errors import BadFrame, CodeFailed
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import CodeSession, ToolContext, python_repl
-from quantgraph.tools.catalog import tools_catalog
-from quantgraph.tools.trusted_runner import TrustedRunner
+from quantgraph.tools import CodeSession, ToolContext
+from quantgraph.tools._catalog import tools_catalog
+from quantgraph.tools.code import python_repl
+from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 

@@ -9,11 +9,11 @@ import pytest
 from decision_views import trading_tools_at
 
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import Record
 from quantgraph.tools import call_tool, trader_catalog
-from quantgraph.tools.catalog import live_function
-from quantgraph.tools.news.gate import NewsItem
+from quantgraph.tools._catalog import live_function
+from quantgraph.tools.news._gate import NewsItem
 
 DAYS = pd.to_datetime(["2025-10-13", "2025-10-14", "2025-10-15"])
 US, CN = ("AAPL", "MSFT", "ON"), ("600519.SH", "688981.SH")

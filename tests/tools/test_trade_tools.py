@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.broker import Account, Decider, Decision, Fill, Market, simulate
-from quantgraph.broker.orders import REJECTION_CODES
+from quantgraph.broker.accounts._orders import REJECTION_CODES
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState, Record
 from quantgraph.tools import DecisionTools, call_tool, trader_catalog
 

@@ -16,13 +16,13 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from quantgraph import create_trading_graph
-from quantgraph._util.input_limits import MAX_TEXT_LENGTH, check_sentence, check_text
+from quantgraph._util.files import MAX_TEXT_LENGTH, check_sentence, check_text
 from quantgraph.cli import main
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs import RunSpec, resume_run, run_strategy
 from quantgraph.runtime import Resources
-from quantgraph.runtime.questions import answer_schema
+from quantgraph.runtime.dialogue import answer_schema
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import OpenAIStub, Reply

@@ -4,12 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from quantgraph._util.installed_packages import (
-    distributions_of,
-    is_package,
-    package_versions,
-    required_packages,
-)
+from quantgraph._util.packages import distributions_of, is_package, package_versions, required_packages
 
 
 @pytest.mark.parametrize("name", ["pandas", "sklearn", "six", "dateutil"])

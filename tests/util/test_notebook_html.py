@@ -9,13 +9,13 @@ import pytest
 
 from quantgraph import DataState, Ledger, Rulebook, SignalRule
 from quantgraph._util.notebook_html import html_lines, html_table, short_line
-from quantgraph.agents import BuyAndHold
-from quantgraph.audit import Finding, Report, check_causality
-from quantgraph.data import open_source
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.audit import Finding, Report
+from quantgraph.audit.causality import check_causality
+from quantgraph.data import AsOfSource, open_source
 from quantgraph.data.tushare import TushareSource
-from quantgraph.market.moment import Moment
-from quantgraph.recording.recorded_source import RecordedSource
+from quantgraph.market import Moment
+from quantgraph.recording._source import RecordedSource
+from quantgraph.report import BuyAndHold
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\n'\"&"
 SESSIONS = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"])

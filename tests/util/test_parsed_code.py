@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quantgraph._util.parsed_code import parse_code
+from quantgraph._util.packages import parse_code
 
 CELL = "close = snapshot['ohlcv']['close']\nsignal = (close > close.rolling(20).mean()).astype(float)\n" * 40
 

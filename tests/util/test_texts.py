@@ -11,9 +11,8 @@ import pytest
 import quantgraph
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFile, ModelUnavailable
-from quantgraph.llm.faults import ModelFacts
-from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.sandbox.result import code_error
+from quantgraph.llm import CallPolicy, ModelFacts
+from quantgraph.sandbox import code_error
 
 UNCHANGED = [
     "合成30成分股，5日均线上穿20日均线买入；“下穿”卖出——2025年！？《均线》（示例）￥1,234.56",

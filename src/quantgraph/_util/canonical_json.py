@@ -19,11 +19,6 @@ def canonical_json(value: Any, *, sort_keys: bool = True, allow_nan: bool = True
 
     Lone surrogates, which models write at times and no database takes, are replaced by ``?``.
 
-    Raises
-    ------
-    TypeError, ValueError, RecursionError
-        If the value is not JSON; with ``allow_nan=False`` also for NaN and the infinities.
-
     Examples
     --------
     >>> canonical_json({"b": [1.5, None], "a": "均线"})
@@ -48,12 +43,6 @@ def content_hash(*parts: str | bytes | memoryview, size: int = _BYTES) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """:func:`content_hash` of a file's bytes, which are never in memory as a whole.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    """
+    """:func:`content_hash` of a file's bytes, which are never in memory as a whole."""
     with path.open("rb") as file:
         return file_digest(file, partial(blake2b, digest_size=_BYTES)).hexdigest()

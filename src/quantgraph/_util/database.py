@@ -43,23 +43,6 @@ def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
     """Open a SQLite file, created with its folder if it does not exist, or a database by its URL.
 
     A file that is not writable, or whose folder is not, is opened for reading: nothing is put beside it.
-
-    Parameters
-    ----------
-    flush
-        Whether a SQLite file is flushed to its disk with each transaction. False: a transaction survives the
-        end of the process, and a loss of power once another engine of the file has flushed.
-
-    Raises
-    ------
-    BadOption
-        If ``where`` is neither.
-    BadFile
-        If the folder cannot be made, or there is no driver for the database. The engine raises it too,
-        whenever it finds no database there.
-    StorageUnavailable
-        From the engine, whenever the database cannot be reached, is locked, or cannot be written: a retry may
-        work. A duplicate key stays an ``IntegrityError``.
     """
     if isinstance(where, str) and "://" in where:
         try:
@@ -92,8 +75,7 @@ def _only_readable(path: Path) -> bool:
 def _reading(url: URL, path: Path) -> Engine:
     """A read-only engine, on a file beside which SQLite cannot put its log and index.
 
-    If both exist, SQLite reads what a living writer adds. If none exists, the file is complete. A log without
-    its index, as in a copy of a killed run, is read from a copy in a temporary folder.
+    If both exist, SQLite reads what a living writer adds.
     """
     log, index = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
     query, scratch = {"mode": "ro", "uri": "true"}, None

@@ -1,14 +1,26 @@
-"""Writing files atomically, and errors of the disk as ``StorageUnavailable``."""
+"""Writing files atomically, and errors of the disk as ``StorageUnavailable``.
+
+Limits of text from outside: its length, and that it is UTF-8.
+
+What this process may use of the machine: processors and memory.
+
+Run ids.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from quantgraph.errors import StorageUnavailable
+from quantgraph._util.texts import escape_controls
+from quantgraph.errors import BadOption, StorageUnavailable
 
 CHECK_DISK = "check that its disk has room and that it may be written"
 
@@ -28,13 +40,7 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
-    """Write a file whole: after a failure its old content is still there.
-
-    Raises
-    ------
-    StorageUnavailable
-        If it cannot be written.
-    """
+    """Write a file whole: after a failure its old content is still there."""
     half = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with storage_errors(path):
         try:
@@ -44,3 +50,81 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
             with suppress(OSError):
                 half.unlink()  # the disk may be full
             raise
+
+
+MAX_TEXT_LENGTH = 10_000
+"""Characters of a sentence or an answer; a longer text is a file pasted by mistake."""
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def check_text(text: str, parameter: str) -> None:
+    r"""Check that a text can be written as UTF-8.
+
+    An undecodable byte of a command line or a file name arrives as a lone surrogate, which
+    files in UTF-8 and databases refuse.
+
+    Examples
+    --------
+    >>> check_text("5日均线\udcff", "question")
+    Traceback (most recent call last):
+    ...
+    quantgraph.errors.BadOption: question is not valid UTF-8 text: character 5 is \udcff
+    """
+    if found := _SURROGATE.search(text):
+        shown = escape_controls(found[0])
+        raise BadOption(
+            f"{parameter} is not valid UTF-8 text: character {found.start() + 1} is {shown}",
+            parameter=parameter,
+        )
+
+
+def check_sentence(text: str, parameter: str) -> None:
+    """Check that a sentence is UTF-8 text of at most :data:`MAX_TEXT_LENGTH` characters; else BadOption."""
+    if len(text) > MAX_TEXT_LENGTH:
+        raise BadOption(
+            f"{parameter} has {len(text)} characters; at most {MAX_TEXT_LENGTH} are read", parameter=parameter
+        )
+    check_text(text, parameter)
+
+
+_GROUP = Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 62
+
+
+def usable_processors() -> int:
+    """Number of processors that this process may run on, at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that can be taken before the machine or the container has no more; None where it is not known.
+
+    Sources: ``MemAvailable`` of ``/proc/meminfo``; ``memory.max`` and ``memory.current`` of the control group
+    (Linux ``Documentation/admin-guide/cgroup-v2.rst``).
+    """
+    free = _NO_LIMIT
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    with contextlib.suppress(OSError, ValueError):
+        limit, used = ((_GROUP / f"memory.{name}").read_text(encoding="ascii") for name in ("max", "current"))
+        free = min(free, max(0, int(limit) - int(used)))
+    return None if free == _NO_LIMIT else free
+
+
+def new_run_id() -> str:
+    """A new run id that sorts by time: ``20240102-030405-a1b2c3``."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def run_id_of(value: object) -> str:
+    """The run id of a state; a new one for None and for the empty text that forms send."""
+    if value is None or value == "":
+        return new_run_id()
+    if not isinstance(value, str):
+        raise BadOption(f"run_id={value!r} must be text, or None for a new one", parameter="run_id")
+    check_text(value, "run_id")
+    return value

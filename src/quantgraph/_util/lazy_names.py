@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the package's ``__getattr__``, see PEP 562.
+def lazy_names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's ``__getattr__`` and ``__dir__`` (PEP 562) for names by their module.
 
-    Parameters
-    ----------
-    package
-        Its ``__name__``.
-    modules
-        Names by the module below it that defines them. A module of a name's own name would hide it.
+    ``modules`` has the names of each module as one text with spaces.
     """
-    home = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+    home = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(home[name]), name)
 
-    return get
+    return get, lambda: sorted(home)

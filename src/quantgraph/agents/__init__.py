@@ -1,38 +1,40 @@
-"""Deciders: a signal traded by rule, and code that runs in a process of its own."""
+"""Deciders: who turns a signal, or a view of the market, into orders.
+
+A *decider* is a :class:`~quantgraph.broker.Decider` with a name and one method, ``decide``. ``SignalRule``
+trades the signal by its trade plan and asks no model. The deciders that ask models have a folder each:
+``dual_agent``, ``execution``, ``trader``; ``memory`` keeps what they learned from earlier sessions.
+
+To add one: subclass ``Decider`` in a file and name it ``FILE.py:CLASS``, or ship it in a package with an
+entry point of the group ``quantgraph.deciders``. A folder here has the modules ``_decider``, ``_graph``,
+``_prompt`` and ``_options``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from quantgraph._util.lazy_names import lazy_names
-from quantgraph.agents.isolated import IsolatedDecider
-from quantgraph.agents.named_deciders import make_decider
-from quantgraph.agents.signal_rule import SignalRule
-from quantgraph.report.benchmark import BuyAndHold
+
+if TYPE_CHECKING:
+    from quantgraph.agents._isolated import IsolatedDecider
+    from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
+    from quantgraph.agents._signal_rule import SignalRule
 
 __all__ = [
-    "BuyAndHold",
-    "DualAgent",
-    "ExecutionAgent",
     "IsolatedDecider",
-    "McpClient",
     "SignalRule",
-    "TraderAgent",
+    "decider_file",
+    "decider_place",
+    "given_decider",
     "make_decider",
 ]
 
-if TYPE_CHECKING:
-    from quantgraph.agents.dual_agent import DualAgent
-    from quantgraph.agents.execution import ExecutionAgent
-    from quantgraph.agents.mcp_client import McpClient
-    from quantgraph.agents.trader import TraderAgent
-else:  # a run with another decider starts without these; a type checker must still find misspelt names
-    __getattr__ = lazy_names(
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "dual_agent": ("DualAgent",),
-            "execution": ("ExecutionAgent",),
-            "mcp_client": ("McpClient",),
-            "trader": ("TraderAgent",),
+            "_isolated": "IsolatedDecider",
+            "_registry": "decider_file decider_place given_decider make_decider",
+            "_signal_rule": "SignalRule",
         },
     )

@@ -1,36 +1,30 @@
-"""Checks of data, signals and strategies by code, which no model can overrule."""
+"""Checks of data, of code and of meaning, each with findings that name the place.
 
-from quantgraph.audit.bars import check_data, check_signal, signal_counts
-from quantgraph.audit.causality import (
-    CodeTrials,
-    Counterexample,
-    FunctionTrials,
-    Reads,
-    TrialOutcome,
-    Trials,
-    Verdict,
-    check_causality,
-    measure_warm_up,
-    planned_runs,
-    run_again,
-)
-from quantgraph.audit.findings import Finding, Report
+A *finding* has a code, a severity, a sentence and, where there is one, a symbol and a session; a *report*
+collects them. ``bars`` checks market data and signals, ``causality`` proves that code reads no future,
+``meaning`` compares a signal with what the sentence said. To add a check: return more findings from the
+room's ``check_`` function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.audit._findings import Finding, Report, in_chinese
 
 __all__ = [
-    "CodeTrials",
-    "Counterexample",
     "Finding",
-    "FunctionTrials",
-    "Reads",
     "Report",
-    "TrialOutcome",
-    "Trials",
-    "Verdict",
-    "check_causality",
-    "check_data",
-    "check_signal",
-    "measure_warm_up",
-    "planned_runs",
-    "run_again",
-    "signal_counts",
+    "in_chinese",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_findings": "Finding Report in_chinese",
+        },
+    )

@@ -1,6 +1,12 @@
-"""Orders, fills, the simulated market, and the ledger.
+"""Orders become fills or rejections with a reason, in a simulated market with the exchange's rules.
 
-``Ledger`` loads SQLAlchemy and is imported on first use.
+A *decider* gets a ``DecisionContext`` (view, account, rules, plan, history) and returns a ``Decision``:
+orders, notes, exits. A ``Market`` (data and rulebook) opens each session; every order ends as a ``Fill`` or a
+``Rejection``. ``simulate`` runs a decider over sessions without a graph.
+
+Behind it: ``accounts`` (what an account holds and what changes it), ``session`` (how a day is opened, matched
+and closed), ``blocks`` (many sessions at once as array code), ``ledger`` (the journal on disk). To add a
+decider, subclass ``Decider``: one method, ``decide``.
 """
 
 from __future__ import annotations
@@ -8,71 +14,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgraph._util.lazy_names import lazy_names
-from quantgraph.broker.account import Account, Position, Receivable
-from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
-from quantgraph.broker.decider import BlockRule, DataNeeds, Decider, Decision
-from quantgraph.broker.decision_context import DecisionContext, RunContext, TradePlan
-from quantgraph.broker.execution import TradingSession, submit_batch
-from quantgraph.broker.logged_step import LoggedExecution, LoggedStep
-from quantgraph.broker.open_session import Block, SessionResult
-from quantgraph.broker.order_matching import submit
-from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
-from quantgraph.broker.quotes import Quote, Quotes, quotes_at
-from quantgraph.broker.session_market import Pending, SessionMarket
-from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
-from quantgraph.broker.sizing import largest_buy
-from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger import Ledger
+    from quantgraph.broker._decider import (
+        BlockRule,
+        DataNeeds,
+        Decider,
+        Decision,
+        DecisionContext,
+        RunContext,
+        TradePlan,
+        check_decider,
+        validate_decision,
+    )
+    from quantgraph.broker.accounts._account import Account
+    from quantgraph.broker.accounts._orders import Fill, Order, Quantity, Rejection
+    from quantgraph.broker.session._open_session import SessionResult
+    from quantgraph.broker.session._session import Pending, SessionMarket
+    from quantgraph.broker.session._simulate import Market, simulate
 
 __all__ = [
     "Account",
-    "Block",
     "BlockRule",
     "DataNeeds",
     "Decider",
     "Decision",
     "DecisionContext",
-    "Delisting",
-    "Dividend",
-    "Event",
     "Fill",
-    "Ledger",
-    "LoggedExecution",
-    "LoggedStep",
-    "Mark",
-    "MarkAt",
     "Market",
     "Order",
-    "Outcome",
-    "Payment",
     "Pending",
-    "Position",
     "Quantity",
-    "Quote",
-    "Quotes",
-    "Receivable",
     "Rejection",
-    "RejectionCode",
     "RunContext",
     "SessionMarket",
     "SessionResult",
-    "Split",
     "TradePlan",
-    "TradingSession",
-    "advance",
-    "largest_buy",
-    "last_closes",
-    "mark",
-    "quotes_at",
-    "run_sessions",
+    "check_decider",
     "simulate",
-    "submit",
-    "submit_batch",
-    "trade_session",
-    "value_of",
+    "validate_decision",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__ = lazy_names(__name__, {"ledger.ledger": ("Ledger",)})
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_decider": (
+                "BlockRule DataNeeds Decider Decision DecisionContext RunContext TradePlan check_decider "
+                "validate_decision"
+            ),
+            "accounts._account": "Account",
+            "accounts._orders": "Fill Order Quantity Rejection",
+            "session._open_session": "SessionResult",
+            "session._session": "Pending SessionMarket",
+            "session._simulate": "Market simulate",
+        },
+    )

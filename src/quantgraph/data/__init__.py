@@ -1,114 +1,67 @@
-"""Market data: sources, and the resolution of the symbols that a user names."""
+"""Market data: the protocol of a source, and the sources that come with the package.
+
+A *source* (:class:`MarketDataSource`) answers with panels: a dict of wide frames by field, index sessions,
+columns ``ts_code``, float64, NaN where nothing traded. ``open_source`` makes one of ``sample``, ``tushare``,
+a path, or frames; ``AsOfSource`` wraps any source so that it tells only what was known at a moment.
+
+To add a vendor: a folder here with a ``_source`` module whose class has the protocol's methods, or an object
+of your own passed as ``source=``.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quantgraph.data.market_data import (
-    BAR_FIELDS,
-    INDICATOR_FIELDS,
-    MarketDataSource,
-    Members,
-    Panel,
-    SourceLike,
-)
-from quantgraph.data.symbol_resolution import INDEX_NAMES, ResolvedSymbols, resolve_symbols
-from quantgraph.errors import BadOption
-from quantgraph.settings import Settings, load_settings
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.data._as_of import AsOfSource
+    from quantgraph.data._commit_source import commit_source
+    from quantgraph.data._frame_source import FrameSource
+    from quantgraph.data._open_source import open_source
+    from quantgraph.data._source import (
+        BAR_FIELDS,
+        EVENT_FIELDS,
+        INDICATOR_FIELDS,
+        STATUS_FIELDS,
+        DatedLists,
+        DatedRecords,
+        MarketDataSource,
+        Members,
+        Panel,
+        SourceLike,
+        record_kinds_of,
+    )
 
 __all__ = [
     "BAR_FIELDS",
-    "INDEX_NAMES",
+    "EVENT_FIELDS",
     "INDICATOR_FIELDS",
+    "STATUS_FIELDS",
+    "AsOfSource",
+    "DatedLists",
+    "DatedRecords",
+    "FrameSource",
     "MarketDataSource",
     "Members",
     "Panel",
-    "ResolvedSymbols",
     "SourceLike",
+    "commit_source",
     "open_source",
-    "resolve_symbols",
+    "record_kinds_of",
 ]
 
-_VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
-
-if TYPE_CHECKING:
-    from quantgraph.data.table_reader import TableOptions
-
-
-def open_source(spec: SourceLike | None = None, *, settings: Settings | None = None) -> MarketDataSource:
-    """Open a source of market data.
-
-    Parameters
-    ----------
-    spec
-        None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
-        market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A frame of daily bars, or frames by symbol, see
-        :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
-    settings
-        Default: :func:`~quantgraph.settings.load_settings`.
-
-    Raises
-    ------
-    BadOption
-        If ``spec`` is none of these, or a path that does not exist.
-    BadFile
-        If a frame is not valid; files are read on the first request.
-    """
-    if spec is None:
-        spec = (settings or load_settings()).data_source
-    if not isinstance(spec, (str, Path)):
-        return _from_object(spec, settings)
-    if spec == "sample":
-        from quantgraph.data.sample import SampleSource
-
-        return SampleSource()
-    if spec == "tushare":
-        from quantgraph.data.tushare import URL_VARIABLE, TushareSource, cache_folder
-
-        settings = settings or load_settings()
-        token = settings.tushare_token
-        url = os.environ.get(URL_VARIABLE)
-        return TushareSource(
-            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
-        )
-    return _from_path(spec, settings or load_settings())
-
-
-def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
-    import pandas as pd
-
-    if isinstance(spec, (pd.DataFrame, Mapping)):
-        from quantgraph.data.files import CallerTables
-
-        return CallerTables(spec, options=_options(settings or load_settings()))
-    if isinstance(spec, MarketDataSource):
-        return spec
-    shown = " ".join(repr(spec).split())
-    raise BadOption(f"source={shown:.80} is not a source; {_VALID}", parameter="source")
-
-
-def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
-    from quantgraph.data.files import FileSource
-
-    if not str(spec).strip() or not Path(spec).exists():
-        raise BadOption(
-            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
-        )
-    return FileSource(
-        spec,
-        max_file_mb=settings.max_file_mb,
-        record_zone=settings.record_zone,
-        options=_options(settings),
-    )
-
-
-def _options(settings: Settings) -> TableOptions:
-    from quantgraph.data.table_reader import TableOptions
-
-    return TableOptions(
-        volume_unit=settings.volume_unit, amount_unit=settings.amount_unit, date_order=settings.date_order
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_as_of": "AsOfSource",
+            "_commit_source": "commit_source",
+            "_frame_source": "FrameSource",
+            "_open_source": "open_source",
+            "_source": (
+                "BAR_FIELDS DatedLists DatedRecords EVENT_FIELDS INDICATOR_FIELDS MarketDataSource "
+                "Members Panel STATUS_FIELDS SourceLike record_kinds_of"
+            ),
+        },
     )

@@ -1,6 +1,8 @@
-"""Chat models by role, their wrappers, and the reading of their replies.
+"""Models by role, with or without a key; every call is recorded, budgeted and retried in one place.
 
-Importing this package loads no model library: each name is imported at first use.
+Nodes ask ``get_llm(role)`` and never build a model. With a key it is any OpenAI-compatible endpoint or chat
+model; without one it is the ``KeylessPlanner``, a deterministic reader of a documented family of sentences. A
+model without native tool calls is given the text form of them. ``messages`` builds prompts and reads replies.
 """
 
 from __future__ import annotations
@@ -10,33 +12,50 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.llm.models import get_light_llm, get_llm, role_model
-    from quantgraph.llm.recorded_model import RecordedChatModel
-    from quantgraph.llm.retry_policy import CallPolicy
-    from quantgraph.llm.structured import read_json
-    from quantgraph.settings import Role
+    from quantgraph.llm._cache import CacheMode, PendingReply, cached_attempt, drop_replies
+    from quantgraph.llm._cancellation import (
+        AT_ONCE,
+        current_run_control,
+        drain_error,
+        interruptible_sleep,
+        run_in_thread,
+    )
+    from quantgraph.llm._capability_model import RECORDING_PATH
+    from quantgraph.llm._keyless import KeylessPlanner
+    from quantgraph.llm._models import KEYLESS, Model, get_light_llm, get_llm, role_model
+    from quantgraph.llm._retry import CallPolicy, ModelFacts, model_facts
 
 __all__ = [
+    "AT_ONCE",
+    "KEYLESS",
+    "RECORDING_PATH",
+    "CacheMode",
     "CallPolicy",
-    "RecordedChatModel",
-    "Role",
+    "KeylessPlanner",
+    "Model",
+    "ModelFacts",
+    "PendingReply",
+    "cached_attempt",
+    "current_run_control",
+    "drain_error",
+    "drop_replies",
     "get_light_llm",
     "get_llm",
-    "read_json",
+    "interruptible_sleep",
+    "model_facts",
     "role_model",
+    "run_in_thread",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "models": ("Role", "get_light_llm", "get_llm", "role_model"),
-            "recorded_model": ("RecordedChatModel",),
-            "retry_policy": ("CallPolicy",),
-            "structured": ("read_json",),
+            "_cache": "CacheMode PendingReply cached_attempt drop_replies",
+            "_cancellation": "AT_ONCE current_run_control drain_error interruptible_sleep run_in_thread",
+            "_capability_model": "RECORDING_PATH",
+            "_keyless": "KeylessPlanner",
+            "_models": "KEYLESS Model get_light_llm get_llm role_model",
+            "_retry": "CallPolicy ModelFacts model_facts",
         },
     )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

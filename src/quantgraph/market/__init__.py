@@ -1,32 +1,64 @@
-"""A market's calendar, moments and dated rules."""
+"""The exchange: its calendar, its moments, its rules by date and board, its fees.
 
-from quantgraph.market.calendar import next_session, previous_session, sessions
-from quantgraph.market.moment import Moment, Phase
-from quantgraph.market.rulebook import (
-    Board,
-    Charges,
-    FundKind,
-    ListingStatus,
-    Lots,
-    OrderType,
-    Rulebook,
-    Side,
-    board_of,
-)
+A *session* is a trading day of the calendar (naive ``datetime64``). A *moment* is a session and a phase,
+``pre_open < open < close < post_close``: it says when something becomes known or is done. The ``Rulebook``
+gives lot, tick, price band, T+1 and fees of a symbol on a date. The tables of rules are TOML files with their
+sources in ``_rules/``; to add a rule, add a dated row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.market._calendar import last_session, next_session, previous_session, sessions
+    from quantgraph.market._moment import (
+        PHASE_TIME,
+        PHASES,
+        Moment,
+        Phase,
+        exchange_time,
+        exchange_zone,
+        in_zone,
+        instant_of,
+        known_from,
+        session_of,
+        sessions_between,
+        time_zone,
+    )
+    from quantgraph.market.rules._rulebook import Rulebook
 
 __all__ = [
-    "Board",
-    "Charges",
-    "FundKind",
-    "ListingStatus",
-    "Lots",
+    "PHASES",
+    "PHASE_TIME",
     "Moment",
-    "OrderType",
     "Phase",
     "Rulebook",
-    "Side",
-    "board_of",
+    "exchange_time",
+    "exchange_zone",
+    "in_zone",
+    "instant_of",
+    "known_from",
+    "last_session",
     "next_session",
     "previous_session",
+    "session_of",
     "sessions",
+    "sessions_between",
+    "time_zone",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_calendar": "last_session next_session previous_session sessions",
+            "_moment": (
+                "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of known_from "
+                "session_of sessions_between time_zone"
+            ),
+            "rules._rulebook": "Rulebook",
+        },
+    )

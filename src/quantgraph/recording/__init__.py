@@ -1,33 +1,43 @@
-"""Recordings of runs: what a run asked and was answered, recorded once and served on resume and replay.
+"""What a run asked of the world (models, people, data, tools), written once and served again.
 
-The package knows nothing of LangGraph or of models. A caller (a model, a tool, a source, a code process) uses
-:func:`recorded`, or adds an :class:`Entry` itself, under the :class:`Scope` of the running node.
+A ``Recorder`` keeps recordings in a database; a ``Recording`` is one run's. An ``Entry`` has a key (path,
+number, kind, digest) and a body, or an error. In a replay the same question gets the same answer and nothing
+leaves the machine; a question that was not recorded is named with what changed.
 """
 
-from quantgraph.recording.answers import AnsweredBy, answer_request, ask_once, keep_answer, recorded_answer
-from quantgraph.recording.budget import Budget
-from quantgraph.recording.entry import Entry, Key, Kind
-from quantgraph.recording.recordings import Mode, Recorder, Recording
-from quantgraph.recording.scope import Scope, branch, current_scope, happened, in_scope, recorded, replaying
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.recording._entry import Entry, Key, error_json
+    from quantgraph.recording._recordings import PASSING_ERRORS, Recorder, Recording
+    from quantgraph.recording._replay import Change, changes, no_network
+    from quantgraph.recording._source import recorded_source, unrecorded_source
 
 __all__ = [
-    "AnsweredBy",
-    "Budget",
+    "PASSING_ERRORS",
+    "Change",
     "Entry",
     "Key",
-    "Kind",
-    "Mode",
     "Recorder",
     "Recording",
-    "Scope",
-    "answer_request",
-    "ask_once",
-    "branch",
-    "current_scope",
-    "happened",
-    "in_scope",
-    "keep_answer",
-    "recorded",
-    "recorded_answer",
-    "replaying",
+    "changes",
+    "error_json",
+    "no_network",
+    "recorded_source",
+    "unrecorded_source",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_entry": "Entry Key error_json",
+            "_recordings": "PASSING_ERRORS Recorder Recording",
+            "_replay": "Change changes no_network",
+            "_source": "recorded_source unrecorded_source",
+        },
+    )

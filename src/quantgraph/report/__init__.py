@@ -1,60 +1,55 @@
-"""Metrics, benchmarks and the summary of a run."""
+"""Numbers of a run with their formulas: metrics, round trips, summary.
 
-from quantgraph.report.benchmark import (
-    BuyAndHold,
-    cash_only,
-    equal_weight_buy_and_hold,
-    index_buy_and_hold,
-)
-from quantgraph.report.execution_drawing import ExecutionDrawing, draw_execution
-from quantgraph.report.metrics import (
-    Downside,
-    Drawdown,
-    annual_return,
-    calmar_ratio,
-    downside_deviation,
-    exposure,
-    max_drawdown,
-    session_returns,
-    sharpe_ratio,
-    sortino_ratio,
-    total_return,
-    volatility,
-)
-from quantgraph.report.relative import alpha, beta, correlation, information_ratio, tracking_error
-from quantgraph.report.round_trips import profit_factor, round_trips, win_rate
-from quantgraph.report.summary import summarise
-from quantgraph.report.trades import Trade, annual_turnover, turnover
+Metrics are functions of a series of values or returns, per session, NaN where they are not defined.
+``summarise`` reads a run's ledger and returns plain JSON. To add a number: a function here and its row in the
+summary and in ``docs/metrics.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.report._benchmark import BuyAndHold
+    from quantgraph.report._execution_drawing import cut, draw_execution, step_texts
+    from quantgraph.report._round_trips import (
+        Entitlement,
+        Trade,
+        annual_turnover,
+        profit_factor,
+        round_trips,
+        turnover,
+        win_rate,
+    )
+    from quantgraph.report._summary import format_counts, rejection_counts, summarise, summary_notes
 
 __all__ = [
     "BuyAndHold",
-    "Downside",
-    "Drawdown",
-    "ExecutionDrawing",
+    "Entitlement",
     "Trade",
-    "alpha",
-    "annual_return",
     "annual_turnover",
-    "beta",
-    "calmar_ratio",
-    "cash_only",
-    "correlation",
-    "downside_deviation",
+    "cut",
     "draw_execution",
-    "equal_weight_buy_and_hold",
-    "exposure",
-    "index_buy_and_hold",
-    "information_ratio",
-    "max_drawdown",
+    "format_counts",
     "profit_factor",
+    "rejection_counts",
     "round_trips",
-    "session_returns",
-    "sharpe_ratio",
-    "sortino_ratio",
+    "step_texts",
     "summarise",
-    "total_return",
-    "tracking_error",
+    "summary_notes",
     "turnover",
-    "volatility",
     "win_rate",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_benchmark": "BuyAndHold",
+            "_execution_drawing": "cut draw_execution step_texts",
+            "_round_trips": "Entitlement Trade annual_turnover profit_factor round_trips turnover win_rate",
+            "_summary": "format_counts rejection_counts summarise summary_notes",
+        },
+    )

@@ -1,49 +1,55 @@
-"""Runs: a sentence executed in a folder of its own; started, resumed, replayed and branched."""
+"""A run as a folder: start it, resume it, replay it, branch it, verify it, list and compare runs.
+
+A ``RunSpec`` is plain JSON and says what the run is; the folder holds ``run.json``, ledger, recording,
+strategy, result and page. ``run_strategy`` starts one and returns a ``RunResult``. A replay serves the
+recording, offline, and compares every output byte for byte.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from quantgraph._util.lazy_names import lazy_names
-from quantgraph.runs.branch import replay_from
-from quantgraph.runs.example_run import example_run_name, unpack_example_run
-from quantgraph.runs.outputs import StrategyFile, read_strategy
-from quantgraph.runs.replay import ReplayResult, replay
-from quantgraph.runs.run_list import RunComparison, compare, list_runs
-from quantgraph.runs.run_result import RunResult, open_run
-from quantgraph.runs.said_audit import audit_said
-from quantgraph.runs.specification import RunSpec
-from quantgraph.runs.start import resume_run, run_strategy
-from quantgraph.runs.trader_config import TraderConfig, TraderModel, read_trader_config
-from quantgraph.runs.verification import audit_strategy
-from quantgraph.runtime.events import RunEvent
+
+if TYPE_CHECKING:
+    from quantgraph.runs._branch import replay_from
+    from quantgraph.runs._outputs import next_command, read_result, read_strategy
+    from quantgraph.runs._page import verify_page, write_page
+    from quantgraph.runs._replay import ReplayResult, replay
+    from quantgraph.runs._result import RunResult, compare, list_runs, open_run
+    from quantgraph.runs._specification import RunSpec
+    from quantgraph.runs._start import prepare_run, resume_run, run_strategy, start_run
 
 __all__ = [
-    "BaseAgent",
     "ReplayResult",
-    "RunComparison",
-    "RunEvent",
     "RunResult",
     "RunSpec",
-    "StrategyFile",
-    "TraderConfig",
-    "TraderModel",
-    "audit_said",
-    "audit_strategy",
     "compare",
-    "example_run_name",
     "list_runs",
+    "next_command",
     "open_run",
+    "prepare_run",
+    "read_result",
     "read_strategy",
-    "read_trader_config",
     "replay",
     "replay_from",
     "resume_run",
     "run_strategy",
-    "unpack_example_run",
+    "start_run",
+    "verify_page",
+    "write_page",
 ]
 
-if TYPE_CHECKING:
-    from quantgraph.runs.base_agent import BaseAgent
-else:  # a run without the trader starts without its tools; a type checker must still find misspelt names
-    __getattr__ = lazy_names(__name__, {"base_agent": ("BaseAgent",)})
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_branch": "replay_from",
+            "_outputs": "next_command read_result read_strategy",
+            "_page": "verify_page write_page",
+            "_replay": "ReplayResult replay",
+            "_result": "RunResult compare list_runs open_run",
+            "_specification": "RunSpec",
+            "_start": "prepare_run resume_run run_strategy start_run",
+        },
+    )

@@ -1,5 +1,68 @@
-"""The base of every node and agent: resources, running nodes, building agents, events, questions, endings."""
+"""What nodes of every graph stand on: resources, running a node, agents with tools.
 
-from quantgraph.runtime.resources import Resources
+``Resources`` are the live objects of a run (store, source, models, code runner, ledger, recorder), passed on
+whole. ``run_node`` wraps each node: errors become endings, time is limited, a nested graph gets no
+checkpointer of its host. ``dialogue`` asks the person and emits events; ``endings`` names how a graph may
+end.
+"""
 
-__all__ = ["Resources"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.runtime._agents import (
+        Agent,
+        as_earlier_reply,
+        create_node_agent,
+        invoke_agent,
+        invoke_agent_for,
+        stop_line,
+        tool_errors,
+    )
+    from quantgraph.runtime._resources import (
+        OpenResources,
+        Resources,
+        merge_resources,
+        open_resources,
+        run_database_path,
+        settings_of,
+    )
+    from quantgraph.runtime._run_node import STEP_LIMIT, run_node
+    from quantgraph.runtime._shown_graph import shown_offline
+
+__all__ = [
+    "STEP_LIMIT",
+    "Agent",
+    "OpenResources",
+    "Resources",
+    "as_earlier_reply",
+    "create_node_agent",
+    "invoke_agent",
+    "invoke_agent_for",
+    "merge_resources",
+    "open_resources",
+    "run_database_path",
+    "run_node",
+    "settings_of",
+    "shown_offline",
+    "stop_line",
+    "tool_errors",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_agents": (
+                "Agent as_earlier_reply create_node_agent invoke_agent invoke_agent_for stop_line tool_errors"
+            ),
+            "_resources": (
+                "OpenResources Resources merge_resources open_resources run_database_path settings_of"
+            ),
+            "_run_node": "STEP_LIMIT run_node",
+            "_shown_graph": "shown_offline",
+        },
+    )

@@ -1,21 +1,71 @@
-"""Where generated code runs."""
+"""Where generated code runs: a sealed process with the data of one moment.
 
-from quantgraph.sandbox.lockdown import IsolationLevel
-from quantgraph.sandbox.remote import RemoteRunner, Transport
-from quantgraph.sandbox.result import CodeResult, Isolation
-from quantgraph.sandbox.runner import CodeRunner, ForkRunner, FreshRunner, default_runner
-from quantgraph.sandbox.walk import CodeWalk, open_walk
+A ``CodeRunner`` runs cells over frames and returns a ``CodeResult``. ``ForkRunner`` keeps a server process
+that forks a child for each call, sealed by Landlock, seccomp and limits before it sees code; what cannot be
+sealed is refused and named. ``open_walk`` runs one strategy at many moments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.sandbox._lockdown import IsolationLevel
+    from quantgraph.sandbox._requests import Cell, CellOutcome, cell_namespace, new_signals, run_cells
+    from quantgraph.sandbox._result import (
+        Call,
+        CodeResult,
+        Isolation,
+        check_signal_axes,
+        code_error,
+        is_at_least,
+    )
+    from quantgraph.sandbox._runner import (
+        CodeRunner,
+        ForkRunner,
+        can_fork,
+        counted_restarts,
+        default_runner,
+        open_walk,
+        runner_of,
+        with_restarts,
+    )
 
 __all__ = [
+    "Call",
+    "Cell",
+    "CellOutcome",
     "CodeResult",
     "CodeRunner",
-    "CodeWalk",
     "ForkRunner",
-    "FreshRunner",
     "Isolation",
     "IsolationLevel",
-    "RemoteRunner",
-    "Transport",
+    "can_fork",
+    "cell_namespace",
+    "check_signal_axes",
+    "code_error",
+    "counted_restarts",
     "default_runner",
+    "is_at_least",
+    "new_signals",
     "open_walk",
+    "run_cells",
+    "runner_of",
+    "with_restarts",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_lockdown": "IsolationLevel",
+            "_requests": "Cell CellOutcome cell_namespace new_signals run_cells",
+            "_result": "Call CodeResult Isolation check_signal_axes code_error is_at_least",
+            "_runner": (
+                "CodeRunner ForkRunner can_fork counted_restarts default_runner open_walk runner_of "
+                "with_restarts"
+            ),
+        },
+    )

@@ -1,23 +1,59 @@
-"""The data state: a thread-safe store of panels and records with immutable commits, a tiny git."""
+"""The data state: a thread-safe store of panels and records, like a tiny git.
 
-from quantgraph.state.commits import PANELS
-from quantgraph.state.data_state import GLOBAL_DATA_STATE, DataState, WorkingTree, deciding, decision_moment
-from quantgraph.state.growing_view import GrowingView
-from quantgraph.state.records import Record
-from quantgraph.state.views import BaseView, Fields, Snapshot, TrustedView, View
+A *commit* is immutable and named by its content; ``update`` makes a new one. A *view* is a commit as known at
+a moment, physically cut: a decider, a tool or generated code is given nothing else. Graph state carries only
+the commit's name, the *data_ref*. ``GLOBAL_DATA_STATE`` is the process's default store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.state._commits import PANELS, Commit, check_stored_commits
+    from quantgraph.state._data_state import (
+        GLOBAL_DATA_STATE,
+        DataState,
+        WorkingTree,
+        deciding,
+        decision_moment,
+    )
+    from quantgraph.state._growing_view import GrowingBuffer, GrowingView, private_mapping
+    from quantgraph.state._views import BaseView, GrowingViewId, Snapshot, TrustedView, View
+    from quantgraph.state.frames._records import RECORD_KINDS, Record, RecordKind
 
 __all__ = [
     "GLOBAL_DATA_STATE",
     "PANELS",
+    "RECORD_KINDS",
     "BaseView",
+    "Commit",
     "DataState",
-    "Fields",
+    "GrowingBuffer",
     "GrowingView",
+    "GrowingViewId",
     "Record",
+    "RecordKind",
     "Snapshot",
     "TrustedView",
     "View",
     "WorkingTree",
+    "check_stored_commits",
     "deciding",
     "decision_moment",
+    "private_mapping",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_commits": "Commit PANELS check_stored_commits",
+            "_data_state": "DataState GLOBAL_DATA_STATE WorkingTree deciding decision_moment",
+            "_growing_view": "GrowingBuffer GrowingView private_mapping",
+            "_views": "BaseView GrowingViewId Snapshot TrustedView View",
+            "frames._records": "RECORD_KINDS Record RecordKind",
+        },
+    )

@@ -1,1 +1,1 @@
-"""Graphs that other graphs import."""
+"""Graphs that other graphs import: :mod:`quantgraph.subgraphs.signal`."""

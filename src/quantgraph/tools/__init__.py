@@ -1,6 +1,10 @@
-"""The tools that models call, and the runner of trusted code.
+"""What a model may touch: tools as functions of one context, cut at its moment.
 
-They are imported on first use: those of the deciders that ask models load much that others do not need.
+A tool is a function with a docstring, decorated as LangChain's tool; it reads its context and nothing else.
+The two catalogues are the tools of the execution agent and of the trader. ``call_tool`` makes every call:
+checked, recorded, its error a message with a stable code.
+
+To add a tool: a function in the module of its kind and its name in ``_catalog``.
 """
 
 from __future__ import annotations
@@ -8,88 +12,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgraph._util.lazy_names import lazy_names
-from quantgraph.tools.python_repl import PythonRepl, python_repl
 
 if TYPE_CHECKING:
-    from quantgraph.tools.account_tools import get_position, get_rules
-    from quantgraph.tools.ask_or_decline import ask, decline
-    from quantgraph.tools.calculation_check import check_calculation
-    from quantgraph.tools.catalog import tools_catalog, trader_catalog
-    from quantgraph.tools.checked_call import call_tool
-    from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
-    from quantgraph.tools.decision_tools import DecisionTools
-    from quantgraph.tools.indicators import get_indicator
-    from quantgraph.tools.kline import get_kline_data
-    from quantgraph.tools.math_tools import add, multiply
-    from quantgraph.tools.news.gate import NewsItem, NewsSource
-    from quantgraph.tools.news.named_news import named_news
-    from quantgraph.tools.news_tool import get_news
-    from quantgraph.tools.order_tool import place_order
-    from quantgraph.tools.price_tools import get_indicators, get_price_history, get_price_local
-    from quantgraph.tools.search_tool import get_information
-    from quantgraph.tools.tool_context import CodeSession, ToolContext, ViewContext
-    from quantgraph.tools.trade_tools import buy, get_positions, sell
-    from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
+    from quantgraph.tools._account import MOST_SYMBOLS, get_position
+    from quantgraph.tools._call import call_tool
+    from quantgraph.tools._catalog import tools_catalog, trader_catalog
+    from quantgraph.tools._context import CodeSession, DecisionTools, ToolContext, ViewContext, check_news
+    from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
+    from quantgraph.tools._results import refusal, shortened, with_docstring
+    from quantgraph.tools._symbol_bars import known_symbol
 
 __all__ = [
+    "MOST_SYMBOLS",
     "CodeSession",
     "DecisionTools",
-    "NewsItem",
-    "NewsSource",
-    "PythonRepl",
     "ToolContext",
-    "TrustedRunner",
     "ViewContext",
-    "add",
-    "ask",
-    "buy",
     "call_tool",
-    "check_calculation",
-    "code_runner",
-    "decline",
-    "get_indicator",
-    "get_indicators",
-    "get_information",
-    "get_kline_data",
-    "get_news",
+    "check_news",
     "get_position",
-    "get_positions",
-    "get_price_history",
-    "get_price_local",
-    "get_rules",
-    "multiply",
-    "named_news",
-    "place_order",
-    "python_repl",
-    "sell",
+    "known_symbol",
+    "read_window",
+    "refusal",
+    "shortened",
+    "split_codes",
     "tools_catalog",
     "trader_catalog",
     "tushare_daily_bar",
     "tushare_daily_basic",
+    "with_docstring",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "account_tools": ("get_position", "get_rules"),
-            "ask_or_decline": ("ask", "decline"),
-            "calculation_check": ("check_calculation",),
-            "checked_call": ("call_tool",),
-            "catalog": ("tools_catalog", "trader_catalog"),
-            "daily_data": ("tushare_daily_bar", "tushare_daily_basic"),
-            "decision_tools": ("DecisionTools",),
-            "indicators": ("get_indicator",),
-            "kline": ("get_kline_data",),
-            "math_tools": ("add", "multiply"),
-            "news.gate": ("NewsItem", "NewsSource"),
-            "news.named_news": ("named_news",),
-            "news_tool": ("get_news",),
-            "order_tool": ("place_order",),
-            "price_tools": ("get_indicators", "get_price_history", "get_price_local"),
-            "search_tool": ("get_information",),
-            "tool_context": ("CodeSession", "ToolContext", "ViewContext"),
-            "trade_tools": ("buy", "get_positions", "sell"),
-            "trusted_runner": ("TrustedRunner", "code_runner"),
+            "_account": "MOST_SYMBOLS get_position",
+            "_call": "call_tool",
+            "_catalog": "tools_catalog trader_catalog",
+            "_context": "CodeSession DecisionTools ToolContext ViewContext check_news",
+            "_data": "read_window split_codes tushare_daily_bar tushare_daily_basic",
+            "_results": "refusal shortened with_docstring",
+            "_symbol_bars": "known_symbol",
         },
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.agents.dual_agent.decision_cash import check_cash, hold_those_that_do_not_fit
+from quantgraph.agents.dual_agent._validation import check_cash, hold_those_that_do_not_fit
 
 
 def decision(action, target):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
+from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 
 DECISION = {
     "action": "increase",

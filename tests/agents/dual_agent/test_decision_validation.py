@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.agents.dual_agent.decision_validation import (
+from quantgraph.agents.dual_agent._validation import (
     ACTIONS,
     _filter_hallucination_decisions,
     _validate_decision_logic,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantgraph.agents.dual_agent.dual_config import read_config
+from quantgraph.agents.dual_agent._config import read_config
 from quantgraph.errors import BadOption
 
 DOCUMENTED = {

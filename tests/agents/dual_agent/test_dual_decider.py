@@ -13,7 +13,7 @@ from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
 from quantgraph.runs import replay, replay_from, run_strategy
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

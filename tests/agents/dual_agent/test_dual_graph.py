@@ -8,9 +8,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from quantgraph.agents.dual_agent import DualAgentState, create_dual_agent_subgraph
+from quantgraph.agents.dual_agent import create_dual_agent_subgraph
+from quantgraph.agents.dual_agent._graph import DualAgentState
 from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, UnknownSymbol
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
 

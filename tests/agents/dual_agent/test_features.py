@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents.dual_agent.features import (
+from quantgraph.agents.dual_agent._features import (
     add_fundamentals,
     build_features,
     check_features_list,
     fill_features,
     positions_of,
 )
-from quantgraph.agents.dual_agent.fundamentals import fundamental_data
+from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.broker import Account
-from quantgraph.broker.account import Position
+from quantgraph.broker.accounts import Position
 from quantgraph.data import open_source
 from quantgraph.errors import BadOption
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState, Record
 
 EMPTY = Account.opening(100_000)

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents.dual_agent import fundamentals
-from quantgraph.agents.dual_agent.fundamentals import FUNDAMENTALS, fundamental_data
+from quantgraph.agents.dual_agent import _fundamentals as fundamentals
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, fundamental_data
 from quantgraph.data import open_source
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState, Record
 
 NUMBERS = (

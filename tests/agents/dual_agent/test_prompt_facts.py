@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from quantgraph.agents.dual_agent.prompt_facts import as_data, decision_facts, filter_facts
+from quantgraph.agents.dual_agent._prompts import as_data, decision_facts, filter_facts
 
 AAPL = {
     "market_data": {

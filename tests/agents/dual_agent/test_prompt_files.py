@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents.dual_agent import prompt_files
-from quantgraph.agents.dual_agent.decision_validation import ACTIONS
-from quantgraph.agents.dual_agent.prompt_files import (
+from quantgraph.agents.dual_agent import _prompts as prompt_files
+from quantgraph.agents.dual_agent._prompts import (
     DEFAULT_PROMPT,
     _load_prompt,
     _prompt_dir,
     _prompt_version,
     load_prompt_strictly,
 )
+from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.agents.dual_agent.decision_cash import check_cash
-from quantgraph.agents.dual_agent.decision_validation import read_decisions
-from quantgraph.agents.dual_agent.retry_texts import (
+from quantgraph.agents.dual_agent._prompts import (
     fault_retry_text,
     rejection_retry_text,
     unreadable_retry_text,
 )
+from quantgraph.agents.dual_agent._validation import check_cash, read_decisions
 
 TEXTS = Path(__file__).with_name("texts")
 POSITIONS = {"AAPL": 3_000.0, "MSFT": 0.0, "TSLA": 500.0, "V": 10.0}

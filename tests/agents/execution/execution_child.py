@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from quantgraph.agents import ExecutionAgent
+from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 
 
 def main(action: str, folder: Path, parallel: int, given: dict) -> None:

@@ -12,9 +12,9 @@ import pytest
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption, ModelUnavailable
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

@@ -14,11 +14,11 @@ from langchain_core.messages import AIMessage
 from mutated_replies import mutated_calls, mutated_reply
 
 from quantgraph.agents.execution import ExecutionAgent, run_execution
-from quantgraph.broker import Ledger
-from quantgraph.broker.decision_context import RunContext
-from quantgraph.broker.simulate import Market, commit_sessions, run_identity
-from quantgraph.llm.tags import read
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Market, RunContext
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import commit_sessions, run_identity
+from quantgraph.llm.messages import read
+from quantgraph.market import Rulebook
 from quantgraph.runs import replay, run_strategy
 from quantgraph.testing import ScriptedChatModel
 

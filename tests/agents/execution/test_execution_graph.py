@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 
 from quantgraph.agents.execution import create_execution_subgraph
 from quantgraph.errors import BadOption, QuantGraphError, UnknownCommit, UnknownSymbol
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import TrustedRunner
+from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 SYMBOL = "600000.SH"
 

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
 from quantgraph.agents.execution import run_execution
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 from quantgraph.state import Record
 
 SYMBOL, OTHER = "600000.SH", "600001.SH"

@@ -5,15 +5,16 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from quantgraph.agents.execution.history import (
+from quantgraph.agents.execution._actions import Action, Calculation, ToolCall, TradeDecision
+from quantgraph.agents.execution._prompt import (
     LONGEST_CONVERSATION,
     bounded,
+    first_messages,
+    observed,
     record_of,
     short_args,
 )
-from quantgraph.agents.execution.prompt import first_messages, observed
-from quantgraph.agents.execution.step_action import Action, Calculation, ToolCall, TradeDecision
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 
 KLINE = {"time": 1234567890, "open": 50000, "high": 51000, "low": 49000, "close": 50500, "volume": 1000}
 EXECUTION_HISTORY = [

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from quantgraph.agents.execution.order_sizes import OrderSize, orders_of
+from quantgraph.agents.execution._decider import OrderSize, orders_of
 from quantgraph.broker import Account, DecisionContext
-from quantgraph.broker.account import Position
+from quantgraph.broker.accounts import Position
 from quantgraph.errors import BadOption
 
 CLOSES = {"600000.SH": [10.0] * 3, "600001.SH": [20.0] * 3, "600002.SH": [50.0] * 3}

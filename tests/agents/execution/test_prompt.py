@@ -7,8 +7,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents.execution import prompt
-from quantgraph.agents.execution.prompt import (
+from quantgraph.agents.execution import _prompt as prompt
+from quantgraph.agents.execution._actions import ACTION_TYPES, Action, ToolCall, parse_action
+from quantgraph.agents.execution._prompt import (
     described,
     first_messages,
     observed,
@@ -16,8 +17,7 @@ from quantgraph.agents.execution.prompt import (
     sent_back,
     step_message,
 )
-from quantgraph.agents.execution.step_action import ACTION_TYPES, Action, ToolCall, parse_action
-from quantgraph.llm.tags import read
+from quantgraph.llm.messages import read
 
 HASHES = {
     "execution_en": "7652b696e6198a2d77ed1ea7f506d1d3",

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from quantgraph.agents.execution.step_action import (
+from quantgraph.agents.execution._actions import (
     ACTION_TOOLS,
     Action,
     Calculation,

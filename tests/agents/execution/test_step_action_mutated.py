@@ -7,7 +7,7 @@ import random
 from langchain_core.messages import AIMessage
 from mutated_replies import mutated_calls, mutated_reply
 
-from quantgraph.agents.execution.step_action import ACTION_TYPES, Action, parse_action
+from quantgraph.agents.execution._actions import ACTION_TYPES, Action, parse_action
 from quantgraph.errors import ModelOutputInvalid
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from quantgraph.agents.memory import DecisionEpisode, decision_line
+from quantgraph.agents.memory import DecisionEpisode
+from quantgraph.agents.memory._episodes import decision_line
 from quantgraph.errors import BadOption
 
 

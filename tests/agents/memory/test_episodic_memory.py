@@ -10,8 +10,10 @@ import pytest
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
 from quantgraph.errors import BadOption
-from quantgraph.market.moment import Moment, session_of
-from quantgraph.recording import Mode, Recorder, Scope, in_scope
+from quantgraph.market import Moment, session_of
+from quantgraph.recording import Recorder
+from quantgraph.recording._recordings import Mode
+from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.state import deciding
 
 

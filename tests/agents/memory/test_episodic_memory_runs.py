@@ -9,7 +9,7 @@ import pytest
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodeMemo, EpisodicMemory, episodes_of
 from quantgraph.broker import Decider, Decision, Order
-from quantgraph.recording import current_scope
+from quantgraph.recording.scope import current_scope
 from quantgraph.runs import replay, replay_from, run_strategy
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"

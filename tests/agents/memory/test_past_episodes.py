@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodeMemo, episodes_of, history_texts
-from quantgraph.broker import Account, Decider, Decision, Ledger, Market, Order, simulate
-from quantgraph.broker.simulate import run_sessions
+from quantgraph.broker import Account, Decider, Decision, Market, Order, simulate
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
 from quantgraph.errors import BadOption
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
 Plan = Mapping[int, Mapping[str, tuple[str, float]]]

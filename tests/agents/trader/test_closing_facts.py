@@ -8,10 +8,9 @@ import pytest
 from small_market import SmallMarket
 
 from quantgraph.agents.trader import TraderAgent
-from quantgraph.agents.trader.closing_facts import unexplained_numbers
-from quantgraph.broker.account import Account
-from quantgraph.broker.decision_context import DecisionContext
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.agents.trader._closing_facts import unexplained_numbers
+from quantgraph.broker import Account, DecisionContext
+from quantgraph.market import Rulebook
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from quantgraph.agents.trader import extract_conversation, extract_tool_messages
-from quantgraph.agents.trader.conversation import bounded_window
+from quantgraph.agents.trader._prompt import bounded_window, extract_conversation, extract_tool_messages
 from quantgraph.errors import BadOption
 
 CALL = {"name": "add", "args": {"a": 1, "b": 2}, "id": "c"}

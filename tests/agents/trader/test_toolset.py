@@ -9,13 +9,12 @@ import pytest
 from trader_play import STOP, buys, says
 from trader_script import FIRST, SECOND, Script, executions, run, sessions
 
-from quantgraph.agents import TraderAgent
+from quantgraph.agents.trader import TraderAgent
 from quantgraph.errors import BadOption
-from quantgraph.mcp.http_service import bound_socket, serving_http
-from quantgraph.mcp.mcp_package import http_app, make_server
-from quantgraph.mcp.served_tools import ServedTool
-from quantgraph.recording.no_network import no_network
+from quantgraph.integrations.mcp._server import bound_socket, serving_http
+from quantgraph.recording import no_network
 from quantgraph.runs import replay
+from quantgraph.tools.mcp import ServedTool, http_app, make_server
 
 DAYS = {
     "2025-01-02": [

@@ -6,11 +6,11 @@ import pytest
 from trader_play import STOP, buys, says, sells
 from trader_script import FIRST, SECOND, SENTENCE, Script, executions, run, sessions
 
-from quantgraph.agents import TraderAgent
-from quantgraph.broker.orders import Rejection
+from quantgraph.agents.trader import TraderAgent
+from quantgraph.broker import Rejection
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.runs import replay, resume_run
-from quantgraph.tools.news.gate import NewsItem
+from quantgraph.tools.news._gate import NewsItem
 
 
 @pytest.fixture(scope="module")

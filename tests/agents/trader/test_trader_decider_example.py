@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from trader_play import says
 
-from quantgraph.agents import TraderAgent
+from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker.ledger import Ledger
-from quantgraph.llm.tags import read
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.llm.messages import read
+from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec, replay, run_strategy
 from quantgraph.testing import ScriptedChatModel
 

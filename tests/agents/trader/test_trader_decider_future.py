@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from trader_play import says
 
-from quantgraph.agents import TraderAgent
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.agents.trader import TraderAgent
+from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.testing import ScriptedChatModel
 

@@ -10,12 +10,12 @@ from trader_play import STOP, TraderDay, buys, says, sells
 from typing_extensions import TypedDict
 
 from quantgraph.agents.trader import create_trader_subgraph
-from quantgraph.agents.trader.trader_graph import route_after_ask_model, route_after_use_tools
-from quantgraph.broker.account import Account
+from quantgraph.agents.trader._graph import route_after_ask_model, route_after_use_tools
+from quantgraph.broker import Account
 from quantgraph.errors import QuantGraphError
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
-from quantgraph.sandbox.trading_json import account_to_json
+from quantgraph.sandbox.wire import account_to_json
 from quantgraph.testing import ScriptedChatModel
 
 RULES = Rulebook.zero_cost("us")

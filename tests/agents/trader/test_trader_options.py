@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from quantgraph.agents.trader import TraderAgent, TraderOptions, create_trader_subgraph
+from quantgraph.agents.trader import TraderAgent, create_trader_subgraph
+from quantgraph.agents.trader._graph import TraderOptions
 from quantgraph.errors import BadOption
 
 

@@ -9,20 +9,19 @@ import pytest
 from small_market import SmallMarket
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents.trader import (
-    STOP_SIGNAL,
+from quantgraph.agents.trader import STOP_SIGNAL
+from quantgraph.agents.trader._prompt import (
     get_agent_system_prompt,
     get_open_prices,
     get_today_init_position,
     get_yesterday_open_and_close_price,
+    prompt_texts,
 )
-from quantgraph.agents.trader.trader_prompt import prompt_texts
-from quantgraph.broker.account import Account
-from quantgraph.llm.tags import read
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Account
+from quantgraph.llm.messages import read
+from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
-from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools import DecisionTools
 
 HASHES = {
     "trader_cn_en": "ccd8dac0a866a4e2",

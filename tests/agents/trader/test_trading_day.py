@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from small_market import SmallMarket
 from trader_play import STOP, TraderDay, buys, says, sells
 
-from quantgraph.agents.trader.trading_day import MAX_CALLS, MAX_IDENTICAL_CALLS
+from quantgraph.agents.trader._day import MAX_CALLS, MAX_IDENTICAL_CALLS
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NotConfigured
 
 OPEN = {"AAPL": [180.0, 182.0], "MSFT": [400.0, 420.0]}

@@ -13,12 +13,11 @@ from small_market import SmallMarket
 from trader_play import TraderDay
 from trader_script import FIRST, SECOND, SENTENCE, Script, run, sessions
 
-from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.broker import Account, Fill
+from quantgraph.market import Rulebook
 from quantgraph.runs import replay
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools import trader_catalog
 
 NAMES = ("600000.SH", "600001.SH", "688001.SH", "900000.SH", "600000", "600000.sh", "AAPL", "浦发银行")
 DATES = ("2024-01-02", "2024-12-31", "20240103", "today", "2024/01/05", "2024-13-40", "tomorrow")

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph.agents import TraderAgent  # noqa: F401 - loaded before the first fork
-from quantgraph.agents.trader import trading_day
+from quantgraph.agents.trader import TraderAgent  # noqa: F401 - loaded before the first fork
+from quantgraph.agents.trader import _day as trading_day
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data.sample.sample_source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runtime.resources import Resources
+from quantgraph.runtime import Resources
 
 SENTENCE = "trader on 000341.SZ, 600958.SH, 20250102 to 20250103"
 NEVER = 10_000

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import Finding, Report, check_data, check_signal, signal_counts
-from quantgraph.market.calendar import sessions
+from quantgraph.audit import Finding, Report
+from quantgraph.audit.bars import check_data, check_signal, signal_counts
+from quantgraph.market import sessions
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"])
 CODES = ["000001.SZ", "600519.SH"]

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import Finding, check_data
+from quantgraph.audit import Finding
+from quantgraph.audit.bars import check_data
 from quantgraph.data.sample import SampleSource
-from quantgraph.market.calendar import sessions
+from quantgraph.market import sessions
 
 START, END = pd.Timestamp("2024-03-01"), pd.Timestamp("2024-08-30")
 ROW, COLUMN = 60, 7

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import Finding, check_data
+from quantgraph.audit import Finding
+from quantgraph.audit.bars import check_data
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
-from quantgraph.market.calendar import sessions
+from quantgraph.market import sessions
 
 FIRST = "daily_prices_sse_50_20250102_20251031.csv"
 SECOND = "daily_prices_sse_50_20251009_20251119.csv"

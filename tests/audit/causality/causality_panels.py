@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit import TrialOutcome
-from quantgraph.audit.causality._panel_slices import prefix
+from quantgraph.audit.causality import TrialOutcome
+from quantgraph.audit.causality._trials import prefix
 from quantgraph.state.frames import FrozenFrame, frozen_array
 
 

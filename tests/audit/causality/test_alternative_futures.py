@@ -9,10 +9,10 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph.audit.causality._alternative_futures import AlternativeFutures, FutureSpec
-from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panels
+from quantgraph.audit.causality._futures import AlternativeFutures, FutureSpec
+from quantgraph.audit.causality._trials import axes_of, prefix, read_panels
+from quantgraph.market import Moment
 from quantgraph.market.actions import actions_of
-from quantgraph.market.moment import Moment
 
 from .causality_panels import panel
 from .zoo_panels import market

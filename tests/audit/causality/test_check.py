@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality, planned_runs
-from quantgraph.audit.causality import _proofs
-from quantgraph.audit.causality._panel_slices import prefix, read_panels
+from quantgraph.audit.causality import CodeTrials, _proofs, check_causality, planned_runs
+from quantgraph.audit.causality._trials import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed, CodeTimeout
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import default_runner
 
 from .causality_panels import Inline, cross, panel

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.sandbox import default_runner
 
 from .zoo.adversaries import ADVERSARIES, AHEAD_OF_EVENTS, BEST_NAME_LAST, HONEST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.audit import FunctionTrials, check_causality
+from quantgraph.audit.causality import FunctionTrials, check_causality
 
 from .zoo import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS
 from .zoo_panels import CUTS, WHOLE, whole_bars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.sandbox import default_runner
 
 from .zoo import HONEST

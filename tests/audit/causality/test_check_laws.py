@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph.audit import check_causality
+from quantgraph.audit.causality import check_causality
 
 from .causality_panels import Inline, cross, panel, sides, state
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.sandbox import default_runner
 
 from .zoo import LEAKY

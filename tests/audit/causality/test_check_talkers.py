@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from talkers import HONEST, TALKERS
 
-from quantgraph.audit import CodeTrials, check_causality
-from quantgraph.audit.causality._panel_slices import read_panels
+from quantgraph.audit.causality import CodeTrials, check_causality
+from quantgraph.audit.causality._trials import read_panels
 from quantgraph.sandbox import ForkRunner
 
 from .causality_panels import panel

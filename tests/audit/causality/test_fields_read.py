@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantgraph.audit import CodeTrials, check_causality, run_again
-from quantgraph.audit.causality._panel_slices import read_panels
-from quantgraph.audit.causality.fields_read import read_part
+from quantgraph.audit.causality import CodeTrials, check_causality, run_again
+from quantgraph.audit.causality._comparison import read_part
+from quantgraph.audit.causality._trials import read_panels
 from quantgraph.sandbox import default_runner
 
 from .causality_panels import panel

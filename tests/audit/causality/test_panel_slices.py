@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panels
-from quantgraph.market.moment import Moment
+from quantgraph.audit.causality._trials import axes_of, prefix, read_panels
+from quantgraph.market import Moment
 
 from .causality_panels import panel
 

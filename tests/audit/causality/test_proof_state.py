@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantgraph.audit.causality._panel_slices import read_panels
-from quantgraph.audit.causality._proof_state import ProofState, choose_cuts
+from quantgraph.audit.causality._state import ProofState, choose_cuts
+from quantgraph.audit.causality._trials import read_panels
 
 from .causality_panels import Inline, cross, panel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantgraph.audit.causality._panel_slices import read_panels
-from quantgraph.audit.causality._signal_comparison import perturbed
+from quantgraph.audit.causality._comparison import perturbed
+from quantgraph.audit.causality._trials import read_panels
 
 from .causality_panels import panel
 

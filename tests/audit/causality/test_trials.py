@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import CodeTrials, FunctionTrials, Trials, check_causality
-from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panels
+from quantgraph.audit.causality import CodeTrials, FunctionTrials, check_causality
+from quantgraph.audit.causality._trials import Trials, axes_of, prefix, read_panels
 from quantgraph.errors import CodeTimeout
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, ForkRunner, default_runner
-from quantgraph.tools.trusted_runner import TrustedRunner
+from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 from .causality_panels import cross, panel, state
 
@@ -193,7 +193,7 @@ def test_a_sandbox_walk_gives_what_single_runs_give():
 )
 def test_runs_go_on_side_by_side_as_processors_and_memory_allow(monkeypatch, workers, free, lanes):
     """A run took 100 MB: half of 1 GB is enough for four more, half of 10 MB for the one that there must be."""
-    monkeypatch.setattr("quantgraph.audit.causality.trials.available_memory", lambda: free)
+    monkeypatch.setattr("quantgraph.audit.causality._trials.available_memory", lambda: free)
     frames, runner = read_panels({"ohlcv": panel(30)}), _Runner()
     runner.workers = workers
     trials = CodeTrials(runner, ["x"])

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from quantgraph.data import open_source
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState
 
 __all__ = ["CUTS", "INDICATORS", "WHOLE", "in_suite", "market", "whole_bars"]

@@ -6,9 +6,8 @@ import pytest
 
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.data import open_source
-from quantgraph.llm.planner.evaluation import Panel
-from quantgraph.llm.planner.request import RequestContext, read_request
-from quantgraph.llm.planner.rule_readings import rule_readings
+from quantgraph.sentences import RequestContext, read_request
+from quantgraph.sentences.evaluation import Panel, rule_readings
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 

@@ -12,10 +12,9 @@ from sentence_code_pairs import held, mutants, right_pair, run
 from signal_panels import market_panel
 
 from quantgraph.audit.meaning import Said, check_meaning
-from quantgraph.llm.planner.evaluation import Panel
-from quantgraph.llm.planner.request import RequestContext, read_request
-from quantgraph.llm.planner.rule_readings import rule_readings
-from quantgraph.llm.planner.said_rule import event_of, names_exit, said_rule
+from quantgraph.sentences import RequestContext, read_request
+from quantgraph.sentences.evaluation import Panel, rule_readings
+from quantgraph.sentences.phrases import event_of, names_exit, said_rule
 
 COUNT = 200 if os.environ.get("WHOLE") else 40
 WARM = 80

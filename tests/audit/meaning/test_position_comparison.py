@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.meaning import Reading, compare_positions
+from quantgraph.audit.meaning import Reading
+from quantgraph.audit.meaning._check import compare_positions
 
 SESSIONS = pd.bdate_range("2024-01-02", periods=10)
 ONE, TWO = "600000.SH", "600519.SH"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit.meaning.signal_structure import Said, structural_findings
+from quantgraph.audit.meaning._structure import Said, structural_findings
 
 SESSIONS = pd.bdate_range("2024-01-02", periods=12)
 ONE, TWO = "600000.SH", "600519.SH"

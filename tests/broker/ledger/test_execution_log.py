@@ -10,7 +10,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Ledger, LoggedStep
+from quantgraph.broker.ledger import Ledger, LoggedStep
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 
 DAY, NEXT = (pd.Timestamp(day).as_unit("us") for day in ("2024-01-02", "2024-01-03"))

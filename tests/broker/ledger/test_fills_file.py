@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.broker.ledger import Ledger, fills_table
-from quantgraph.broker.ledger.fills_file import import_fills, read_fills, write_fills
-from quantgraph.broker.ledger.ledger_frames import FILL_COLUMNS
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger._files import import_fills, read_fills, write_fills
+from quantgraph.broker.ledger._frames import FILL_COLUMNS, fills_table
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
-from quantgraph.interop.ai_trader import import_positions
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.integrations.ai_trader import import_positions
+from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
 CASES = [

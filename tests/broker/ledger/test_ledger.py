@@ -11,14 +11,17 @@ import pandas as pd
 import pytest
 from sqlalchemy import event
 
-from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, submit_batch
-from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
-from quantgraph.broker.open_session import SessionResult
-from quantgraph.broker.quotes import Quote
-from quantgraph.broker.valuation import value_of
+from quantgraph.broker import Account, Order
+from quantgraph.broker.accounts import Mark
+from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.accounts._valuation import value_of
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import TradingSession, submit_batch
+from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
+from quantgraph.market import Rulebook
 from quantgraph.market.actions import CorporateAction
-from quantgraph.market.rulebook import Rulebook
 
 D = Decimal
 DAYS = [pd.Timestamp(day).as_unit("us") for day in ("2024-01-02", "2024-01-03", "2024-01-04")]
@@ -453,7 +456,7 @@ def test_the_schema_can_be_made_on_postgresql():
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from quantgraph.broker.ledger import journal_store
+    from quantgraph.broker.ledger import _journal as journal_store
 
     (one,) = journal_store.SCHEMA.sorted_tables
     assert "CREATE TABLE journal" in str(CreateTable(one).compile(dialect=postgresql.dialect()))

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pandas as pd
 
-from quantgraph.broker.corporate_actions import Delisting, Dividend, Payment, Split
-from quantgraph.broker.ledger.journal import iso, outcome_line
-from quantgraph.broker.ledger.ledger_frames import (
+from quantgraph.broker.accounts._corporate_actions import Delisting, Dividend, Payment, Split
+from quantgraph.broker.accounts._orders import Fill, Order, Rejection
+from quantgraph.broker.ledger._frames import (
     EVENT_COLUMNS,
     ORDER_COLUMNS,
     events_frame,
@@ -14,7 +14,7 @@ from quantgraph.broker.ledger.ledger_frames import (
     orders_frame,
     rejections_frame,
 )
-from quantgraph.broker.orders import Fill, Order, Rejection
+from quantgraph.broker.ledger._journal import iso, outcome_line
 
 D = Decimal
 DAY, PAY = pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-09")

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from load_script import load_script
 
-from quantgraph.broker import Ledger, run_sessions
-from quantgraph.broker.ledger.order_table import OrderTable
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.report.order_statistics import rejection_counts
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger._frames import OrderTable
+from quantgraph.broker.session import run_sessions
+from quantgraph.market import Rulebook
+from quantgraph.report import rejection_counts
 
 random_market = load_script(Path(__file__).parents[1] / "random_market.py")
 

@@ -15,11 +15,11 @@ import pytest
 from bar_files import day, refusal
 
 from quantgraph.data import open_source
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data._as_of import AsOfSource
+from quantgraph.data._source import DatedRecords
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import DatedRecords
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, Record
 

@@ -12,9 +12,9 @@ import pytest
 
 from quantgraph.data import open_source
 from quantgraph.data import sample as package
-from quantgraph.data.market_data import DatedRecords
+from quantgraph.data._source import DatedRecords
 from quantgraph.data.sample import SampleSource
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.state import DataState, Record
 
 FIRST, LAST = pd.Timestamp("1970-01-01"), pd.Timestamp("2100-01-01")

@@ -14,7 +14,8 @@ import pytest
 from load_script import load_script
 
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, open_source
-from quantgraph.data.sample import NO_LIMIT, SampleSource
+from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample._source import NO_LIMIT
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "make_sample.py"
 TICK = Decimal("0.01")

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data.sample import NO_LIMIT, SampleSource
+from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample._source import NO_LIMIT
 
 Panel = dict[str, pd.DataFrame]
 LISTED = {"301844.SZ": 5, "603425.SH": 5, "920873.BJ": 1}  # sessions without a limit

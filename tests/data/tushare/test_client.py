@@ -8,10 +8,9 @@ import sys
 import pandas as pd
 import pytest
 
-from quantgraph.data.tushare.client import TushareClient
-from quantgraph.data.tushare.endpoints import ENDPOINTS
+from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.testing.servers.tushare_stub import (
+from quantgraph.testing._tushare import (
     TushareFault,
     TushareStub,
     allowance_used_up,

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
+from quantgraph.data._source import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
 from quantgraph.data.tushare import TushareSource
-from quantgraph.data.tushare.client import TushareClient
+from quantgraph.data.tushare._client import TushareClient
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -22,7 +22,7 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
-from quantgraph.testing.servers.tushare_stub import (
+from quantgraph.testing._tushare import (
     TushareFault,
     TushareStub,
     allowance_used_up,
@@ -171,7 +171,7 @@ class TestErrors:
         "change", [{"ts_code": "600519.SH"}, {"trade_date": "20240108"}], ids=["code", "day"]
     )
     def test_rows_that_were_not_asked_for_are_refused(self, source, monkeypatch, change):
-        monkeypatch.setattr("quantgraph.testing.servers.tushare_stub._matching", lambda table, params: table)
+        monkeypatch.setattr("quantgraph.testing._tushare._matching", lambda table, params: table)
         source._store._client._row_limits["daily"] = 10_000
         with pytest.raises(SourceUnavailable, match="the answer also holds"):
             source.query("daily", "600000.SH", start_date="20240102", end_date="20240105")

@@ -100,7 +100,7 @@ def main(rows, folder):
     import numpy as np
     import pandas as pd
 
-    from quantgraph.market.moment import Moment
+    from quantgraph.market import Moment
     from quantgraph.sandbox import ForkRunner
     from quantgraph.state import DataState
 

@@ -306,12 +306,12 @@ PATCHES = [
         ("isinstance", "import builtins\nbuiltins.isinstance = lambda *a: True", (FINE, FAILED)),
         (
             "freeze",
-            "import quantgraph.state as s, quantgraph.state.frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
+            "import quantgraph.state as s, quantgraph.state.frames._frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
             (FINE, FAILED),
         ),
         (
             "pack",
-            "import quantgraph.sandbox.request_loop as s\ns.encode_signals = lambda *a, **k: [b'\\xff' * 100]",
+            "import quantgraph.sandbox._requests as s\ns.encode_signals = lambda *a, **k: [b'\\xff' * 100]",
             FAILED,
         ),
         (
@@ -321,7 +321,7 @@ PATCHES = [
         ),
         (
             "self_test",
-            "import quantgraph.sandbox.lockdown as s\ns.self_test = lambda canary: ('full', 'nothing')",
+            "import quantgraph.sandbox._lockdown as s\ns.self_test = lambda canary: ('full', 'nothing')",
             FINE,
         ),
     ]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from quantgraph.llm import tags
-from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.llm.messages import _tags as tags
+from quantgraph.runtime import Resources, open_resources
 from quantgraph.sandbox import default_runner
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.llm import tags
-from quantgraph.market.moment import session_of
+from quantgraph.llm.messages import _tags as tags
+from quantgraph.market import session_of
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState

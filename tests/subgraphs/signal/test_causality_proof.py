@@ -9,11 +9,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from talkers import TALKERS
 
 from quantgraph import create_trading_graph
-from quantgraph.broker import Ledger
-from quantgraph.market.moment import session_of
+from quantgraph.broker.ledger import Ledger
+from quantgraph.market import session_of
 from quantgraph.recording import Recorder
 from quantgraph.runtime import Resources
-from quantgraph.subgraphs.signal import causality_proof
+from quantgraph.subgraphs.signal import _proof as causality_proof
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantgraph.subgraphs.signal.decider_needs import said_rule
+from quantgraph.subgraphs.signal._needs import said_rule
 
 ASKED = "dual agent on AAPL, MSFT, buy when RSI(14) is below 30, sell above 70, stop loss 8%, 2025"
 

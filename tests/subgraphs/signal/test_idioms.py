@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.data.sample import SampleSource
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.market import Moment, session_of
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.idioms import IDIOMS, idioms_for
+from quantgraph.subgraphs.signal._attempts import IDIOMS, idioms_for
 
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
 WINDOW = ("20240102", "20240628")

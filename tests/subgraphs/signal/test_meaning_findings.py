@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 from signal_panels import market_panel
 
-from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.request import read_request
-from quantgraph.llm.planner.said_rule import said_rule
-from quantgraph.market.moment import Moment
-from quantgraph.subgraphs.signal.meaning_findings import Words, meaning_findings, rule_in_words
+from quantgraph.market import Moment
+from quantgraph.sentences import read_request, write_code
+from quantgraph.sentences.phrases import said_rule
+from quantgraph.subgraphs.signal._meaning import Words, meaning_findings, rule_in_words
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 

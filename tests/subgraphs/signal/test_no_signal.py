@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
-from quantgraph.subgraphs.signal.no_signal import no_signal_error
+from quantgraph.subgraphs.signal._attempts import no_signal_error
 
 NAME_ERROR = "code_failed: line 3 (peak = highest): NameError: name 'highest' is not defined"
 CODE = "close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('signal', {'s': close * 0})"

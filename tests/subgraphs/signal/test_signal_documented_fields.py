@@ -11,7 +11,7 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
-from quantgraph.llm.structured import read_json
+from quantgraph.llm.messages import read_json
 from quantgraph.runtime import Resources
 from quantgraph.subgraphs import signal
 from quantgraph.subgraphs.signal import (
@@ -22,7 +22,7 @@ from quantgraph.subgraphs.signal import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
+from quantgraph.subgraphs.signal._replies import ReviewReply
 
 CODES = "000341.SZ,000342.SZ"
 RULE = "2日均线上穿5日均线买入，下穿卖出"

@@ -14,7 +14,7 @@ from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph.data import open_source
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
 
 RULE = "buy when the 2-day average crosses above the 5-day average, sell when it crosses below"

@@ -12,11 +12,11 @@ from langgraph.graph import START, StateGraph
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BudgetExceeded, CodeFailed
-from quantgraph.runtime.run_node import SAME_STEP_LIMIT, TRAIL_LIMIT, with_loop_detection
-from quantgraph.runtime.state import EndedBecause
+from quantgraph.runtime._run_node import SAME_STEP_LIMIT, TRAIL_LIMIT, with_loop_detection
+from quantgraph.runtime.endings import EndedBecause
 from quantgraph.sandbox import CodeResult
+from quantgraph.subgraphs.signal._updates import answer_update, initial_state
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import answer_update, initial_state
 
 STEPS = 120
 """More than any run here takes; the default limit is 10,007."""

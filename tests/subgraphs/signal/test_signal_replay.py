@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage, message_to_dict
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import CodeFailed, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.recording import Recorder
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import CodeResult

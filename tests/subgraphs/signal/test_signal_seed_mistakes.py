@@ -15,10 +15,11 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from quantgraph.errors import BadFrame, UnknownSymbol
-from quantgraph.market.moment import Moment
-from quantgraph.runtime import Resources, agent_factory
+from quantgraph.market import Moment
+from quantgraph.runtime import Resources
+from quantgraph.runtime import _agents as agent_factory
+from quantgraph.subgraphs.signal import _agents as agents
 from quantgraph.subgraphs.signal import (
-    agents,
     clarify_node,
     create_signal_subgraph,
     data_fetch_node,
@@ -26,8 +27,9 @@ from quantgraph.subgraphs.signal import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
-from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar
+from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS
+from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar
+from quantgraph.tools.code import python_repl
 
 THREAD = {"configurable": {"thread_id": "t"}}
 BROKEN_CODE = "1 / 0"

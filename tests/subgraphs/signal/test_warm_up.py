@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 from quantgraph import SignalRule, create_trading_graph
-from quantgraph.agents import BuyAndHold
 from quantgraph.data import open_source
 from quantgraph.errors import RateLimited
-from quantgraph.market.moment import session_of
+from quantgraph.market import session_of
+from quantgraph.report import BuyAndHold
 from quantgraph.runtime import Resources
-from quantgraph.subgraphs.signal.warm_up import evaluated_from
+from quantgraph.subgraphs.signal._warm_up import evaluated_from
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
 

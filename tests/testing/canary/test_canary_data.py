@@ -9,17 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data.as_of import AsOfSource
+from quantgraph.data import AsOfSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import NoData
+from quantgraph.market import PHASES, Moment
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS
-from quantgraph.market.moment import PHASES, Moment
-from quantgraph.state import DataState, Record, growing_view
-from quantgraph.testing import (
-    CanarySource,
-    CanaryStore,
-    find_canaries,
-)
+from quantgraph.state import DataState, Record
+from quantgraph.state import _growing_view as growing_view
+from quantgraph.testing.canary._data import CanarySource, CanaryStore
+from quantgraph.testing.canary._sentinels import find_canaries
 
 SAMPLE = SampleSource()
 ONE, TWO = "000341.SZ", "000342.SZ"
@@ -61,7 +59,7 @@ def test_every_kind_of_view_equals_that_of_a_plain_store(phase):
 
 
 def test_a_cut_that_is_one_row_too_long_shows_a_sentinel(monkeypatch):
-    from quantgraph.state import cut
+    from quantgraph.state.frames import _cut as cut
 
     store, ref = filled()
     rows = cut.known_rows

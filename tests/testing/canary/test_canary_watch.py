@@ -10,14 +10,11 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import NoData
-from quantgraph.market.moment import Moment
-from quantgraph.testing import (
-    CanaryFound,
-    CanaryStore,
-    CanaryWatch,
-    ScriptedChatModel,
-    differences,
-)
+from quantgraph.market import Moment
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.testing.canary import differences
+from quantgraph.testing.canary._data import CanaryStore
+from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
 
 ONE, TWO = "000341.SZ", "000342.SZ"
 START, END = pd.Timestamp("2024-06-03"), pd.Timestamp("2024-06-28")

@@ -13,9 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.errors import NoData
-from quantgraph.testing import (
-    find_canaries,
-)
+from quantgraph.testing.canary._sentinels import find_canaries
 
 HUGE = 7.7e76
 

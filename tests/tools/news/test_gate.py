@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.market.moment import Moment
-from quantgraph.tools.news.gate import NewsItem, published_items
+from quantgraph.market import Moment
+from quantgraph.tools.news._gate import NewsItem, published_items
 
 NOW = Moment.at("2025-10-15", "open")  # 09:00 at the exchange
 SHANGHAI, NEW_YORK = ZoneInfo("Asia/Shanghai"), ZoneInfo("America/New_York")

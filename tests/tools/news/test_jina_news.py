@@ -7,13 +7,13 @@ import pytest
 from decision_views import trading_tools_at
 
 from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.recording import Recording, Scope, in_scope
-from quantgraph.recording.recording_table import RecordingTable
-from quantgraph.testing import JinaRequest, JinaStub
+from quantgraph.market import Moment, Rulebook
+from quantgraph.recording import Recording
+from quantgraph.recording._recordings import RecordingTable
+from quantgraph.recording.scope import Scope, in_scope
+from quantgraph.testing._jina import JinaRequest, JinaStub
 from quantgraph.tools import call_tool, trader_catalog
-from quantgraph.tools.news.jina_news import JinaNews
+from quantgraph.tools.news._jina import JinaNews
 
 KEY = "jina-secret-4711"
 NOW = Moment.at("2025-10-15", "open")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.errors import BadOption, RunDiverged
-from quantgraph.market.moment import Moment
+from quantgraph.market import Moment
 from quantgraph.settings import load_settings
-from quantgraph.tools.news.named_news import NEWS_NAMES, RecordedNews, named_news
+from quantgraph.tools.news._named_news import NEWS_NAMES, RecordedNews, named_news
 
 
 def test_a_source_by_name():

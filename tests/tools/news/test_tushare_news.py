@@ -5,13 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.data.tushare.client import TushareClient
+from quantgraph.data.tushare import TushareClient
 from quantgraph.errors import BadOption, PermissionDenied
-from quantgraph.market.moment import Moment
-from quantgraph.testing import TushareStub
-from quantgraph.testing.servers.tushare_stub import no_permission
-from quantgraph.tools.news.gate import published_items
-from quantgraph.tools.news.tushare_news import TushareNews
+from quantgraph.market import Moment
+from quantgraph.testing._tushare import TushareStub, no_permission
+from quantgraph.tools.news._gate import published_items
+from quantgraph.tools.news._tushare import TushareNews
 
 NOW = Moment.at("2025-10-15", "open")
 ROWS = pd.DataFrame(

@@ -1,27 +1,37 @@
-"""The dual agent: a filter chooses whose fundamentals are read, and a decision sets targets."""
+"""The dual agent: one model picks the symbols that need fundamentals, another sets the portfolio.
 
-from quantgraph.agents.dual_agent.agent_models import LLMClient
-from quantgraph.agents.dual_agent.decision_call import (
-    _decide_batch_portfolio_dual_agent,
-    decide_batch_dual_agent,
-    filter_stocks_needing_fundamental,
-)
-from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
-from quantgraph.agents.dual_agent.decision_validation import (
-    _filter_hallucination_decisions,
-    _validate_decision_logic,
-)
-from quantgraph.agents.dual_agent.dual_config import DualAgentConfig, LLMConfig
-from quantgraph.agents.dual_agent.dual_decider import DualAgent
-from quantgraph.agents.dual_agent.dual_graph import DualAgentState, create_dual_agent_subgraph
-from quantgraph.agents.dual_agent.features import build_features
-from quantgraph.agents.dual_agent.prompt_files import _load_prompt, _prompt_dir, _prompt_version
+``DualAgent`` decides a session as the StockBench line of agents does: features of each symbol, a filter,
+target values of positions, checks of the model's reply, orders. ``decide_batch_dual_agent`` makes one
+decision from plain dicts, and ``create_dual_agent_subgraph`` the same as a LangGraph graph. Prompts are files
+in ``prompts/``. The names with an underscore are fixed by the document that describes the agent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.agents.dual_agent._calls import (
+        _decide_batch_portfolio_dual_agent,
+        decide_batch_dual_agent,
+        filter_stocks_needing_fundamental,
+    )
+    from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
+    from quantgraph.agents.dual_agent._decider import DualAgent
+    from quantgraph.agents.dual_agent._features import build_features
+    from quantgraph.agents.dual_agent._graph import create_dual_agent_subgraph
+    from quantgraph.agents.dual_agent._prompts import _load_prompt, _prompt_dir, _prompt_version
+    from quantgraph.agents.dual_agent._validation import (
+        _extract_decision_tags,
+        _filter_hallucination_decisions,
+        _validate_decision_logic,
+    )
 
 __all__ = [
     "DualAgent",
     "DualAgentConfig",
-    "DualAgentState",
-    "LLMClient",
     "LLMConfig",
     "_decide_batch_portfolio_dual_agent",
     "_extract_decision_tags",
@@ -35,3 +45,19 @@ __all__ = [
     "decide_batch_dual_agent",
     "filter_stocks_needing_fundamental",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_calls": (
+                "_decide_batch_portfolio_dual_agent decide_batch_dual_agent filter_stocks_needing_fundamental"
+            ),
+            "_config": "DualAgentConfig LLMConfig",
+            "_decider": "DualAgent",
+            "_features": "build_features",
+            "_graph": "create_dual_agent_subgraph",
+            "_prompts": "_load_prompt _prompt_dir _prompt_version",
+            "_validation": "_extract_decision_tags _filter_hallucination_decisions _validate_decision_logic",
+        },
+    )

@@ -1,29 +1,41 @@
-"""The stepwise agent: it thinks, acts and observes, one symbol at a time, and everything it did is kept."""
+"""The execution agent: a model that reasons step by step, calls tools and ends with buy, sell or hold.
 
-from quantgraph.agents.execution.execution_decider import ExecutionAgent
-from quantgraph.agents.execution.execution_graph import create_execution_subgraph
-from quantgraph.agents.execution.execution_options import ExecutionOptions, begin_execution
-from quantgraph.agents.execution.execution_steps import (
-    ExecutionState,
-    ReactContext,
-    execute_action,
-    react_step,
-    run_execution,
-)
-from quantgraph.agents.execution.order_sizes import OrderSize
-from quantgraph.agents.execution.step_action import Action, parse_action
+Each step is one *action* (tool call, calculation, observation or decision) in one JSON form, parsed from
+native tool calls or from text. ``ExecutionAgent`` runs the steps for each symbol of a session and sizes the
+order; ``create_execution_subgraph`` is the same loop as a LangGraph graph. Steps go to the ledger's execution
+log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.agents.execution._actions import parse_action
+    from quantgraph.agents.execution._decider import ExecutionAgent
+    from quantgraph.agents.execution._graph import create_execution_subgraph
+    from quantgraph.agents.execution._options import begin_execution
+    from quantgraph.agents.execution._steps import react_step, run_execution
 
 __all__ = [
-    "Action",
     "ExecutionAgent",
-    "ExecutionOptions",
-    "ExecutionState",
-    "OrderSize",
-    "ReactContext",
     "begin_execution",
     "create_execution_subgraph",
-    "execute_action",
     "parse_action",
     "react_step",
     "run_execution",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_actions": "parse_action",
+            "_decider": "ExecutionAgent",
+            "_graph": "create_execution_subgraph",
+            "_options": "begin_execution",
+            "_steps": "react_step run_execution",
+        },
+    )

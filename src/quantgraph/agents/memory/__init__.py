@@ -1,19 +1,39 @@
-"""What agents decided earlier, what came of it as far as it is known, and the trace of their steps."""
+"""What a deciding agent remembers of earlier sessions, and only what was known at the moment.
 
-from quantgraph.agents.memory.decision_episode import DecisionEpisode, decision_line
-from quantgraph.agents.memory.episodic_memory import HISTORY_HEADING, EpisodicMemory
-from quantgraph.agents.memory.past_episodes import EpisodeMemo, episodes_of, history_texts
-from quantgraph.agents.memory.pipeline_context import AgentStep, PipelineContext, traced_agent
+An *episode* is a decision with its reasons; its outcome is filled in when it became known. ``EpisodicMemory``
+stores and finds episodes, in a file or a LangGraph store; ``EpisodeMemo`` reads them from a run's own
+history. ``PipelineContext`` and ``traced_agent`` log the steps of a pipeline of agents.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.agents.memory._episodes import DecisionEpisode
+    from quantgraph.agents.memory._memory import EpisodicMemory
+    from quantgraph.agents.memory._past import EpisodeMemo, episodes_of, history_texts
+    from quantgraph.agents.memory._pipeline import PipelineContext, traced_agent
 
 __all__ = [
-    "HISTORY_HEADING",
-    "AgentStep",
     "DecisionEpisode",
     "EpisodeMemo",
     "EpisodicMemory",
     "PipelineContext",
-    "decision_line",
     "episodes_of",
     "history_texts",
     "traced_agent",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_episodes": "DecisionEpisode",
+            "_memory": "EpisodicMemory",
+            "_past": "EpisodeMemo episodes_of history_texts",
+            "_pipeline": "PipelineContext traced_agent",
+        },
+    )

@@ -1,36 +1,35 @@
-"""The autonomous trader: a model with tools that trades a portfolio day by day."""
+"""The trader: a model that works a day with tools (prices, news, positions, buy, sell) until it stops.
 
-from quantgraph.agents.trader.conversation import extract_conversation, extract_tool_messages
-from quantgraph.agents.trader.trader_decider import TraderAgent
-from quantgraph.agents.trader.trader_graph import create_trader_subgraph
-from quantgraph.agents.trader.trader_options import TraderOptions
-from quantgraph.agents.trader.trader_prompt import (
-    STOP_SIGNAL,
-    first_message,
-    get_agent_system_prompt,
-    get_open_prices,
-    get_today_init_position,
-    get_yesterday_open_and_close_price,
-    result_text,
-    results_text,
-)
-from quantgraph.agents.trader.trading_day import TraderDesk, TraderState, run_day
+``TraderAgent`` is the decider; it answers the open of a session with the orders that its tools placed.
+``create_trader_subgraph`` is one day of it as a LangGraph graph. Prompts are files in ``prompts/``, by market
+and language. Tools may also come from MCP servers, see ``quantgraph.tools.mcp``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.agents.trader._decider import TraderAgent
+    from quantgraph.agents.trader._graph import create_trader_subgraph
+    from quantgraph.agents.trader._prompt import STOP_SIGNAL, first_message, results_text
 
 __all__ = [
     "STOP_SIGNAL",
     "TraderAgent",
-    "TraderDesk",
-    "TraderOptions",
-    "TraderState",
     "create_trader_subgraph",
-    "extract_conversation",
-    "extract_tool_messages",
     "first_message",
-    "get_agent_system_prompt",
-    "get_open_prices",
-    "get_today_init_position",
-    "get_yesterday_open_and_close_price",
-    "result_text",
     "results_text",
-    "run_day",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_decider": "TraderAgent",
+            "_graph": "create_trader_subgraph",
+            "_prompt": "STOP_SIGNAL first_message results_text",
+        },
+    )

@@ -1,6 +1,25 @@
-"""Quality checks of market data and signals."""
+"""Checks of daily bars, indicators and signals: impossible prices, missing cells, wrong axes."""
 
-from quantgraph.audit.bars.impossible_bars import impossible_bars
-from quantgraph.audit.bars.quality import check_data, check_signal, signal_counts
+from __future__ import annotations
 
-__all__ = ["check_data", "check_signal", "impossible_bars", "signal_counts"]
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.audit.bars._quality import check_data, check_signal, impossible_bars, signal_counts
+
+__all__ = [
+    "check_data",
+    "check_signal",
+    "impossible_bars",
+    "signal_counts",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_quality": "check_data check_signal impossible_bars signal_counts",
+        },
+    )

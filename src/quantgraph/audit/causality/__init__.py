@@ -1,11 +1,24 @@
-"""The proof that a signal uses only what was known."""
+"""The proof that a strategy's signal does not depend on its future.
 
-from quantgraph.audit.causality.check import check_causality, planned_runs
-from quantgraph.audit.causality.counterexample import Counterexample
-from quantgraph.audit.causality.fields_read import Reads, run_again
-from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, TrialOutcome, Trials
-from quantgraph.audit.causality.verdict import Verdict
-from quantgraph.audit.causality.warm_up_length import measure_warm_up
+``check_causality`` runs the code on data cut at a session and on data with another future, and compares the
+rows that both know. A difference is a *counterexample* with symbol, session and the field that was read
+ahead. *Trials* run the code (``CodeTrials`` in the sandbox, ``FunctionTrials`` a function of yours); the
+*verdict* says what was checked, at how many cuts, and what was left unchecked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.audit.causality._check import check_causality, planned_runs
+    from quantgraph.audit.causality._comparison import Reads, run_again
+    from quantgraph.audit.causality._counterexample import Counterexample
+    from quantgraph.audit.causality._trials import CodeTrials, FunctionTrials, TrialOutcome
+    from quantgraph.audit.causality._verdict import Verdict
+    from quantgraph.audit.causality._warm_up import measure_warm_up
 
 __all__ = [
     "CodeTrials",
@@ -13,10 +26,22 @@ __all__ = [
     "FunctionTrials",
     "Reads",
     "TrialOutcome",
-    "Trials",
     "Verdict",
     "check_causality",
     "measure_warm_up",
     "planned_runs",
     "run_again",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_check": "check_causality planned_runs",
+            "_comparison": "Reads run_again",
+            "_counterexample": "Counterexample",
+            "_trials": "CodeTrials FunctionTrials TrialOutcome",
+            "_verdict": "Verdict",
+            "_warm_up": "measure_warm_up",
+        },
+    )

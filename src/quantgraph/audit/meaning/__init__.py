@@ -1,7 +1,26 @@
-"""The check of a signal against what was said: its positions against the words', and its structure."""
+"""Compare a signal with the rule that the sentence stated, position by position."""
 
-from quantgraph.audit.meaning.meaning_check import check_meaning
-from quantgraph.audit.meaning.position_comparison import Comparison, Difference, Reading, compare_positions
-from quantgraph.audit.meaning.signal_structure import Said
+from __future__ import annotations
 
-__all__ = ["Comparison", "Difference", "Reading", "Said", "check_meaning", "compare_positions"]
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.audit.meaning._check import Reading, check_meaning
+    from quantgraph.audit.meaning._structure import Said
+
+__all__ = [
+    "Reading",
+    "Said",
+    "check_meaning",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_check": "Reading check_meaning",
+            "_structure": "Said",
+        },
+    )

@@ -1,6 +1,7 @@
-"""The ledger: an append-only journal of runs in a database, and its fills as files.
+"""The append-only journal of runs: orders, fills, rejections, values and logged steps, exactly once.
 
-The names are imported on first use, because :class:`Ledger` loads SQLAlchemy.
+``Ledger`` is SQLite in a file or PostgreSQL. A day is one transaction; cash, positions and value are derived
+from its lines, and a forged or missing line is found when they are read.
 """
 
 from __future__ import annotations
@@ -10,27 +11,33 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.fills_file import import_fills, read_fills, write_fills, write_rejections
-    from quantgraph.broker.ledger.ledger import CHARGES, Ledger
-    from quantgraph.broker.ledger.ledger_frames import fills_table, rejections_table
+    from quantgraph.broker.ledger._files import import_fills, write_fills, write_rejections
+    from quantgraph.broker.ledger._frames import OrderTable, fills_frame, orders_frame
+    from quantgraph.broker.ledger._journal import CHARGES
+    from quantgraph.broker.ledger._ledger import Ledger
+    from quantgraph.broker.ledger._steps import LoggedExecution, LoggedStep
 
 __all__ = [
     "CHARGES",
     "Ledger",
-    "fills_table",
+    "LoggedExecution",
+    "LoggedStep",
+    "OrderTable",
+    "fills_frame",
     "import_fills",
-    "read_fills",
-    "rejections_table",
+    "orders_frame",
     "write_fills",
     "write_rejections",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "fills_file": ("import_fills", "read_fills", "write_fills", "write_rejections"),
-            "ledger": ("CHARGES", "Ledger"),
-            "ledger_frames": ("fills_table", "rejections_table"),
+            "_files": "import_fills write_fills write_rejections",
+            "_frames": "OrderTable fills_frame orders_frame",
+            "_journal": "CHARGES",
+            "_ledger": "Ledger",
+            "_steps": "LoggedExecution LoggedStep",
         },
     )

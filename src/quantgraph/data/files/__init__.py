@@ -1,6 +1,23 @@
-"""Market data from CSV, Parquet and JSON files, and from frames."""
+"""Daily bars, indicators and records from CSV, JSON and Parquet files, or from frames of the caller."""
 
-from quantgraph.data.files.caller_tables import CallerTables
-from quantgraph.data.files.file_source import FileSource
+from __future__ import annotations
 
-__all__ = ["CallerTables", "FileSource"]
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.data.files._source import CallerTables, FileSource
+
+__all__ = [
+    "CallerTables",
+    "FileSource",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_source": "CallerTables FileSource",
+        },
+    )

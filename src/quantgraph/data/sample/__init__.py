@@ -1,5 +1,22 @@
-"""The embedded synthetic market."""
+"""A small synthetic market that ships with the package, so that everything runs offline."""
 
-from quantgraph.data.sample.sample_source import NO_LIMIT, SampleSource
+from __future__ import annotations
 
-__all__ = ["NO_LIMIT", "SampleSource"]
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.data.sample._source import SampleSource
+
+__all__ = [
+    "SampleSource",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_source": "SampleSource",
+        },
+    )

@@ -1,6 +1,27 @@
-"""A-share data from tushare."""
+"""A-share data from tushare, cached in Parquet files, each row with the moment it became known."""
 
-from quantgraph.data.tushare.client import TOKEN_VARIABLE, URL_VARIABLE
-from quantgraph.data.tushare.tushare_source import TushareSource, cache_folder
+from __future__ import annotations
 
-__all__ = ["TOKEN_VARIABLE", "URL_VARIABLE", "TushareSource", "cache_folder"]
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.data.tushare._client import ENDPOINTS, Endpoint, TushareClient
+    from quantgraph.data.tushare._source import TushareSource
+
+__all__ = [
+    "ENDPOINTS",
+    "Endpoint",
+    "TushareClient",
+    "TushareSource",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_client": "ENDPOINTS Endpoint TushareClient",
+            "_source": "TushareSource",
+        },
+    )

@@ -1,36 +1,55 @@
-"""From a sentence to an audited signal, as a graph that other graphs import."""
+"""The signal subgraph: a sentence becomes an audited signal.
 
-from quantgraph.subgraphs.signal.data_request import restrict_to_request, traded_symbols
-from quantgraph.subgraphs.signal.graph import (
-    CompiledSignalGraph,
-    build_signal_graph,
-    create_signal_subgraph,
-    map_to_main_state,
-    map_to_subgraph_state,
-)
-from quantgraph.subgraphs.signal.nodes import (
-    CLARIFY_NODE_PROMPT,
-    DATA_FETCH_AGENT_PROMPT,
-    REFLECTION_NODE_PROMPT,
-    SIGNAL_GENERATE_AGENT_PROMPT,
-    VALIDATION_NODE_PROMPT,
-    clarify_node,
-    data_fetch_node,
-    reflection_node,
-    signal_generate_node,
-    validation_node,
-)
-from quantgraph.subgraphs.signal.routes import (
-    route_after_clarify,
-    route_after_data_fetch,
-    route_after_signal_gen,
-    route_after_validation,
-    route_from_reflection,
-)
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
-from quantgraph.subgraphs.signal.understanding import Understanding, understanding_lines
-from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS, not_evaluated_text
+``create_signal_subgraph`` compiles ``reflection → data_fetch / signal_generate → validate → clarify`` without
+a checkpointer. ``SignalSubgraphState`` is its state; routes are pure functions of it; each node is a file in
+``nodes/`` with its prompt. ``map_to_subgraph_state`` and ``map_to_main_state`` connect it to a host whose
+state has other names.
+
+The *understanding* is what the sentence was taken to say: it is made once, checked by code and shown to the
+person; every later step reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.subgraphs.signal._agents import market_source
+    from quantgraph.subgraphs.signal._meaning import Words, meaning_findings
+    from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
+    from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
+    from quantgraph.subgraphs.signal._warm_up import EVALUATION_FIELDS, not_evaluated_text
+    from quantgraph.subgraphs.signal.graph import (
+        CompiledSignalGraph,
+        build_signal_graph,
+        create_signal_subgraph,
+        map_to_main_state,
+        map_to_subgraph_state,
+    )
+    from quantgraph.subgraphs.signal.nodes.clarify import CLARIFY_NODE_PROMPT, clarify_node
+    from quantgraph.subgraphs.signal.nodes.data_fetch import DATA_FETCH_AGENT_PROMPT, data_fetch_node
+    from quantgraph.subgraphs.signal.nodes.reflection import REFLECTION_NODE_PROMPT, reflection_node
+    from quantgraph.subgraphs.signal.nodes.signal_generate import (
+        SIGNAL_GENERATE_AGENT_PROMPT,
+        signal_generate_node,
+    )
+    from quantgraph.subgraphs.signal.nodes.validation import VALIDATION_NODE_PROMPT, validation_node
+    from quantgraph.subgraphs.signal.routes import (
+        route_after_clarify,
+        route_after_data_fetch,
+        route_after_signal_gen,
+        route_after_validation,
+        route_from_reflection,
+    )
+    from quantgraph.subgraphs.signal.state import SignalSubgraphState
+    from quantgraph.subgraphs.signal.understanding import (
+        Understanding,
+        restrict_to_request,
+        traded_symbols,
+        understanding_lines,
+    )
 
 __all__ = [
     "CLARIFY_NODE_PROMPT",
@@ -43,12 +62,18 @@ __all__ = [
     "CompiledSignalGraph",
     "SignalSubgraphState",
     "Understanding",
+    "Words",
     "build_signal_graph",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",
+    "initial_state",
     "map_to_main_state",
     "map_to_subgraph_state",
+    "market_source",
+    "meaning_findings",
+    "missing_indicators",
+    "needs_notes",
     "not_evaluated_text",
     "reflection_node",
     "restrict_to_request",
@@ -62,3 +87,30 @@ __all__ = [
     "understanding_lines",
     "validation_node",
 ]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_agents": "market_source",
+            "_meaning": "Words meaning_findings",
+            "_needs": "missing_indicators needs_notes",
+            "_updates": "MAX_CLARIFICATIONS initial_state",
+            "_warm_up": "EVALUATION_FIELDS not_evaluated_text",
+            "graph": (
+                "CompiledSignalGraph build_signal_graph create_signal_subgraph map_to_main_state "
+                "map_to_subgraph_state"
+            ),
+            "nodes.clarify": "CLARIFY_NODE_PROMPT clarify_node",
+            "nodes.data_fetch": "DATA_FETCH_AGENT_PROMPT data_fetch_node",
+            "nodes.reflection": "REFLECTION_NODE_PROMPT reflection_node",
+            "nodes.signal_generate": "SIGNAL_GENERATE_AGENT_PROMPT signal_generate_node",
+            "nodes.validation": "VALIDATION_NODE_PROMPT validation_node",
+            "routes": (
+                "route_after_clarify route_after_data_fetch route_after_signal_gen route_after_validation "
+                "route_from_reflection"
+            ),
+            "state": "SignalSubgraphState",
+            "understanding": "Understanding restrict_to_request traded_symbols understanding_lines",
+        },
+    )

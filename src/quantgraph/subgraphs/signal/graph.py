@@ -11,20 +11,17 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import SourceLike
-from quantgraph.llm.models import Model
-from quantgraph.runtime.questions import OnClarify
-from quantgraph.runtime.resources import Resources, merge_resources, open_resources
-from quantgraph.runtime.run_node import run_node
-from quantgraph.runtime.shown_graph import shown_offline
+from quantgraph.llm import Model
+from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
+from quantgraph.runtime.dialogue import OnClarify
 from quantgraph.settings import Settings
-from quantgraph.subgraphs.signal.agents import build_agent, build_clarify_model
-from quantgraph.subgraphs.signal.nodes import (
-    clarify_node,
-    data_fetch_node,
-    reflection_node,
-    signal_generate_node,
-    validation_node,
-)
+from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
+from quantgraph.subgraphs.signal._updates import initial_state
+from quantgraph.subgraphs.signal.nodes.clarify import clarify_node
+from quantgraph.subgraphs.signal.nodes.data_fetch import data_fetch_node
+from quantgraph.subgraphs.signal.nodes.reflection import reflection_node
+from quantgraph.subgraphs.signal.nodes.signal_generate import signal_generate_node
+from quantgraph.subgraphs.signal.nodes.validation import validation_node
 from quantgraph.subgraphs.signal.routes import (
     route_after_clarify,
     route_after_data_fetch,
@@ -33,7 +30,6 @@ from quantgraph.subgraphs.signal.routes import (
     route_from_reflection,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
-from quantgraph.subgraphs.signal.state_updates import initial_state
 
 _RESULT_FIELDS = (
     "data_ref",
@@ -98,7 +94,7 @@ def build_signal_graph(
 ) -> SignalGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently.
 
-    ``check_symbols`` is that of :func:`~quantgraph.subgraphs.signal.nodes.reflection_node`.
+    ``check_symbols`` is that of :func:`~quantgraph.subgraphs.signal.reflection_node`.
     """
     opened = open_resources(resources)
 

@@ -14,8 +14,8 @@ from typing_extensions import TypedDict, get_type_hints
 
 from quantgraph._util.texts import Language
 from quantgraph.errors import BadOption
-from quantgraph.runtime.state import Clarification, EndedBecause, QuestionAnswered
-from quantgraph.subgraphs.signal.attempts import Attempt
+from quantgraph.runtime.endings import Clarification, EndedBecause, QuestionAnswered
+from quantgraph.subgraphs.signal._attempts import Attempt
 from quantgraph.subgraphs.signal.understanding import Understanding
 
 _KEY_OF = {"strategy": "code_hash", "request": "ts_code"}
@@ -64,7 +64,7 @@ class SignalSubgraphState(TypedDict):
     index_code}``, ``data_start`` if data from before ``start`` are needed, and ``records``: the kinds that
     were fetched."""
     understanding: NotRequired[Understanding]
-    """What was said, see :class:`~quantgraph.subgraphs.signal.understanding.Understanding`."""
+    """What was said, see :class:`~quantgraph.subgraphs.signal.Understanding`."""
     last_request: NotRequired[dict[str, Any]]
     """Parameters of the thread's previous request, which a new message may change."""
     last_cells: NotRequired[list[str]]

@@ -1,19 +1,31 @@
 """What was said, as checked by code: what is watched and traded, when, by which rule, and what is not done.
 
 It is made once by reflection from the whole conversation. Later steps read it and nothing else.
+
+The request: what a model read in the sentence and the caller fixed, checked by code.
+
+A checked request is plain JSON; the functions here also tell which data and signal of a commit belong to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.texts import Language, say
-from quantgraph.data.symbol_resolution import index_code
-from quantgraph.tools.window import split_codes
+from quantgraph._util.files import check_sentence
+from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph.data import AsOfSource, MarketDataSource
+from quantgraph.data.symbols import index_code, resolve_symbols
+from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
+from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.state import DataState, Snapshot
+from quantgraph.tools import read_window, split_codes
 
 ClauseStatus = Literal["done", "default", "not_done"]
 
@@ -186,3 +198,257 @@ def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
         return rule["entry"]
     left = rule["exit"] or words("未说明", "not said")
     return words(f"买入 {rule['entry']}；卖出 {left}", f"entry {rule['entry']}; exit {left}")
+
+
+_SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
+
+
+def check_constraints(
+    given: Mapping[str, str], source: MarketDataSource, last: pd.Timestamp
+) -> dict[str, str]:
+    """Return the caller's parameters that are set; without an end, the window ends at the session ``last``.
+
+    Raises
+    ------
+    UnknownSymbol, BadWindow, BadOption
+        If one of them is invalid.
+    """
+    fixed = {key: value for key, value in given.items() if value}
+    for key, value in fixed.items():
+        check_sentence(value, key)
+    if "ts_code" in fixed:
+        resolve_symbols(source, split_codes(fixed["ts_code"]), last)
+    if "start_date" in fixed:
+        fixed.setdefault("end_date", f"{last:%Y%m%d}")
+    dates = {name: session_of(fixed[name], name=name) for name in ("start_date", "end_date") if name in fixed}
+    if len(dates) == 2 and dates["start_date"] > dates["end_date"]:
+        raise BadWindow(f"start_date={fixed['start_date']} is after end_date={fixed['end_date']}; swap them")
+    return fixed | {name: f"{date:%Y%m%d}" for name, date in dates.items()}
+
+
+def with_constraints(text: str, given: Mapping[str, str]) -> str:
+    """Return the user's text with the caller's constraints as its last line."""
+    lines = [text, given.get("ts_code", "")]
+    if "start_date" in given:
+        start, end = given["start_date"], given["end_date"]
+        lines.append(say(language_of(text), zh=f"{start}到{end}", en=f"from {start} to {end}"))
+    return "\n".join(line for line in lines if line)
+
+
+def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "window", "strategy"] | None:
+    """Return the first part that is missing: code, then window, then strategy."""
+    if not params.get("ts_code"):
+        return "symbol"
+    if not params.get("start_date") or not params.get("end_date"):
+        return "window"
+    if kind in ("signal_gen", "mixed") and not params.get("strategy_desc"):
+        return "strategy"
+    return None
+
+
+def check_request(
+    params: Mapping[str, Any], symbols: Symbols, source: AsOfSource, language: str
+) -> dict[str, Any]:
+    """Return the request as plain JSON, its dates cut to the run's moment, its codes known to the source.
+
+    ``ts_code`` are the stocks whose data are fetched, ``trade`` those that are traded, ``index`` the indices
+    whose levels are. ``notes`` are remarks for the reader of the result, in ``language``.
+
+    Raises
+    ------
+    UnknownSymbol, BadWindow, FutureRequested, BadOption
+        If the user has to correct a parameter.
+    """
+    traded = ",".join(symbols["trade"])
+    as_of = source.moment
+    resolved, start, end, notes = read_window(source, as_of, traded, params["start_date"], params["end_date"])
+    if not resolved.symbols:
+        raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
+    watched = [code for code in symbols["watch"] if code not in symbols["index"]]
+    codes = ",".join([*symbols["trade"], *watched])
+    if watched:
+        notes = read_window(source, as_of, codes, params["start_date"], params["end_date"])[3]
+    if source.invents(resolved.symbols):
+        notes = [*notes, _SYNTHETIC]
+    return {
+        "ts_code": codes,
+        "trade": traded,
+        "index": list(symbols["index"]),
+        "start": f"{start:%Y%m%d}",
+        "end": f"{end:%Y%m%d}",
+        "indicators": sorted(set(params["required_indicators"])),
+        "strategy": params["strategy_desc"],
+        "notes": [note.text(language) for note in notes],
+        "index_code": resolved.index_code,
+    }
+
+
+def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
+    """Return the codes of a checked request whose bars it needs, ascending."""
+    return _resolved(request["ts_code"], request, source)
+
+
+def traded_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
+    """Return the codes of a checked request that orders may name, ascending."""
+    return _resolved(request["trade"], request, source)
+
+
+def only_traded(name: str, signal: pd.DataFrame, traded: Collection[str]) -> pd.DataFrame:
+    """Return a signal's columns of traded symbols.
+
+    Raises
+    ------
+    CodeFailed
+        If it names another symbol, one that is only watched, by a 1 or a -1.
+    """
+    watched = [symbol for symbol in signal.columns if symbol not in traded]
+    values = signal[watched].to_numpy(dtype=float)
+    rows, columns = np.nonzero(np.nan_to_num(values))
+    if len(rows):
+        day, symbol, value = signal.index[rows[0]], watched[columns[0]], values[rows[0], columns[0]]
+        raise CodeFailed(
+            f"signal[{name!r}] has {value:g} at ({day:%Y-%m-%d}, {symbol}), which is only watched; hand "
+            f"over the traded columns alone: {', '.join(sorted(traded)[:3])}",
+            symbol=symbol,
+        )
+    return signal.drop(columns=watched) if watched else signal
+
+
+def _resolved(codes: str, request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
+    as_of = Moment.at(request["end"])
+    return read_window(source, as_of, codes, request["start"], request["end"])[0].symbols
+
+
+def market_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
+    """Return the sessions of the market of a checked request."""
+    if not isinstance(source, AsOfSource):
+        return source.sessions()
+    return source.sessions_of(request_symbols(request, source))
+
+
+def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
+    """Return the sessions of a checked request's window."""
+    return sessions_between(
+        market_sessions(request, source), session_of(request["start"]), session_of(request["end"])
+    )
+
+
+def data_start(request: Mapping[str, Any]) -> pd.Timestamp:
+    """Return the first date of a checked request's data: its window's, or an earlier one that is needed."""
+    return session_of(request.get("data_start", request["start"]))
+
+
+def has_data(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource
+) -> tuple[bool, bool]:
+    """Return whether a commit holds the bars, and whether it holds the indicators, of this request."""
+    snapshot = store.snapshot(ref)
+    symbols = pd.Index(request_symbols(request, source))
+    sessions = request_sessions(request, source)
+
+    def covers(panel: str, name: str) -> bool:
+        if name not in snapshot[panel]:
+            return False
+        frame = snapshot[panel][name]
+        return bool(symbols.isin(frame.columns).all() and sessions.isin(frame.index).all())
+
+    levels = all(_has_levels(snapshot, code, sessions) for code in request["index"])
+    bars = levels and all(covers("ohlcv", name) for name in ("open", "close"))
+    return bars, all(covers("indicators", name) for name in request["indicators"])
+
+
+def _has_levels(snapshot: Snapshot, code: str, sessions: pd.DatetimeIndex) -> bool:
+    """Whether a commit has the closes of an index, of the last session of a window at least."""
+    closes = snapshot["index"]["close"] if "close" in snapshot["index"] else pd.DataFrame()
+    return code in closes and bool(closes[code].last_valid_index() in sessions)
+
+
+def fetch_levels(
+    store: DataState,
+    ref: str,
+    codes: Sequence[str],
+    source: MarketDataSource,
+    *,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+) -> str:
+    """Return the commit with the levels of indices on top of ``ref``.
+
+    Raises
+    ------
+    UnknownSymbol, NoData
+        If the source has none of an index.
+    """
+    for code in codes:
+        levels = source.index_bars(code, first, last)
+        frames = {str(name): levels[[name]].set_axis([code], axis=1) for name in levels}
+        ref = store.update("index", frames, base=ref)
+    return ref
+
+
+def has_needed_sessions(store: DataState, ref: str, request: Mapping[str, Any]) -> bool:
+    """Return whether a commit with the window's bars has those of the sessions needed before it, too."""
+    begin = store.snapshot(ref)["ohlcv"]["open"].index[0]
+    return "data_start" not in request or bool(begin <= data_start(request))
+
+
+def with_sessions(
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    *,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+) -> str:
+    """Return the commit with the request's bars and indicators of more sessions on top of ``ref``."""
+    symbols = request_symbols(request, source)
+    ref = store.update("ohlcv", source.bars(symbols, first, last), base=ref)
+    with suppress(NoData):  # an index may be younger than its members
+        ref = fetch_levels(store, ref, request["index"], source, first=first, last=last)
+    if request["indicators"]:
+        earlier = source.indicators(symbols, first, last, request["indicators"])
+        ref = store.update("indicators", earlier, base=ref)
+    return ref
+
+
+def restrict_to_request(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource
+) -> str:
+    """Return the commit that holds only the request's symbols and window, and sessions needed before it.
+
+    A request so gives the same signal whatever else its thread or its model fetched. If any frame is cut,
+    the signal is removed. Records about other symbols are removed too; those after the window are not shown.
+    """
+    symbols = frozenset(request_symbols(request, source))
+    ref = store.only_about(symbols.union(request["index"]), ref)
+    snapshot = store.snapshot(ref)
+    first, last = data_start(request).to_datetime64(), session_of(request["end"]).to_datetime64()
+    panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
+    complete = True
+    columns_of = {"ohlcv": symbols, "indicators": symbols, "index": frozenset(request["index"])}
+    for panel, wanted in columns_of.items():
+        panels[panel] = {}
+        for name in snapshot[panel]:
+            frame = snapshot[panel].frozen(name)
+            rows = (frame.sessions >= first) & (frame.sessions <= last)
+            columns = np.array([symbol in wanted for symbol in frame.symbols])
+            complete = complete and bool(rows.all() and columns.all())
+            if rows.any() and columns.any():
+                panels[panel][name] = frame.frame.iloc[rows, columns]
+    return ref if complete else store.override(base=ref, **panels)
+
+
+def has_signal(store: DataState, ref: str, request: Mapping[str, Any], strategy: Mapping[str, Any]) -> bool:
+    """Whether the commit holds the signal of this strategy for this request, made on exactly these data."""
+    return bool(
+        strategy
+        and strategy["request"] == request_hash(request)
+        and strategy["data_ref"] == store.without("signal", ref)
+        and strategy["name"] in store.snapshot(ref)["signal"]
+    )
+
+
+def request_hash(request: Mapping[str, Any]) -> str:
+    """Return the content hash of a request."""
+    return content_hash(canonical_json(dict(request)), size=8)

@@ -1,1 +1,27 @@
-"""News for a model that decides: its sources, their ranking, and the one gate that all of them pass."""
+"""News as known at a moment: of the run's data, tushare, or a web search that must be allowed by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.tools.news._gate import NewsSource
+    from quantgraph.tools.news._named_news import NEWS_NAMES, RecordedNews, named_news
+
+__all__ = [
+    "NEWS_NAMES",
+    "NewsSource",
+    "RecordedNews",
+    "named_news",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_gate": "NewsSource",
+            "_named_news": "NEWS_NAMES RecordedNews named_news",
+        },
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from quantgraph.market.moment import Phase
+from quantgraph.market import Phase
 
 __all__ = ["HONEST_FUNCTIONS", "LEAKY_FUNCTIONS", "UNSEEN_FUNCTIONS", "FunctionCase", "Panel", "Strategy"]
 

@@ -18,17 +18,19 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from quantgraph._util.input_limits import MAX_TEXT_LENGTH
+from quantgraph._util.files import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, UnknownQuestion
-from quantgraph.llm import tags
-from quantgraph.recording import Recorder, recorded_answer
+from quantgraph.llm.messages import _tags as tags
+from quantgraph.recording import Recorder
+from quantgraph.recording.scope import recorded_answer
 from quantgraph.runtime import Resources
-from quantgraph.runtime.questions import ANY_TEXT, answer_schema, parse_answer
-from quantgraph.runtime.state import Clarification
+from quantgraph.runtime.dialogue import answer_schema, parse_answer
+from quantgraph.runtime.dialogue._questions import ANY_TEXT
+from quantgraph.runtime.endings import Clarification
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.indicator_fields import fields_to_fetch
+from quantgraph.subgraphs.signal._needs import fields_to_fetch
 
 THREAD = {"configurable": {"thread_id": "t"}}
 NO_WINDOW = {"start_date": "", "end_date": ""}

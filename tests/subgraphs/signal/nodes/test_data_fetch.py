@@ -148,7 +148,7 @@ def test_the_levels_of_a_watched_index_reach_the_code(play, graph_of, store):
 
 def test_data_that_do_not_fit_into_memory_are_asked_about_and_not_fetched(play, graph_of, monkeypatch):
     """22 sessions of one stock at 400 bytes a cell are 8,800 bytes; 4,000 are free: ten sessions fit."""
-    monkeypatch.setattr("quantgraph.subgraphs.signal.memory_need.available_memory", lambda: 4_000)
+    monkeypatch.setattr("quantgraph.subgraphs.signal._needs.available_memory", lambda: 4_000)
     source = Flaky()
     graph = graph_of(play.Cast(), source=source, checkpointer=InMemorySaver())
     question = graph.invoke(begin(play), THREAD)["__interrupt__"][0].value

@@ -1,8 +1,8 @@
 """Clarify: prepare a question in one step, ask it in the next.
 
 Code before ``interrupt()`` runs again when the run is resumed. So the question is prepared in a step of its
-own, where a model words it if it is not a question yet, and the step that asks does nothing else: the question
-answered is the question asked.
+own, where a model words it if it is not a question yet, and the step that asks does nothing else: the
+question answered is the question asked.
 """
 
 from __future__ import annotations
@@ -14,33 +14,30 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
-from quantgraph.data.symbol_resolution import names_in
+from quantgraph.data.symbols import names_in
 from quantgraph.errors import BadOption
-from quantgraph.llm.planner.said import says_a_rule, says_parameters
-from quantgraph.llm.tags import escape_tags, wrap
-from quantgraph.recording import AnsweredBy, keep_answer
-from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
-from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
-from quantgraph.runtime.resources import OpenResources, Resources, open_resources
-from quantgraph.runtime.state import Clarification
-from quantgraph.subgraphs.signal.agents import build_clarify_model, current_decider, known_source
-from quantgraph.subgraphs.signal.attempts import answered_attempts
-from quantgraph.subgraphs.signal.doubtful_bars import bars_answered
-from quantgraph.subgraphs.signal.messages import (
+from quantgraph.llm.messages import escape_tags, wrap
+from quantgraph.recording.scope import AnsweredBy, keep_answer
+from quantgraph.runtime import OpenResources, Resources, open_resources
+from quantgraph.runtime.dialogue import AnswerFunction, ask_question, assumption_update, check_checkpointer
+from quantgraph.runtime.endings import MODEL_ERRORS, Clarification, end_update, success_update
+from quantgraph.sentences.phrases import says_a_rule, says_parameters
+from quantgraph.subgraphs.signal._agents import build_clarify_model, current_decider, known_source
+from quantgraph.subgraphs.signal._attempts import answered_attempts
+from quantgraph.subgraphs.signal._impossible_bars import bars_answered
+from quantgraph.subgraphs.signal._updates import (
+    answer_update,
     default_answer,
+    failure_reason,
     is_default,
     is_refusal,
     is_waiver,
+    question_update,
+    said_text,
     typical_answers,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import (
-    answer_update,
-    failure_reason,
-    question_update,
-    said_text,
-)
 from quantgraph.subgraphs.signal.understanding import Clause, Understanding, understanding_hash
 
 CLARIFY_NODE_PROMPT = """\
@@ -222,7 +219,7 @@ def _bars_decided(
     who: AnsweredBy | None,
     resources: OpenResources,
 ) -> dict[str, Any]:
-    """Return the update after a decision about impossible bars; other words than the options change the request."""
+    """The update after a decision about impossible bars; words that are no option change the request."""
     *without, as_it_is, stop = task["options"]
     if text == stop or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the bars were declined")

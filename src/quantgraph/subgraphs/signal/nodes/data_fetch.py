@@ -13,39 +13,38 @@ from langchain_core.messages import ToolMessage
 from quantgraph._util.texts import Note, say
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import DataTooLarge, NoData, QuantGraphError, UnknownField, UnknownSymbol
-from quantgraph.market.moment import session_of
-from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
+from quantgraph.market import session_of
+from quantgraph.recording.scope import recorded
+from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
-from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.state import WorkingTree
-from quantgraph.subgraphs.signal.agents import (
+from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_decider,
     current_ref,
     known_source,
     tool_context,
 )
-from quantgraph.subgraphs.signal.checked_reading import with_request
-from quantgraph.subgraphs.signal.data_request import (
+from quantgraph.subgraphs.signal._needs import (
+    check_fits,
+    check_source_fields,
+    fetch_needed_records,
+    fetch_needed_sessions,
+    fields_question_update,
+    lacking_indicators,
+    too_large_text,
+)
+from quantgraph.subgraphs.signal._reading import with_request
+from quantgraph.subgraphs.signal._updates import failure_update, question_update, without_words
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.understanding import (
     fetch_levels,
     has_data,
     request_sessions,
     request_symbols,
     restrict_to_request,
 )
-from quantgraph.subgraphs.signal.decider_needs import (
-    fetch_needed_records,
-    fetch_needed_sessions,
-    lacking_indicators,
-)
-from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
-from quantgraph.subgraphs.signal.memory_need import check_fits, too_large_text
-from quantgraph.subgraphs.signal.messages import without_words
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failure_update, question_update
-from quantgraph.tools import ToolContext
-from quantgraph.tools.window import split_codes
+from quantgraph.tools import ToolContext, split_codes
 
 DATA_FETCH_AGENT_PROMPT = """\
 You fetch market data for a strategy run; the tools put it into GLOBAL_DATA_STATE. 你负责获取行情数据。

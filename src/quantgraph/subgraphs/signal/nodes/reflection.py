@@ -10,12 +10,11 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.input_limits import check_sentence
+from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import say
-from quantgraph.broker.decider import Decider
-from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbol_codes import is_code
-from quantgraph.data.symbol_resolution import INDEX_NAMES, names_in
+from quantgraph.broker import Decider
+from quantgraph.data import AsOfSource
+from quantgraph.data.symbols import INDEX_NAMES, is_code, names_in
 from quantgraph.errors import (
     BadOption,
     CodeUnavailable,
@@ -25,44 +24,31 @@ from quantgraph.errors import (
     SandboxTooWeak,
     StorageUnavailable,
 )
-from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.llm.structured import read_json
-from quantgraph.llm.tags import escape_tags, wrap
-from quantgraph.recording import keep_answer, replaying
-from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
+from quantgraph.llm import KeylessPlanner
+from quantgraph.llm.messages import escape_tags, read_json, wrap
+from quantgraph.recording.scope import keep_answer, replaying
+from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent_for, open_resources
+from quantgraph.runtime.dialogue import parse_answer
 from quantgraph.runtime.endings import (
     MODEL_ERRORS,
+    Clarification,
     end_reason,
     end_update,
     language,
     request_language,
     user_messages,
 )
-from quantgraph.runtime.questions import parse_answer
-from quantgraph.runtime.resources import OpenResources, Resources, open_resources
-from quantgraph.runtime.state import Clarification
-from quantgraph.subgraphs.signal.agents import (
+from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_decider,
     current_ref,
     known_source,
     tool_context,
 )
-from quantgraph.subgraphs.signal.checked_reading import checked_reading
-from quantgraph.subgraphs.signal.data_request import (
-    check_constraints,
-    has_data,
-    has_needed_sessions,
-    has_signal,
-    restrict_to_request,
-    traded_symbols,
-    with_constraints,
-)
-from quantgraph.subgraphs.signal.decider_needs import has_needed_records
-from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
-from quantgraph.subgraphs.signal.slips import Slip, is_echo, reading_slips
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import (
+from quantgraph.subgraphs.signal._needs import has_needed_records
+from quantgraph.subgraphs.signal._reading import Slip, checked_reading, is_echo, reading_slips
+from quantgraph.subgraphs.signal._replies import ReflectionReply
+from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,
     initial_state,
@@ -71,9 +57,17 @@ from quantgraph.subgraphs.signal.state_updates import (
     said_text,
     user_text,
 )
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
+    check_constraints,
+    has_data,
+    has_needed_sessions,
+    has_signal,
+    restrict_to_request,
+    traded_symbols,
     understanding_hash,
     understanding_lines,
+    with_constraints,
 )
 
 REFLECTION_NODE_PROMPT = """\

@@ -10,37 +10,36 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Note
-from quantgraph.broker.block_code import load_block_code
-from quantgraph.broker.decider import Decider
+from quantgraph.broker import Decider
+from quantgraph.broker.session import load_block_code
 from quantgraph.errors import QuantGraphError
-from quantgraph.llm.tags import escape_tags, field_list, wrap
-from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import Agent, invoke_agent
+from quantgraph.llm.messages import escape_tags, field_list, wrap
+from quantgraph.recording.scope import recorded
+from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
-from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.state import View
-from quantgraph.subgraphs.signal.agents import build_agent, current_ref, known_source, tool_context
-from quantgraph.subgraphs.signal.attempts import (
+from quantgraph.subgraphs.signal._agents import build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal._attempts import (
     Attempt,
     NotCoded,
     attempt_of,
     earlier_messages,
+    idioms_for,
     instead_of_code,
     keep_attempts,
+    no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal.checked_reading import with_request
-from quantgraph.subgraphs.signal.data_request import (
+from quantgraph.subgraphs.signal._reading import with_request
+from quantgraph.subgraphs.signal._updates import failure_update, question_update
+from quantgraph.subgraphs.signal._warm_up import DraftStrategy, run_with_warm_up
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.understanding import (
     only_traded,
     request_hash,
     restrict_to_request,
     traded_symbols,
 )
-from quantgraph.subgraphs.signal.idioms import idioms_for
-from quantgraph.subgraphs.signal.no_signal import no_signal_error
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failure_update, question_update
-from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
 from quantgraph.tools import ToolContext
 
 SIGNAL_GENERATE_AGENT_PROMPT = """\

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph._util.texts import say
-from quantgraph.audit import Finding, Report, check_data, check_signal
-from quantgraph.audit.bars import impossible_bars
-from quantgraph.audit.findings import in_chinese
+from quantgraph.audit import Finding, Report, in_chinese
+from quantgraph.audit.bars import check_data, check_signal, impossible_bars
 from quantgraph.errors import (
     BadWindow,
     BudgetExceeded,
@@ -21,10 +20,10 @@ from quantgraph.errors import (
     NoSignal,
     QuantGraphError,
 )
-from quantgraph.market.calendar import sessions as exchange_sessions
-from quantgraph.market.moment import session_of
-from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
+from quantgraph.market import session_of
+from quantgraph.market import sessions as exchange_sessions
+from quantgraph.recording.scope import recorded
+from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent_for, open_resources
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
     MODEL_ERRORS,
@@ -33,29 +32,27 @@ from quantgraph.runtime.endings import (
     language,
     success_update,
 )
-from quantgraph.runtime.resources import OpenResources, Resources, open_resources
-from quantgraph.subgraphs.signal.agents import as_of, build_agent, current_ref, known_source, tool_context
-from quantgraph.subgraphs.signal.causality_proof import prove_causality
-from quantgraph.subgraphs.signal.checked_reading import with_request
-from quantgraph.subgraphs.signal.data_request import (
-    data_start,
-    request_sessions,
-    request_symbols,
-    traded_symbols,
-)
-from quantgraph.subgraphs.signal.doubtful_bars import doubtful_bars_question, with_doubtful_bars
-from quantgraph.subgraphs.signal.meaning_findings import (
+from quantgraph.subgraphs.signal._agents import as_of, build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
+from quantgraph.subgraphs.signal._meaning import (
     MENDABLE,
     is_planners,
     meaning_findings,
     rule_in_words,
     words_of,
 )
-from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
-from quantgraph.subgraphs.signal.signal_review import is_reproduced, issue_finding, review_facts
+from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
+from quantgraph.subgraphs.signal._reading import with_request
+from quantgraph.subgraphs.signal._replies import ReviewReply
+from quantgraph.subgraphs.signal._updates import failure_update, user_text
+from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failure_update, user_text
-from quantgraph.subgraphs.signal.warm_up import in_window, not_evaluated_text
+from quantgraph.subgraphs.signal.understanding import (
+    data_start,
+    request_sessions,
+    request_symbols,
+    traded_symbols,
+)
 
 VALIDATION_NODE_PROMPT = """\
 You review a trading signal against the words it was made from. Code has checked data, shape, reproducibility and

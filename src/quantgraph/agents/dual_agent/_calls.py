@@ -1,0 +1,314 @@
+"""The dual agent as plain calls on features, outside of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from quantgraph.agents.dual_agent._batch import Batch
+from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig, read_config
+from quantgraph.agents.dual_agent._decide import (
+    DECISION_PROMPT,
+    ROLES,
+    Filtered,
+    choose_fundamentals,
+    day_of,
+    decide_all,
+    decided_at,
+    held,
+    marked,
+    portfolio_of,
+    prompts_of,
+    renewed_part,
+    spent_attempts,
+)
+from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
+from quantgraph.agents.dual_agent._models import Agents, Ask, LLMClient, Meter, is_model_failure, metered
+from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
+from quantgraph.agents.dual_agent._validation import _extract_decision_tags
+from quantgraph.agents.memory._episodes import DecisionEpisode
+from quantgraph.agents.memory._pipeline import PipelineContext, traced_agent
+from quantgraph.errors import BadOption
+
+_DISABLED = "the models are not enabled"
+_TOTAL_CASH = 100_000.0
+
+Features = Sequence[Mapping[str, Any]]
+Context = PipelineContext | Mapping[str, Any]
+
+
+@traced_agent("decision_agent")
+def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
+    features_list: Features,
+    cfg: Mapping[str, Any] | None = None,
+    enable_llm: bool = True,
+    bars_data: Mapping[str, Mapping[str, Any]] | None = None,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+    rejected_orders: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Decide the target value of each symbol's position: filter, features, decision.
+
+    Parameters
+    ----------
+    features_list
+        An item ``{"symbol": ..., "features": {...}}`` for each symbol, see :func:`.build_features`.
+    cfg
+        See :class:`.DualAgentConfig`; default: that of ``ctx``.
+    enable_llm
+        False holds everything.
+    bars_data
+        Raw data by symbol, for what features lack: ``bars_day`` (before ``market_data.date``),
+        ``news_items``, ``position_state``.
+    run_id
+        Calls of one run share a budget, and are told apart from others in the memory.
+    previous_decisions
+        The last result, which is the history where ``decision_history`` is not given, and has the decisions
+        that stand where ``rejected_orders`` is given.
+    decision_history
+        Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
+        and ``confidence``, holds included; or a text.
+    ctx
+        ``portfolio`` (``cash`` or ``available_cash``) and configuration; a :class:`.PipelineContext` also has
+        the memory and takes the ``decisions``.
+    rejected_orders
+        Orders that were refused: exactly their symbols are decided again, and ``retry_count`` of them counts
+        against ``agents.retry.max_attempts``. The other decisions stand, as ``previous_decisions`` or the
+        ``decisions`` of ``ctx`` have them; one that neither has is a hold, ``hold_reason`` is ``stands``.
+
+    Returns
+    -------
+    dict
+        By symbol ``action``, ``target_cash_amount`` (the value wished for the whole position),
+        ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
+        ``fallback``, ``rejected``, ``stands``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
+        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``; ``logic_errors``
+        and ``cash_errors`` if replies had any, and ``failed`` if the models were given up.
+
+    Raises
+    ------
+    ValueError
+        Without a configuration of ``llm``, while the models are enabled.
+    BadOption
+        If an argument is not valid.
+    NotConfigured
+        If the model needs a key that is not there.
+    """
+    pipeline = ctx if isinstance(ctx, PipelineContext) else None
+    config = _checked_config(cfg, ctx, enable_llm)
+    features = fill_features(check_features_list(features_list), bars_data or {})
+    batch = _batch(features, config, ctx, rejected_orders)
+    meter, version = Meter(), _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
+    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
+    if enable_llm:
+        ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
+        prompts = prompts_of(config, "en")
+        history = past_texts(
+            asked.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
+        )
+        agents = _agents(prompts[0], ask, meter)
+        with metered(meter, config.llm_config("decision"), run_id):
+            now = replace(asked, prompt=prompts[1], history=history)
+            decided = decide_all(now, agents, lambda _need: {}).decisions  # the features have their own
+    else:
+        decided = held(asked, _DISABLED)
+    decisions = _in_order(batch, standing | marked(decided, batch.rejected))
+    if pipeline is not None:
+        pipeline.put("decisions", decisions)
+        if enable_llm:
+            _remember(pipeline, decisions, asked.features)
+    return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
+
+
+def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
+    features_list: Features,
+    cfg: Mapping[str, Any] | None = None,
+    enable_llm: bool = True,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+) -> dict[str, Any]:
+    """Choose the symbols whose fundamentals the decision needs; parameters as the decision's.
+
+    Returns
+    -------
+    dict
+        ``stocks_need_fundamental``, ``reasoning`` by symbol, and ``__meta__``. Without models, or if they
+        fail, all symbols need fundamentals.
+
+    Raises
+    ------
+    ValueError, BadOption, NotConfigured
+        As :func:`decide_batch_dual_agent`.
+    """
+    config = _checked_config(cfg, ctx, enable_llm)
+    features = check_features_list(features_list)
+    symbols, meter = [item["symbol"] for item in features], Meter()
+    chosen = Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, _DISABLED))
+    if enable_llm:
+        ask = LLMClient({"filter": config.llm_config("filter")}).ask
+        pipeline = ctx if isinstance(ctx, PipelineContext) else None
+        history = past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features))
+        with metered(meter, config.llm_config("filter"), run_id):
+            batch = replace(_batch(features, config, ctx, None), history=history)
+            chosen = choose_fundamentals(batch, _agents(prompts_of(config, "en")[0], ask, meter))
+    need, why = list(chosen.need), dict(chosen.reasoning)
+    return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
+
+
+def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signature
+    features_list: Features,
+    llm_cfg: LLMConfig,
+    system_prompt: str,
+    client: LLMClient,
+    meta_agg: dict[str, Any],
+    cfg: Mapping[str, Any],
+    bars_data: Mapping[str, Mapping[str, Any]] | None = None,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+    rejected_orders: Sequence[Mapping[str, Any]] | None = None,
+    pipeline_ctx: PipelineContext | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Decide on features that are complete, with a prompt and a client at hand: the second of the agents.
+
+    ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
+    are no hold go into the memory of ``pipeline_ctx``.
+    """
+    config = read_config(cfg)
+    features = fill_features(check_features_list(features_list), bars_data or {})
+    meter, shared = Meter(), ctx or pipeline_ctx
+    batch = replace(_batch(features, config, shared, rejected_orders), prompt=system_prompt)
+    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
+    history = past_texts(
+        asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
+    )
+    with metered(meter, llm_cfg, run_id):
+        decided = decide_all(replace(asked, history=history), _agents("", client.ask, meter), None)
+    decisions = _in_order(batch, standing | marked(decided.decisions, batch.rejected))
+    meta_agg |= meter.counts()
+    if pipeline_ctx is not None:
+        _remember(pipeline_ctx, decisions, asked.features)
+    return decisions
+
+
+def _agents(filter_prompt: str, ask: Ask, meter: Meter) -> Agents:
+    return Agents(
+        filter_prompt=filter_prompt, ask=meter.counting(ask), meter=meter, is_given_up=is_model_failure
+    )
+
+
+def _in_order(batch: Batch, decisions: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: decisions[name] for name in batch.positions}
+
+
+def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:
+    """Return the decisions whose orders may have been rejected: the caller's, else those on the bus."""
+    return previous or (ctx.get("decisions") if ctx is not None else None) or {}
+
+
+def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_llm: bool) -> DualAgentConfig:
+    """Return the configuration; that of the context stands in for a missing ``cfg``."""
+    if cfg is None and ctx is not None:
+        cfg = ctx.config if isinstance(ctx, PipelineContext) else ctx.get("config")
+    if enable_llm and not (isinstance(cfg, Mapping) and cfg.get("llm") is not None):
+        raise BadOption(
+            "the models are enabled and cfg has no 'llm'; give cfg={'llm': {...}}, or enable_llm=False",
+            parameter="cfg",
+        )
+    return read_config(cfg)
+
+
+def _batch(
+    features: Features,
+    config: DualAgentConfig,
+    ctx: Context | None,
+    rejected: Sequence[Mapping[str, Any]] | None,
+) -> Batch:
+    return Batch(
+        features=features,
+        portfolio=_portfolio(features, config, ctx),
+        prompt="",
+        rejected=tuple(rejected or ()),
+        min_cash_ratio=config.portfolio.min_cash_ratio,
+        max_attempts=max(0, config.max_attempts - spent_attempts(rejected or ())),
+        timestamp=decided_at(features),
+    )
+
+
+def _portfolio(features: Features, config: DualAgentConfig, ctx: Context | None) -> dict[str, float]:
+    """Return the portfolio: that of the context, else the configured cash less the positions."""
+    given = ctx.get("portfolio") if ctx is not None else None
+    cash = _cash_of(given)
+    if cash is None:
+        total, held = config.portfolio.total_cash, sum(positions_of(features).values())
+        cash = (_TOTAL_CASH if total is None else total) - held
+        if cash < 0:
+            raise BadOption(
+                f"portfolio.total_cash={cash + held:g}{' by default' if total is None else ''} is cash and "
+                f"positions together; must be at least what the positions are worth, {held:.2f}",
+                parameter="cfg",
+            )
+    return portfolio_of(features, cash)
+
+
+def _cash_of(portfolio: Any) -> float | None:
+    """Return the cash of a portfolio, a mapping or an object; None without one."""
+    if portfolio is None:
+        return None
+    names = ("available_cash", "cash")
+    if isinstance(portfolio, Mapping):
+        found = next((portfolio[name] for name in names if name in portfolio), None)
+    else:
+        found = next((getattr(portfolio, name) for name in names if hasattr(portfolio, name)), None)
+    try:
+        cash = float(found)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        cash = math.nan
+    if not math.isfinite(cash):
+        raise BadOption(
+            f"portfolio of ctx: its cash is {found!r:.60}; it must have 'cash' or 'available_cash', a number",
+            parameter="ctx",
+        )
+    return cash
+
+
+def _remember(
+    pipeline: PipelineContext, decisions: Mapping[str, Mapping[str, Any]], features: Features
+) -> None:
+    """Add the decisions that are no hold to the memory; a hold takes the place of one that was rejected.
+
+    Features without a date make no memory: the clock's would not be the day that was decided.
+    """
+    if not pipeline.memory_enabled:
+        return
+    made, memory = [], pipeline.memory.episodes
+    for item in features:
+        decision, known = decisions[item["symbol"]], item["features"]
+        date = str(known["market_data"].get("date") or "")[:10]
+        if not date:
+            continue
+        episode = DecisionEpisode(
+            symbol=item["symbol"],
+            date=date,
+            action=decision["action"],
+            target_amount=decision["target_cash_amount"],
+            cash_change=decision["cash_change"],
+            confidence=decision["confidence"],
+            reasoning="; ".join(decision["reasons"]),
+            reasons=list(decision["reasons"]),
+            market_context=dict(known["market_data"]),
+            tags=_extract_decision_tags(dict(decision), dict(known)),
+            run_id=pipeline.run_id,
+        )
+        if decision["action"] == "hold":
+            memory.discard(episode.id)
+        else:
+            made.append(episode)
+    memory.add_all(made)

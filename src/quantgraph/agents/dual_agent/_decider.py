@@ -1,0 +1,299 @@
+"""The dual agent as a decider of the daily loop."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, get_args
+from weakref import WeakKeyDictionary
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from quantgraph._util.texts import Language, Note, say
+from quantgraph.agents.dual_agent._batch import Batch
+from quantgraph.agents.dual_agent._config import read_config
+from quantgraph.agents.dual_agent._decide import ROLES, Decided, decide_all, portfolio_of, prompts_of
+from quantgraph.agents.dual_agent._features import build_features
+from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.agents.dual_agent._market_trial import try_decisions
+from quantgraph.agents.dual_agent._models import Agents, Meter
+from quantgraph.agents.dual_agent._validation import _extract_decision_tags
+from quantgraph.agents.memory._memory import EpisodicMemory
+from quantgraph.agents.memory._past import EpisodeMemo, episodes_of, history_texts
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
+from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
+from quantgraph.recording.scope import current_scope
+from quantgraph.settings import Role
+from quantgraph.state import GrowingViewId, RecordKind
+
+_LANGUAGES = get_args(Language)
+_SESSIONS = 260
+"""A year of 365 days, whose dividends are added up, has at most so many sessions."""
+_REASONS_KEPT, _REASON_LENGTH = 3, 200
+_SHARES, _NOTIONAL = 1000, Decimal(100_000)
+
+
+class DualAgent(Decider):
+    """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
+
+    In each session the filter is asked once for every 50 symbols, then the decision, whose targets are tried
+    on the market of the morning, sells first; what it refuses is decided again while attempts remain. Only
+    the last decisions are traded. Each hold says in the notes why: the ``model`` chose it, it is a
+    ``fallback``, or the market ``rejected`` what was wished.
+
+    Parameters
+    ----------
+    cfg
+        See :class:`.DualAgentConfig`. What a run has of its own is the run's: its ledger's cash in place of
+        ``portfolio.total_cash``, its settings' cache in place of ``cache`` and ``llm.cache``. Its budget is
+        one for all models, so ``llm.budget`` is refused here.
+    memory
+        Decisions of other runs, shared by a name; default: this run's own, read from its ledger. A run writes
+        what a session has filled when the next one is decided, so that of its last session is not shared.
+
+    Raises
+    ------
+    BadOption
+        If ``cfg`` is not valid, or holds what a run decides; if ``memory`` has no store.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any] | None = None, *, memory: EpisodicMemory | None = None) -> None:
+        self._config = read_config(cfg)
+        if "budget" in self._config.llm.model_fields_set:
+            budget = self._config.llm.budget
+            raise BadOption(
+                "cfg llm.budget: a run has one budget for all its models; give it to the run as "
+                f"budget='prompt_tokens={budget.max_prompt_tokens},"
+                f"completion_tokens={budget.max_completion_tokens}' of the settings",
+                parameter="cfg",
+            )
+        if memory is not None and not memory.name:
+            raise BadOption(
+                "memory has no store, so a resumed run would not find it; give EpisodicMemory(FILE) or one on"
+                " a LangGraph store, or none: a run remembers its own decisions",
+                parameter="memory",
+            )
+        self._cfg = _plain(cfg)
+        self._memory = memory
+        # The lock guards the table of runs: threads may trade runs at the same time.
+        self._lock = threading.Lock()
+        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+        self._no_run = GrowingViewId()
+        self._prompts = {language: prompts_of(self._config, language) for language in _LANGUAGES}
+
+    @property
+    def name(self) -> str:
+        """``dual_agent``."""
+        return "dual_agent"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The configuration as given, and the name of a memory that is shared."""
+        return {"cfg": self._cfg, **({"memory": self._memory.name} if self._memory else {})}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the agents decide, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words reaches both agents."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many holds the models did not choose, and how many replies were at fault."""
+        reasons = [
+            [each.get("hold_reason") for each in session["decisions"].values()]
+            for session in notes
+            if "decisions" in session
+        ]
+        fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
+        sessions = sum("fallback" in each for each in reasons)
+        told = []
+        if fallback:
+            told.append(
+                Note(
+                    zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
+                    en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies "
+                    "were not usable, or a budget was spent",
+                )
+            )
+        if refused:
+            told.append(
+                Note(
+                    zh=f"{refused} 个持有代替了被市场拒绝的委托",
+                    en=f"{refused} holds stand in for orders that the market or the cash refused",
+                )
+            )
+        counts = [session["meta"] for session in notes if "meta" in session]
+        unread, logic, cash = (
+            sum(each.get(name, 0) for each in counts)
+            for name in ("parse_errors", "logic_errors", "cash_errors")
+        )
+        if unread or logic or cash:
+            told.append(
+                Note(
+                    zh=f"模型的回复：{unread} 个无法读取，{logic} 个含无效的决策，{cash} 个超出资金",
+                    en=f"of the models' replies {unread} could not be read, {logic} had a decision that was "
+                    f"not valid, and {cash} spent more than there was",
+                )
+            )
+        return told
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, news, filings, dividends, and the daily valuation where a source has one."""
+        records: tuple[RecordKind, ...] = ("news", "filing", "action")
+        return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=records)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``filter`` and ``decision``."""
+        return ROLES
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of both agents, in both languages."""
+        return {
+            f"{role}_{language}": text
+            for language, texts in self._prompts.items()
+            for role, text in zip(self.roles, texts, strict=True)
+        }
+
+    @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """What ``cfg`` fixes for the models of the roles."""
+        return {role: self._config.llm_config(role).model_settings for role in self.roles}
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        view, account = context.view, context.account
+        symbols = list(view["ohlcv"]["open"].columns)
+        features = build_features(view, account, symbols)
+        batch = self._batch(context, features)
+        meter = Meter()
+        agents = self._agents(context, meter)
+        decided = decide_all(batch, agents, lambda need: fundamental_data(view, list(need)))
+        seen = replace(batch, features=decided.features)
+        decisions = try_decisions(
+            context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)
+        )
+        notes = _notes(decisions, decided, meter)
+        return Decision(context.market.orders, notes=notes, in_order=True)
+
+    def _batch(self, context: DecisionContext, features: Sequence[Mapping[str, Any]]) -> Batch:
+        """Return what is the same for all batches of the session."""
+        moment = context.view.moment
+        return Batch(
+            features=features,
+            portfolio=portfolio_of(features, float(context.account.cash)),
+            history=self._recalled(context, [item["symbol"] for item in features]),
+            rule=context.rule,
+            prompt=self._prompts[context.language][1],
+            language=context.language,
+            min_cash_ratio=self._config.portfolio.min_cash_ratio,
+            cost_rate=_cost_rate(context),
+            max_attempts=self._config.max_attempts,
+            timestamp=moment.timestamp.isoformat(),
+        )
+
+    def _recalled(self, context: DecisionContext, symbols: Sequence[str]) -> dict[str, str]:
+        """Return what the memory has of each symbol, as text.
+
+        A shared memory is given what this run has traded since, before it is read.
+        """
+        scope, run = current_scope(), context.view.growing_view_id or self._no_run
+        with self._lock:
+            memo = self._memos.setdefault(run, EpisodeMemo())
+        run_id = scope.recording.run_id if scope else ""
+        episodes = episodes_of(context.history, context.view, name=self.name, run_id=run_id, memo=memo)
+        if self._memory is None:
+            return history_texts(episodes, symbols)
+        today = f"{context.session:%Y-%m-%d}"
+        self._memory.add_all(
+            each for each in episodes if each.date == episodes[-1].date or each.outcome_known == today
+        )
+        return self._memory.at(today).histories(symbols, run_id)
+
+    def _agents(self, context: DecisionContext, meter: Meter) -> Agents:
+        def ask(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+            reply: AIMessage = context.model(role).invoke(list(messages))
+            return reply
+
+        return Agents(
+            filter_prompt=self._prompts[context.language][0],
+            ask=meter.counting(ask),
+            meter=meter,
+            is_given_up=_ends_session,
+        )
+
+
+def _plain(cfg: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the configuration as plain JSON, for the run's identity."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(cfg or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadOption(
+            f"cfg of a run must be plain JSON ({error}); give a chat model to the run as model=",
+            parameter="cfg",
+        ) from error
+    return plain
+
+
+def _ends_session(error: QuantGraphError) -> bool:
+    """Whether an error is the end of the session's budget; any other one ends the run."""
+    return isinstance(error, BudgetExceeded) and error.data.get("of") == "session"
+
+
+def _lots(context: DecisionContext, symbol: str) -> str:
+    """Say how a symbol's shares are bought, for a model whose order was too small."""
+    lots = context.rules.lots(symbol, context.session.date())
+    price = context.view.numbers("ohlcv", "open", context.session).get(symbol)
+    told = say(
+        context.language,
+        zh=f"至少买 {lots.first} 股，之后每 {lots.step} 股一级",
+        en=f"a buy is at least {lots.first} shares, in steps of {lots.step}",
+    )
+    if not price or not math.isfinite(price):
+        return told
+    least = float(lots.first) * price
+    return told + say(
+        context.language,
+        zh=f"；按开盘价 {price:.2f} 为 {least:.2f}，另加费用",
+        en=f"; at the open of {price:.2f} that is {least:.2f}, and charges",
+    )
+
+
+def _cost_rate(context: DecisionContext) -> float:
+    """Return the charges of a sale as a share of it; those of a purchase come out of its target.
+
+    The market's own check is exact; this one need not know each order's smallest fee.
+    """
+    symbol = str(context.view["ohlcv"]["open"].columns[0])
+    charges = context.rules.charges(symbol, "sell", _SHARES, _NOTIONAL, context.session.date())
+    return float(charges.total / _NOTIONAL)
+
+
+def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: Meter) -> dict[str, Any]:
+    """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
+    kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
+    told = {}
+    for item in decided.features:
+        each = decisions[item["symbol"]]
+        told[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
+            "reasons": [reason[:_REASON_LENGTH] for reason in each["reasons"][:_REASONS_KEPT]],
+            "tags": _extract_decision_tags(dict(each), item["features"]),
+        }
+    counts = meter.counts()
+    meta = {name: counts[name] for name in counts if name not in ("cache_hits", "latency_ms_sum")}
+    return {"decisions": told, "filter": dict(decided.reasoning), "meta": meta}

@@ -1,0 +1,307 @@
+"""The features of each symbol, as plain JSON: prices, news, the position, and fundamentals where wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
+from quantgraph.broker import Account
+from quantgraph.broker.accounts import Mark, mark
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market import session_of
+from quantgraph.market.money import market_value
+from quantgraph.state import Record, View
+from quantgraph.state.frames import PLAIN_RULE, is_plain
+
+FeatureItem = dict[str, Any]
+"""``{"symbol": ..., "features": {...}}``."""
+
+_CLOSES = 7
+_EVENTS = 5
+_EVENT_LENGTH = 500
+_BAR_DATES = ("date", "trade_date", "timestamp")
+_NEWS_TIMES = ("published_at", "published_utc", "date")
+
+
+def build_features(
+    view: View,
+    account: Account,
+    symbols: Sequence[str],
+    *,
+    include_price: bool = False,
+    top_k: int = 5,
+    news_days: int = 2,
+) -> list[FeatureItem]:
+    """Features of symbols at the open of the view's session.
+
+    ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
+    today, oldest first, adjusted for splits), ``date``, and with ``include_price`` the open again as
+    ``price``. ``news_events.top_k_events`` has the latest news, newest first, each once, as
+    ``title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
+    ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
+    the position was opened; ``shares`` and ``sellable``.
+
+    Parameters
+    ----------
+    account
+        The account on the session's morning.
+    symbols
+        Each once.
+    top_k
+        Most news of a symbol, at least 0.
+    news_days
+        Days before the session, at least 0, from whose beginning on news counts.
+
+    Raises
+    ------
+    BadOption
+        If a symbol is empty or doubled, or a number is below 0.
+    NoData
+        If a holding never had a price.
+    """
+    for name, count in (("top_k", top_k), ("news_days", news_days)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise BadOption(f"{name}={count!r:.60}; must be a whole number >= 0", parameter=name)
+    _check_symbols(symbols, "symbols")
+    session = view.moment.session
+    opens = view.numbers("ohlcv", "open", session)
+    closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
+    marks = mark(account, view, at="open")
+    since = (session - timedelta(days=news_days)).to_pydatetime()
+    items = []
+    for symbol in symbols:
+        price = opens.get(symbol, math.nan)
+        today = None if math.isnan(price) else price
+        market_data = {
+            "ticker": symbol,
+            "open": today,
+            "close_7d": closes[symbol],
+            "date": f"{session:%Y-%m-%d}",
+            **({"price": today} if include_price else {}),
+        }
+        features = {
+            "market_data": market_data,
+            "news_events": {"top_k_events": _events(view.records("news", symbol), since, top_k)},
+            "position_state": _position_state(view, account, symbol, marks),
+        }
+        items.append({"symbol": symbol, "features": features})
+    return items
+
+
+def add_fundamentals(
+    features_list: Sequence[Mapping[str, Any]],
+    need: Collection[str],
+    reasoning: Mapping[str, str],
+    fundamentals: Mapping[str, Mapping[str, float | None]],
+) -> list[FeatureItem]:
+    """Features after the filter: ``fundamental_data`` of those in ``need``, ``filter_reasoning`` of all.
+
+    Fundamentals that the features have already are used where ``fundamentals`` has none; without any all
+    are None.
+    """
+    items = []
+    for item in features_list:
+        symbol, given = item["symbol"], dict(item["features"])
+        own = given.pop("fundamental_data", None)
+        found = fundamentals.get(symbol, own) or dict.fromkeys(FUNDAMENTALS)
+        market_data = {"market_data": given.pop("market_data", {})}
+        shown = {"fundamental_data": dict(found)} if symbol in need else {}
+        features = market_data | shown | given | {"filter_reasoning": reasoning.get(symbol, "")}
+        items.append({"symbol": symbol, "features": features})
+    return items
+
+
+def positions_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Current value of each symbol's position, in the order of the features; 0.0 where none is given."""
+    values = {}
+    for item in features_list:
+        value = (item["features"].get("position_state") or {}).get("current_position_value") or 0.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise BadOption(
+                f"features_list: {item['symbol']} has current_position_value={value!r:.60}; "
+                "must be a number >= 0",
+                parameter="features_list",
+            )
+        values[item["symbol"]] = float(value)
+    return values
+
+
+def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
+    seen = set()
+    for symbol in symbols:
+        if not isinstance(symbol, str) or not symbol.strip():
+            raise BadOption(f"{parameter}: {symbol!r:.60} is not a symbol", parameter=parameter)
+        if symbol in seen:
+            raise BadOption(f"{parameter}: {symbol} is listed twice; each must be once", parameter=parameter)
+        seen.add(symbol)
+
+
+def _events(news: Sequence[Record], since: datetime, top_k: int) -> list[str]:
+    """Texts of the latest news, newest first, without those that say the same."""
+    texts: dict[str, None] = {}
+    for record in reversed(news):
+        if len(texts) >= top_k or record.instant is None or record.instant < since:
+            break
+        if text := _event(record.body):
+            texts[text] = None
+    return list(texts)
+
+
+def _event(body: Any) -> str:
+    fields = body if isinstance(body, Mapping) else {}
+    parts = (fields.get(name) for name in ("title", "description"))
+    lines = (" ".join(part.split()) for part in parts if isinstance(part, str))
+    text = " - ".join(dict.fromkeys(line for line in lines if line))
+    return text if len(text) <= _EVENT_LENGTH else f"{text[: _EVENT_LENGTH - 1]}…"
+
+
+def _position_state(
+    view: View, account: Account, symbol: str, marks: Mapping[str, Mark]
+) -> dict[str, float | int]:
+    position = account.positions.get(symbol)
+    if position is None:
+        return {"current_position_value": 0.0, "holding_days": 0, "shares": 0.0, "sellable": 0.0}
+    sessions = view["ohlcv"].frozen("open").sessions
+    days = (each.to_datetime64() for each in (position.entered, view.moment.session))
+    first, last = (int(np.searchsorted(sessions, day)) for day in days)
+    return {
+        "current_position_value": float(market_value(marks[symbol].price, position.quantity)),
+        "holding_days": last - first,
+        "shares": float(position.quantity),
+        "sellable": float(position.sellable),
+    }
+
+
+def check_features_list(features_list: Any) -> list[FeatureItem]:
+    """Check features that a host gives."""
+    name, shape = "features_list", "{'symbol': text, 'features': {...}}"
+    if not isinstance(features_list, list | tuple) or not features_list:
+        raise BadOption(f"{name} must be a list of {shape}, not {features_list!r:.60}", parameter=name)
+    for item in features_list:
+        if not isinstance(item, Mapping):
+            raise BadOption(f"{name}: {item!r:.60} must be {shape}", parameter=name)
+        features = item.get("features")
+        if not isinstance(features, Mapping) or not features:
+            raise BadOption(
+                f"{name}: {item.get('symbol')!r:.60} has no features; must be {shape}", parameter=name
+            )
+    _check_symbols([item.get("symbol") for item in features_list], name)
+    for item in features_list:
+        _check_sections(item["symbol"], item["features"])
+    positions_of(features_list)
+    return [dict(item) for item in features_list]
+
+
+def fill_features(
+    features_list: Sequence[Mapping[str, Any]], bars_data: Mapping[str, Mapping[str, Any]] | None
+) -> list[FeatureItem]:
+    """Features with what they lack taken from ``bars_data``; what they have stays as it is.
+
+    By symbol, ``close_7d`` comes from ``bars_day`` (a frame with ``close``, and a DatetimeIndex or a column
+    ``date``), ``news_events`` from ``news_items``, ``position_state`` from there. Only rows before
+    ``market_data.date`` count, and only news with a time before that day (by UTC, if it has a zone): without
+    a date nothing dated is filled, and news without a time is left out.
+    """
+    given = bars_data or {}
+    return [
+        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], given)}
+        for item in features_list
+    ]
+
+
+def _filled(
+    symbol: str, features: Mapping[str, Any], bars_data: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    data = bars_data.get(symbol) or {}
+    market_data = {"ticker": symbol, "open": None, **(features.get("market_data") or {})}
+    day = _day(symbol, market_data.get("date"))
+    if market_data.get("close_7d") is None:
+        market_data["close_7d"] = _closes_of(symbol, data.get("bars_day"), day)
+    news = features.get("news_events")
+    if news is None:
+        news = {"top_k_events": _events_of(symbol, data.get("news_items"), day)}
+    filled = {"market_data": market_data, "news_events": news}
+    position = data.get("position_state")
+    if features.get("position_state") is None and position is not None:
+        filled["position_state"] = dict(position)
+    return {**features, **filled}
+
+
+def _day(symbol: str, value: Any) -> pd.Timestamp | None:
+    try:
+        return None if value is None else session_of(value)
+    except BadWindow as error:
+        raise BadOption(
+            f"features_list: market_data.date={value!r:.60} of {symbol}; must be YYYY-MM-DD",
+            parameter="features_list",
+        ) from error
+
+
+def _closes_of(symbol: str, bars: Any, day: pd.Timestamp | None) -> list[float]:
+    """The last closes of a host's bars before a day."""
+    if bars is None or day is None:
+        return []
+    where = f"bars_data: bars_day of {symbol}"
+    if not isinstance(bars, pd.DataFrame) or "close" not in bars:
+        raise BadOption(f"{where} must be a DataFrame with a column close", parameter="bars_data")
+    column = next((bars[name] for name in _BAR_DATES if name in bars), None)
+    labels = bars.index if column is None else pd.Index(column)
+    try:
+        days = pd.DatetimeIndex(pd.to_datetime(labels.astype("str"), format="ISO8601"))
+        closes = pd.Series(bars["close"].to_numpy(dtype=np.float64), index=days)
+        if days.tz is not None or days.hasnans:
+            raise ValueError(labels[:1])
+    except (ValueError, TypeError) as error:
+        raise BadOption(
+            f"{where} must have dates without a time zone (its index, or a column date) and numbers in close",
+            parameter="bars_data",
+        ) from error
+    before = closes[closes.index < day].dropna().sort_index()
+    return [float(close) for close in before.iloc[-_CLOSES:]]
+
+
+def _events_of(symbol: str, news: Any, day: pd.Timestamp | None) -> list[str]:
+    """Texts of a host's news from before a day, newest first."""
+    listed = [each for each in news if isinstance(each, Mapping)] if isinstance(news, list | tuple) else []
+    timed = []
+    for each in listed:
+        time = next((each[name] for name in _NEWS_TIMES if each.get(name)), None)
+        if time is not None and day is not None and (instant := _instant(symbol, time)) < day:
+            timed.append((instant, _event(each)))
+    timed.sort(key=lambda pair: pair[0], reverse=True)
+    return list(dict.fromkeys(text for _, text in timed if text))[:_EVENTS]
+
+
+def _instant(symbol: str, time: Any) -> pd.Timestamp:
+    try:
+        stamp = pd.Timestamp(time)
+        if pd.isna(stamp):
+            raise ValueError(time)
+    except (ValueError, TypeError) as error:
+        raise BadOption(
+            f"bars_data: {time!r:.60} in news_items of {symbol} is not a time", parameter="bars_data"
+        ) from error
+    return stamp if stamp.tz is None else stamp.tz_convert("UTC").tz_localize(None)
+
+
+def _check_sections(symbol: str, features: Mapping[str, Any]) -> None:
+    if not is_plain(symbol) or symbol.startswith("__"):
+        raise BadOption(
+            f"features_list: {symbol!r:.60} is not a symbol; valid are {PLAIN_RULE}, not beginning with __",
+            parameter="features_list",
+        )
+    for section in ("market_data", "fundamental_data", "news_events", "position_state"):
+        if not isinstance(features.get(section) or {}, Mapping):
+            raise BadOption(f"features_list: {section} of {symbol} must be a dict", parameter="features_list")
+    ticker = (features.get("market_data") or {}).get("ticker")
+    if ticker not in (None, symbol):
+        raise BadOption(
+            f"features_list: the features of {symbol} are those of {ticker!r:.60}", parameter="features_list"
+        )

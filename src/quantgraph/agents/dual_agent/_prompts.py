@@ -1,0 +1,389 @@
+"""The prompts, which are files: ``decision_agent_v1.txt`` and its like, each with a Chinese twin.
+
+A file is sent as it is, without placeholders. A prompt that changes gets a new version.
+
+The facts that the two agents are shown, as plain JSON with short numbers; their texts are data.
+
+What a model is told when its decisions cannot be used, and what would be valid.
+
+Each text stands in the conversation after the reply that it is about.
+
+Earlier decisions as a text for the prompt, from what a caller gives or a memory has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Final
+
+from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
+from quantgraph.agents.memory._episodes import decision_line
+from quantgraph.agents.memory._memory import HISTORY_HEADING
+from quantgraph.agents.memory._pipeline import PipelineContext
+from quantgraph.errors import BadFile, BadOption
+from quantgraph.llm.messages import escape_markup, escape_tags
+
+DEFAULT_PROMPT: Final = (
+    "You are a decision agent. For every symbol of the facts, answer with one JSON object "
+    '{"decisions": {SYM: {"action": "increase | decrease | hold | close", "target_cash_amount": number, '
+    '"confidence": number, "reasons": [text]}}}; '
+    "target_cash_amount is the total value that the position is to have."
+)
+"""Stands in for a prompt that :func:`_load_prompt` does not find."""
+
+_FOLDER = Path(__file__).resolve().parent / "prompts"
+_ENDING = ".txt"
+
+
+def _prompt_dir() -> str:
+    """Absolute path of the folder of the prompts."""
+    return str(_FOLDER)
+
+
+def _load_prompt(name: str) -> str:
+    """Text of a prompt file; :data:`DEFAULT_PROMPT` if there is no such file.
+
+    A run reads its prompts with :func:`load_prompt_strictly`.
+    """
+    try:
+        return load_prompt_strictly(name)
+    except (BadOption, BadFile):
+        return DEFAULT_PROMPT
+
+
+def load_prompt_strictly(name: str) -> str:
+    """Text of a prompt file."""
+    names = sorted(path.name for path in _FOLDER.glob(f"*{_ENDING}"))
+    if name not in names:
+        raise BadOption(
+            f"prompt={name!r:.120} is not a prompt file; valid are {', '.join(names)}", parameter="prompt"
+        )
+    try:
+        text = (_FOLDER / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{name} is not UTF-8 text: {error}", file=name) from error
+    if not text.strip():
+        raise BadFile(f"{name} is empty", file=name)
+    return text
+
+
+def _prompt_version(name: str) -> str:
+    """Version of a prompt file, from its name.
+
+    >>> _prompt_version("decision_agent_v1.txt")
+    'decision/agent/v1'
+    """
+    return name.removesuffix(_ENDING).replace("_", "/")
+
+
+_PORTFOLIO = ("total_assets", "available_cash", "position_value")
+_AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
+
+_AS_THEY_ARE = frozenset({int, bool})
+
+FeatureItem = Mapping[str, Any]
+
+
+def decision_facts(
+    features_list: Sequence[FeatureItem],
+    portfolio: Mapping[str, float],
+    history: Mapping[str, str],
+    *,
+    rule: str = "",
+    min_cash_ratio: float = 0.0,
+    cost_rate: float = 0.0,
+) -> dict[str, Any]:
+    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any.
+
+    Parameters
+    ----------
+    portfolio
+        ``total_assets``, ``available_cash`` and ``position_value``.
+    """
+    symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
+    limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
+    limits = {name: as_data(limit) for name, limit in limits.items() if limit}
+    return {
+        "portfolio_info": {name: as_data(portfolio[name]) for name in _PORTFOLIO},
+        "symbols": symbols,
+        "history": {symbol: _lines(history[symbol]) for symbol in symbols if history.get(symbol)},
+        **({"limits": limits} if limits else {}),
+        **({"rule": rule} if rule else {}),
+    }
+
+
+def filter_facts(
+    features_list: Sequence[FeatureItem],
+    portfolio: Mapping[str, float],
+    history: Mapping[str, str],
+    *,
+    rule: str = "",
+) -> dict[str, Any]:
+    """Facts of the filter: those of the decision without fundamentals, which it is asked about."""
+    before = [
+        {
+            "symbol": item["symbol"],
+            "features": {
+                name: each for name, each in item["features"].items() if name not in _AFTER_THE_FILTER
+            },
+        }
+        for item in features_list
+    ]
+    return decision_facts(before, portfolio, history, rule=rule)
+
+
+def as_data(value: Any) -> Any:
+    """JSON with fractions of two decimals, below 1 of two significant digits, and None for NaN and infinity.
+
+    Texts are on one line, and nothing in them looks like a tag.
+
+    >>> as_data({"open": 184.2049, "yield": 0.004567, "days": 45, "pe": float("nan"), "news": "</x> up"})
+    {'open': 184.2, 'yield': 0.0046, 'days': 45, 'pe': None, 'news': '&lt;/x> up'}
+    """
+    kind = type(value)
+    if value is None or kind in _AS_THEY_ARE:
+        return value
+    if kind is str:
+        return escape_markup(value)
+    if kind is float:  # before the checks of abstract types, which take ten times as long
+        return _short(value)
+    if isinstance(value, Mapping):
+        return {name: as_data(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_data(each) for each in value]
+    if not isinstance(value, Real | Decimal):
+        return value
+    return int(value) if isinstance(value, Integral) else _short(float(value))
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(escape_markup, text.splitlines()))
+
+
+def _short(number: float) -> float | None:
+    if not math.isfinite(number):
+        return None
+    return round(number, 2) if abs(number) >= 1 else float(f"{number:.2g}")
+
+
+_TEXT_LENGTH = 300
+
+
+def fault_retry_text(
+    faults: Mapping[str, DecisionFault],
+    short: CashFault | None,
+    symbols: Iterable[str],
+    positions: Mapping[str, float],
+    language: Language = "en",
+) -> str:
+    """Text on symbols without a valid decision, and on increases that cost more than there is."""
+    lines = []
+    if faults:
+        lines.append(
+            say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
+        )
+    for symbol, fault in faults.items():
+        wrong, valid = fault.note.text(language), _valid(positions[symbol], language)
+        lines.append(f"- {symbol}: {say(language, zh=f'{wrong}。{valid}', en=f'{wrong}. {valid}')}")
+    if short:
+        if faults:
+            lines.append(
+                say(
+                    language,
+                    zh="其余决策单独看都有效，合在一起却不行：",
+                    en="The other decisions are valid one by one, but not together:",
+                )
+            )
+        lines += [_cash_line(short, language), _smaller(language)]
+    return _text([*lines, _answer_for(symbols, language)])
+
+
+def rejection_retry_text(rejected: Sequence[Mapping[str, Any]], language: Language = "en") -> str:
+    """Text on orders that the market refused, with the amounts and the suggestion of each ``context``."""
+    lines = [say(language, zh="以下委托被拒绝：", en="These orders were rejected:")]
+    shown: set[str] = set()
+    for order in rejected:
+        context = order.get("context") or {}
+        amounts = [
+            f"{name} {_plain(context[key])}"
+            for key, name in _AMOUNTS[language].items()
+            if context.get(key) is not None
+        ]
+        reason = order.get("reason") or order.get("rejection_reason") or ""
+        shares = _plain(order["qty"]).removesuffix(".00") if order.get("qty") else ""
+        shares = say(language, zh=f"{shares} 股，", en=f"{shares} shares, ") if shares else ""
+        lines.append(f"- {order['symbol']}: {shares}{'; '.join([_plain(reason), *amounts])}")
+        suggestion = _plain(context.get("suggestion") or "")
+        if suggestion and suggestion not in shown:
+            shown.add(suggestion)
+            lines.append(f"  {suggestion}")
+    symbols = dict.fromkeys(str(order["symbol"]) for order in rejected)
+    other = say(
+        language,
+        zh="请选择不会因此被拒绝的目标，或 hold。",
+        en="Choose targets that are not rejected for the same reason, or hold.",
+    )
+    return _text([*lines, other, _answer_for(symbols, language)])
+
+
+def unreadable_retry_text(message: str, language: Language = "en") -> str:
+    """Text on a reply that holds no JSON object, or is cut off; ``message`` says what is wrong."""
+    line = say(
+        language,
+        zh=f"上一个回复无法读取：{_plain(message)}",
+        en=f"Your last reply cannot be read: {_plain(message)}",
+    )
+    whole = say(
+        language,
+        zh="请只用要求的 JSON 对象再答一次，理由从简，以免被截断。",
+        en="Answer once more with the JSON object alone; keep the reasons short, so that it is not cut off.",
+    )
+    return _text([line, whole])
+
+
+_AMOUNTS: dict[Language, dict[str, str]] = {
+    "en": {
+        "required_cash_this_order": "this order needs",
+        "total_cash_required_all_orders": "all orders need",
+        "available_cash": "cash is",
+        "cash_shortfall": "missing",
+    },
+    "zh": {
+        "required_cash_this_order": "本委托需要",
+        "total_cash_required_all_orders": "全部委托需要",
+        "available_cash": "可用现金",
+        "cash_shortfall": "缺口",
+    },
+}
+
+
+def _valid(current: float, language: Language) -> str:
+    if not current:
+        return say(
+            language,
+            zh="当前没有持仓：可以 increase（目标大于 0），或 hold（目标 0.00）",
+            en="There is no position: increase to more than 0, or hold at 0.00",
+        )
+    return say(
+        language,
+        zh=f"当前市值 {current:.2f}：可以 increase（目标大于它）、decrease（目标小于它且不小于 0）、"
+        f"close（目标 0）或 hold（目标 {current:.2f}）",
+        en=f"Its value is {current:.2f}: increase to more, decrease to less but at least 0, close to 0, "
+        f"or hold at {current:.2f}",
+    )
+
+
+def _cash_line(fault: CashFault, language: Language) -> str:
+    left, least = 100 * fault.remaining_ratio, 100 * fault.min_cash_ratio
+    if fault.kind == "ratio":
+        return say(
+            language,
+            zh=f"留存现金过少：这些决策之后剩 {fault.remaining_cash:.2f}，占总资产 {left:.2f}%，"
+            f"而最低为 {least:.2f}%；少用 {fault.shortfall:.2f}。",
+            en=f"Too little cash is left: {fault.remaining_cash:.2f} after these decisions, {left:.2f} % of "
+            f"the total assets; at least {least:.2f} % must stay. Spend {fault.shortfall:.2f} less.",
+        )
+    kept = say(
+        language,
+        zh=f"，其中须留 {fault.reserve:.2f}（总资产的 {least:.2f}%）",
+        en=f", of which {fault.reserve:.2f} must stay ({least:.2f} % of the total assets)",
+    )
+    kept = kept if fault.reserve else ""
+    return say(
+        language,
+        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}{kept}，"
+        f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
+        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
+        f"{fault.available_cash:.2f}{kept}, decreases and closes bring {fault.proceeds:.2f}; "
+        f"{fault.shortfall:.2f} is missing.",
+    )
+
+
+def _smaller(language: Language) -> str:
+    return say(
+        language,
+        zh="请降低增持的目标、减少增持的代码，或改为 hold。",
+        en="Lower the targets, increase fewer symbols, or hold.",
+    )
+
+
+def _answer_for(symbols: Iterable[str], language: Language) -> str:
+    names = ", ".join(symbols)
+    return say(
+        language,
+        zh=f"请用同样的 JSON 只回答这些代码，其他决策不变：{names}",
+        en=f"Answer with the same JSON for these symbols alone; all other decisions stand: {names}",
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return escape_controls(" ".join(str(value).split()))[:_TEXT_LENGTH]
+
+
+def _text(lines: Iterable[str]) -> str:
+    return escape_tags("\n".join(lines))
+
+
+_RECORDS = 7
+"""Records of one symbol that are shown."""
+
+
+def past_texts(
+    symbols: Iterable[str],
+    decision_history: Mapping[str, Any] | None,
+    previous_decisions: Mapping[str, Any] | None,
+    pipeline: PipelineContext | None,
+    *,
+    day: str = "",
+) -> dict[str, str]:
+    """Return the earlier decisions of each symbol that has some.
+
+    The caller's history is used before the memory of the context, and that before the last decisions.
+    """
+    if decision_history:
+        return {
+            each: _history_text(each, decision_history[each])
+            for each in symbols
+            if decision_history.get(each)
+        }
+    if pipeline is not None and pipeline.memory_enabled:
+        episodes = pipeline.memory.episodes
+        recalled = (episodes.at(day) if day else episodes).histories(symbols, pipeline.run_id)
+        if recalled:
+            return recalled
+    last = previous_decisions or {}
+    return {each: _history_text(each, [_dated(last[each])]) for each in symbols if last.get(each)}
+
+
+def _history_text(symbol: str, history: Any) -> str:
+    if isinstance(history, str):
+        return history
+    if not isinstance(history, list) or not all(isinstance(each, Mapping) for each in history):
+        raise BadOption(
+            f"decision_history of {symbol}: {history!r:.60}; must be a list of records or a text",
+            parameter="decision_history",
+        )
+    lines = [_line(symbol, each) for each in history[:_RECORDS]]
+    left = len(history) - len(lines)
+    return "\n".join([HISTORY_HEADING, *lines, *([f"({left} earlier ones are left out)"] if left else [])])
+
+
+def _line(symbol: str, record: Mapping[str, Any]) -> str:
+    return decision_line(
+        str(record.get("date") or ""),
+        str(record.get("action") or ""),
+        float(record.get("target_cash_amount") or 0.0),
+        float(record.get("confidence") or 0.0),
+        symbol=symbol,
+    )
+
+
+def _dated(decision: Mapping[str, Any]) -> dict[str, Any]:
+    return {"date": str(decision.get("timestamp") or "")[:10], **decision}

@@ -1,0 +1,491 @@
+"""Checks of a model's decisions, each symbol for itself.
+
+``target_cash_amount`` is the wished total value of a position, not a change of it.
+
+The cash that decisions need together: what is sold counts first, and charges are included.
+
+Tags of a decision, by which the memory finds it again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NotRequired, get_args
+
+from typing_extensions import TypedDict
+
+from quantgraph._util.texts import Note, escape_controls
+
+Action = Literal["increase", "decrease", "hold", "close"]
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+FaultKind = Literal["shape", "missing", "action", "target", "logic", "confidence"]
+
+_CLOSED = 0.01
+_HOLD_SHARE, _HOLD_AMOUNT = 0.01, 100.0
+_HALF_CENT = 0.005
+_DEFAULT_CONFIDENCE = 0.5
+_MOST_REASONS, _REASON_LENGTH = 10, 500
+_NUMBER_LENGTH, _SHOWN_LENGTH = 40, 40
+_LARGEST_SHOWN = 10**15
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+
+
+class CheckedDecision(TypedDict):
+    """A decision that passed the checks; ``target_cash_amount`` of a hold is the position's current value."""
+
+    action: Action
+    target_cash_amount: float
+    confidence: float
+    reasons: list[str]
+    note: NotRequired[str]
+    hold_reason: NotRequired[Literal["rejected"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionFault:
+    """Why a reply has no valid decision for a symbol.
+
+    Attributes
+    ----------
+    kind
+        ``shape``: not an object; ``missing``: the symbol is not in the reply; ``action``, ``target``,
+        ``confidence``: the field has no valid value; ``logic``: action and target contradict each other.
+    """
+
+    kind: FaultKind
+    note: Note
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in English."""
+        return self.note.en
+
+
+class _FaultFound(Exception):
+    def __init__(self, kind: FaultKind, *, zh: str, en: str) -> None:
+        super().__init__(en)
+        self.fault = DecisionFault(kind=kind, note=Note(zh=zh, en=en))
+
+
+def _filter_hallucination_decisions(decisions_data: Any, valid_symbols: Collection[str]) -> dict[str, Any]:
+    """Keep the decisions of symbols that were asked about.
+
+    >>> _filter_hallucination_decisions({"AAPL": {"action": "hold"}, "FAKE": {}}, {"AAPL", "TSLA"})
+    {'AAPL': {'action': 'hold'}}
+    """
+    if not isinstance(decisions_data, Mapping):
+        return {}
+    return {symbol: each for symbol, each in decisions_data.items() if symbol in valid_symbols}
+
+
+def _validate_decision_logic(action: str, target_cash_amount: float, current_position_value: float) -> bool:
+    """Whether an action and its target agree.
+
+    An increase is above the current value, a decrease below it, a close within 0.01 of 0, a hold within 1 %
+    of the current value or 100, whichever is more. Another action, and NaN, never agree.
+
+    >>> _validate_decision_logic("increase", 5000, 3000), _validate_decision_logic("increase", 2000, 3000)
+    (True, False)
+    """
+    if action == "increase":
+        return target_cash_amount > current_position_value
+    if action == "decrease":
+        return target_cash_amount < current_position_value
+    if action == "close":
+        return abs(target_cash_amount) <= _CLOSED
+    tolerance = max(_HOLD_SHARE * abs(current_position_value), _HOLD_AMOUNT)
+    return action == "hold" and abs(target_cash_amount - current_position_value) <= tolerance
+
+
+def read_decisions(
+    value: Any, positions: Mapping[str, float], *, total_assets: float | None = None
+) -> tuple[dict[str, CheckedDecision], dict[str, DecisionFault]]:
+    """Read the decisions of a reply. A faulty symbol changes nothing for the others."""
+    entries = value.get("decisions", value) if isinstance(value, Mapping) else value
+    decisions: dict[str, CheckedDecision] = {}
+    faults: dict[str, DecisionFault] = {}
+    for symbol, current in positions.items():
+        try:
+            decisions[symbol] = _read_decision(_entry(entries, symbol), current, total_assets)
+        except _FaultFound as found:
+            faults[symbol] = found.fault
+    return decisions, faults
+
+
+def _entry(entries: Any, symbol: str) -> Mapping[Any, Any]:
+    """Return what a reply says of a symbol."""
+    if not isinstance(entries, Mapping):
+        raise _FaultFound(
+            "shape",
+            zh=f"decisions 应是以代码为键的对象，而不是 {_shown(entries)}",
+            en=f"decisions must be an object by symbol, not {_shown(entries)}",
+        )
+    if symbol not in entries:
+        raise _FaultFound("missing", zh="回复中没有这个代码", en="the symbol is not in the reply")
+    entry = entries[symbol]
+    if not isinstance(entry, Mapping):
+        raise _FaultFound(
+            "shape",
+            zh=f"决策应是一个对象，而不是 {_shown(entry)}",
+            en=f"a decision must be an object, not {_shown(entry)}",
+        )
+    return entry
+
+
+def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float | None) -> CheckedDecision:
+    action = _action(entry.get("action"))
+    target = _target(action, entry.get("target_cash_amount"), current)
+    confidence = _confidence(entry.get("confidence"))
+    decision = CheckedDecision(
+        action=action,
+        target_cash_amount=target,
+        confidence=confidence,
+        reasons=_reasons(entry.get("reasons")),
+    )
+    agrees = _validate_decision_logic(action, target, current)
+    if action == "close" and agrees and not current:
+        decision["action"], decision["note"] = "hold", "there was no position to close"
+    elif action == "hold":
+        decision["target_cash_amount"] = current
+        if not agrees:
+            decision["note"] = (
+                f"a hold keeps the current value {_amount(current)}; its target was {_amount(target)}"
+            )
+    elif not agrees:
+        raise _contradiction(action, target, current)
+    elif action == "increase" and total_assets is not None and target > total_assets + _HALF_CENT:
+        raise _FaultFound(
+            "target",
+            zh=f"目标 {_amount(target)} 超过总资产 {_amount(total_assets)}；"
+            "target_cash_amount 是持仓的目标总市值，不借钱",
+            en=f"target {_amount(target)} is above the total assets {_amount(total_assets)}; "
+            "target_cash_amount is the total value of the position, and nothing is borrowed",
+        )
+    elif action == "close":
+        decision["target_cash_amount"] = 0.0
+    return decision
+
+
+def _action(said: Any) -> Action:
+    word = said.strip().lower() if isinstance(said, str) else ""
+    for action in ACTIONS:
+        if word == action:
+            return action
+    raise _FaultFound(
+        "action",
+        zh=f"action 是 {_shown(said)}；应是 {'、'.join(ACTIONS)} 之一",
+        en=f"action is {_shown(said)}; must be one of {', '.join(ACTIONS)}",
+    )
+
+
+def _target(action: Action, said: Any, current: float) -> float:
+    if said is None and action in ("close", "hold"):
+        return 0.0 if action == "close" else current
+    target = _number(said)
+    if target is None or target < 0:
+        raise _FaultFound(
+            "target",
+            zh=f"target_cash_amount 是 {_shown(said)}；应是不小于 0 的数，即持仓的目标总市值",
+            en=f"target_cash_amount is {_shown(said)}; must be a number >= 0, the position's total value",
+        )
+    return target + 0.0  # -0.0 becomes 0.0
+
+
+def _contradiction(action: Action, target: float, current: float) -> _FaultFound:
+    wanted = {
+        "increase": ("高于", "above"),
+        "decrease": ("低于", "below"),
+        "close": ("等于", "equal to"),
+    }[action]
+    value = _amount(current)
+    zh, en = ("0", "0") if action == "close" else (f"当前市值 {value}", f"the current value {value}")
+    if action == "increase":
+        more = _amount(current + target)
+        zh, en = f"{zh}；要增加 {_amount(target)} 请写 {more}", f"{en}; to add {_amount(target)} write {more}"
+    return _FaultFound(
+        "logic",
+        zh=f"{action} 的目标 {_amount(target)} 应{wanted[0]}{zh}",
+        en=f"the target of {action}, {_amount(target)}, must be {wanted[1]} {en}",
+    )
+
+
+def _confidence(said: Any) -> float:
+    if said is None:
+        return _DEFAULT_CONFIDENCE
+    confidence = _number(said)
+    if confidence is None or not 0 <= confidence <= 1:
+        raise _FaultFound(
+            "confidence",
+            zh=f"confidence 是 {_shown(said)}；应是 0 到 1 之间的数",
+            en=f"confidence is {_shown(said)}; must be a number from 0 to 1",
+        )
+    return confidence + 0.0
+
+
+def _reasons(said: Any) -> list[str]:
+    """Return the texts among the reasons, each on one line."""
+    listed = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    texts = (" ".join(each[: 2 * _REASON_LENGTH].split()) for each in listed if isinstance(each, str))
+    return [escape_controls(text)[:_REASON_LENGTH] for text in texts if text][:_MOST_REASONS]
+
+
+def _number(said: Any) -> float | None:
+    """Return a finite number, also one written as text; None for anything else."""
+    if isinstance(said, str):
+        text = said.strip()[: _NUMBER_LENGTH + 1]
+        plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+        return _finite(plain) if len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain) else None
+    return _finite(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+
+
+def _finite(said: float | str) -> float | None:
+    try:
+        number = float(said)
+    except OverflowError:  # an int beyond the floats
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _amount(value: float) -> str:
+    return f"{value:.2f}" if value < _LARGEST_SHOWN else f"{value:g}"
+
+
+def _shown(said: Any) -> str:
+    """Return a model's value for a message, short and on one line, however large or deep it is."""
+    if isinstance(said, str):
+        more = "…" if len(said) > _SHOWN_LENGTH else ""
+        return f'"{escape_controls(said[:_SHOWN_LENGTH])}{more}"'
+    if said is None or isinstance(said, bool):
+        return {None: "null", True: "true", False: "false"}[said]
+    if isinstance(said, float):
+        return f"{said:.15g}"
+    if isinstance(said, int):
+        return str(said) if abs(said) < _LARGEST_SHOWN else "…"
+    return "{…}" if isinstance(said, Mapping) else "[…]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CashFault:
+    """Why decisions do not fit the cash together. Amounts are in the market's currency.
+
+    Attributes
+    ----------
+    kind
+        ``cash``: there is not enough; ``ratio``: less would be left than ``min_cash_ratio`` of the total
+        assets.
+    reserve
+        What ``min_cash_ratio`` keeps.
+    """
+
+    kind: Literal["cash", "ratio"]
+    available_cash: float
+    required_cash: float
+    proceeds: float
+    remaining_cash: float
+    remaining_ratio: float
+    min_cash_ratio: float
+    reserve: float
+    shortfall: float
+
+
+def check_cash(
+    decisions: Mapping[str, CheckedDecision],
+    positions: Mapping[str, float],
+    portfolio: Mapping[str, float],
+    *,
+    min_cash_ratio: float = 0.0,
+    cost_rate: float = 0.0,
+) -> CashFault | None:
+    """Check the cash that decisions need together, with what is sold counted first.
+
+    Decisions that buy nothing pass, whatever the cash.
+    """
+    changes = [_change(each, positions[symbol]) for symbol, each in decisions.items()]
+    required = sum(change for change in changes if change > 0)
+    if not required:
+        return None
+    proceeds = -sum(change for change in changes if change < 0) * (1 - cost_rate)
+    cash, total = portfolio["available_cash"], portfolio["total_assets"]
+    remaining, reserve = cash + proceeds - required, min_cash_ratio * total
+    if remaining >= reserve - _HALF_CENT:
+        return None
+    return CashFault(
+        kind="cash" if remaining < -_HALF_CENT else "ratio",
+        available_cash=cash,
+        required_cash=required,
+        proceeds=proceeds,
+        remaining_cash=remaining,
+        remaining_ratio=remaining / total if total > 0 else 0.0,
+        min_cash_ratio=min_cash_ratio,
+        reserve=reserve,
+        shortfall=reserve - remaining,
+    )
+
+
+def hold_those_that_do_not_fit(
+    decisions: Mapping[str, CheckedDecision],
+    positions: Mapping[str, float],
+    portfolio: Mapping[str, float],
+    *,
+    min_cash_ratio: float = 0.0,
+    cost_rate: float = 0.0,
+) -> dict[str, CheckedDecision]:
+    """Hold the increases that the cash does not cover; those before them that fit stand.
+
+    The symbols take their turn in the order of ``positions``.
+    """
+    changes = {symbol: _change(each, positions[symbol]) for symbol, each in decisions.items()}
+    proceeds = -sum(change for change in changes.values() if change < 0) * (1 - cost_rate)
+    room = portfolio["available_cash"] + proceeds - min_cash_ratio * portfolio["total_assets"]
+    settled: dict[str, CheckedDecision] = {}
+    for symbol, current in positions.items():
+        if symbol not in decisions:
+            continue
+        settled[symbol] = decisions[symbol]
+        cost = max(0.0, changes[symbol])
+        if cost > room + _HALF_CENT and cost > 0:
+            note = f"an increase by {cost:.2f} does not fit the cash that is left, {max(0.0, room):.2f}"
+            settled[symbol] = _held(decisions[symbol], current, note)
+        else:
+            room -= cost
+    return settled
+
+
+def _change(decision: CheckedDecision, current: float) -> float:
+    return 0.0 if decision["action"] == "hold" else decision["target_cash_amount"] - current
+
+
+def _held(decision: CheckedDecision, current: float, note: str) -> CheckedDecision:
+    return {
+        "action": "hold",
+        "target_cash_amount": current,
+        "confidence": decision["confidence"],
+        "reasons": decision["reasons"],
+        "note": note,
+        "hold_reason": "rejected",
+    }
+
+
+_HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.8, 0.3
+_TREND = 0.02
+_HIGH_PE, _LOW_PE = 30, 15
+_DIVIDEND_PERCENT = 2.0
+_LARGE_CAP, _SMALL_CAP = 100e9, 10e9
+_LONG_HOLD, _MEDIUM_HOLD = 90, 30
+
+_KEYWORDS = (
+    "breakout", "support", "resistance", "trend", "momentum", "overbought", "oversold", "risk", "stop_loss",
+    "volatility", "volume", "news", "earnings", "dividend", "valuation", "fundamental", "technical",
+    "pe_ratio", "market_cap",
+)  # fmt: skip
+_GOOD_NEWS = ("positive", "beat", "strong", "growth", "upgrade")
+_BAD_NEWS = ("negative", "miss", "weak", "loss", "downgrade")
+
+
+def _extract_decision_tags(
+    decision: Mapping[str, Any], features: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Tags of a decision and of the features that it was made from, each once.
+
+    In this order: the action; ``high_confidence`` from 0.8, ``low_confidence`` to 0.3; keywords of the
+    reasons in the order in which they first occur; ``uptrend`` and ``downtrend``, the last close more than
+    2 % above or below the one before; ``has_fundamental`` or ``no_fundamental``, ``high_pe`` above 30,
+    ``low_pe`` below 15, ``dividend_stock`` above 2 percent, ``large_cap`` above 100 billion, ``small_cap``
+    below 10 billion; ``has_news``, ``positive_news``, ``negative_news``; ``has_position`` or
+    ``no_position``, ``long_hold`` above 90 sessions, ``medium_hold`` above 30, ``short_hold``.
+
+    A value that is missing gives no tag. Only English words are found.
+    """
+    tags = list(_decision_tags(decision))
+    if features is not None:
+        tags += _price_tags(_part(features, "market_data"))
+        tags += _fundamental_tags(_part(features, "fundamental_data"))
+        tags += _news_tags(_part(features, "news_events"))
+        tags += _position_tags(_part(features, "position_state"))
+    return list(dict.fromkeys(tags))
+
+
+def _decision_tags(decision: Mapping[str, Any]) -> Iterator[str]:
+    action = decision.get("action")
+    if isinstance(action, str) and action:
+        yield action
+    confidence = _as_number(decision.get("confidence"))
+    if confidence is not None and confidence >= _HIGH_CONFIDENCE:
+        yield "high_confidence"
+    if confidence is not None and confidence <= _LOW_CONFIDENCE:
+        yield "low_confidence"
+    said = _lower_text(decision.get("reasons"))
+    yield from sorted((word for word in _KEYWORDS if word in said), key=said.index)
+
+
+def _price_tags(market_data: Mapping[str, Any]) -> Iterator[str]:
+    closes = market_data.get("close_7d")
+    last_two = [_as_number(each) for each in closes[-2:]] if isinstance(closes, list | tuple) else []
+    if len(last_two) < 2 or last_two[0] is None or last_two[1] is None or last_two[0] <= 0:
+        return
+    before, last = last_two[0], last_two[1]
+    if last > (1 + _TREND) * before:
+        yield "uptrend"
+    elif last < (1 - _TREND) * before:
+        yield "downtrend"
+
+
+def _fundamental_tags(data: Mapping[str, Any]) -> Iterator[str]:
+    yield "has_fundamental" if any(each is not None for each in data.values()) else "no_fundamental"
+    pe_ratio, cap = _as_number(data.get("pe_ratio")), _as_number(data.get("market_cap"))
+    dividend = _as_number(data.get("dividend_yield"))
+    if pe_ratio is not None and pe_ratio > _HIGH_PE:
+        yield "high_pe"
+    if pe_ratio is not None and pe_ratio < _LOW_PE:
+        yield "low_pe"
+    if dividend is not None and dividend > _DIVIDEND_PERCENT:
+        yield "dividend_stock"
+    if cap is not None and cap > _LARGE_CAP:
+        yield "large_cap"
+    if cap is not None and cap < _SMALL_CAP:
+        yield "small_cap"
+
+
+def _news_tags(news: Mapping[str, Any]) -> Iterator[str]:
+    text = _lower_text(news.get("top_k_events"))
+    if not text:
+        return
+    yield "has_news"
+    if any(word in text for word in _GOOD_NEWS):
+        yield "positive_news"
+    if any(word in text for word in _BAD_NEWS):
+        yield "negative_news"
+
+
+def _position_tags(state: Mapping[str, Any]) -> Iterator[str]:
+    value, days = _as_number(state.get("current_position_value")), _as_number(state.get("holding_days"))
+    if value is not None:
+        yield "has_position" if value > 0 else "no_position"
+    if days is None or days <= 0:
+        return
+    if days > _LONG_HOLD:
+        yield "long_hold"
+    elif days > _MEDIUM_HOLD:
+        yield "medium_hold"
+    else:
+        yield "short_hold"
+
+
+def _part(features: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = features.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _lower_text(texts: Any) -> str:
+    listed = [texts] if isinstance(texts, str) else texts if isinstance(texts, list | tuple) else []
+    return "\n".join(each for each in listed if isinstance(each, str) and each).lower()
+
+
+def _as_number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return None if math.isnan(value) else value

@@ -1,0 +1,354 @@
+"""The action of a step, read out of a reply: a call of a tool, a calculation, a decision, an observation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from langchain_core.messages import AIMessage
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.texts import escape_controls
+from quantgraph.errors import BadOption, ModelOutputInvalid
+from quantgraph.llm.messages import find_json, is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
+from quantgraph.tools import with_docstring
+
+ActionType = Literal["tool_call", "calculation", "decision", "observation"]
+ACTION_TYPES: Final[tuple[ActionType, ...]] = get_args(ActionType)
+
+LONGEST_ACTION: Final = 8_000
+"""Characters of an action as JSON."""
+
+_PLACE_ORDER = "place_order"
+_LONGEST_REASONING = 2_000  # of the text beside a native call
+_SHOWN, _FAULTS_SHOWN, _BEGIN = 40, 3, 80
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a boolean is not a number")  # noqa: TRY004 - what pydantic takes
+    return value
+
+
+class _Part(BaseModel):
+    """Keys that are not there are refused. A field's description completes "must be"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _small(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+class ToolCall(_Part):
+    """A tool, and what it is given."""
+
+    tool_name: str = Field(min_length=1, description="the name of a tool")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="an object with the tool's parameters by name"
+    )
+
+
+class Calculation(_Part):
+    """A calculation that the model makes itself."""
+
+    calculation_type: str = Field(min_length=1, description="the indicator, such as MA or RSI")
+    formula: str = Field(min_length=1, description="the formula as text")
+    inputs: dict[str, Any] = Field(
+        default_factory=dict, description="an object with what the formula is applied to"
+    )
+
+
+class TradeDecision(_Part):
+    """What the model wants for the symbol; a size is not its to choose."""
+
+    action: Annotated[Literal["buy", "sell", "hold"], BeforeValidator(_small)] = Field(
+        description="buy, sell or hold"
+    )
+    reason: str = Field(min_length=1, description="the reason as text")
+    confidence: Annotated[float, BeforeValidator(_no_bool)] = Field(
+        ge=0, le=1, description="a number from 0 to 1"
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.action != "hold" and not self.confidence:
+            raise ValueError(
+                f"a {self.action} with confidence 0 contradicts itself; must be above 0, or a hold"
+            )
+        return self
+
+
+Payload = ToolCall | Calculation | TradeDecision
+
+_PAYLOADS: Final[Mapping[ActionType, type[Payload]]] = {
+    "tool_call": ToolCall,
+    "calculation": Calculation,
+    "decision": TradeDecision,
+}
+_TYPE_OF: Final = {name: kind for kind, part in _PAYLOADS.items() for name in part.model_fields}
+
+
+class Action(_Part):
+    """One step of an execution."""
+
+    type: ActionType
+    step: Annotated[int, BeforeValidator(_no_bool)] = Field(ge=1, description="a whole number >= 1")
+    reasoning: str = Field(default="", description="text")
+    action: Payload | None = None
+    result: Any = None
+    intermediate_result: Any = None
+    next_step: str | None = Field(default=None, description="text")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        wanted = _PAYLOADS.get(self.type)
+        if type(self.action) is not (wanted or type(None)):
+            raise ValueError(f"action of type {self.type} must be {wanted.__name__ if wanted else 'null'}")
+        return self
+
+
+@with_docstring
+class _OfferedCalculation(Calculation):
+    """Put down a number that you calculate yourself; it is checked against TA-Lib."""
+
+    intermediate_result: Any = Field(description="the number that you get, or an object of numbers by name")
+
+
+@with_docstring
+class _OfferedDecision(TradeDecision):
+    """Decide the symbol for this session; this ends your work on it."""
+
+
+def _offered(name: str, part: type[BaseModel]) -> dict[str, Any]:
+    schema = part.model_json_schema()
+    told = {"name": name, "description": schema["description"]}
+    kept = {key: schema[key] for key in ("type", "properties", "required", "additionalProperties")}
+    return {"type": "function", "function": {**told, "parameters": kept}}
+
+
+ACTION_TOOLS: Final[Mapping[str, dict[str, Any]]] = {
+    name: _offered(name, part)
+    for name, part in (("calculation", _OfferedCalculation), ("decision", _OfferedDecision))
+}
+"""What a model that calls tools is offered beside the tools, by name, in OpenAI's form."""
+
+
+def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str = "") -> Action:
+    """Read the one action of a reply.
+
+    The first native call is the action: of ``calculation``, of ``decision`` or ``place_order``, or of any
+    other tool. Without one, the reply's text must hold one JSON object that is an action; prose, fences and
+    thinking blocks around it are skipped, and JSON that is almost right is repaired. The keys of ``action``
+    may stand beside ``type``. A result that the model made up is dropped.
+
+    Parameters
+    ----------
+    reply
+        A model's reply, or its text.
+    step
+        Number of the step; None: the one that the reply has.
+    symbol
+        The symbol that is decided: a decision may name it, and no other.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        In one line: what is wrong, and what is valid. ``data["reply"]`` has the reply's text.
+    BadOption
+        If ``reply`` is neither a message nor text.
+
+    Examples
+    --------
+    >>> reply = 'So: {"type": "decision", "action": "hold", "reason": "calm", "confidence": "0.8"}'
+    >>> parse_action(reply, step=4).action
+    TradeDecision(action='hold', reason='calm', confidence=0.8)
+    """
+    if not isinstance(reply, str | AIMessage):
+        raise BadOption(f"reply must be text or an AIMessage, not {type(reply).__name__}", parameter="reply")
+    message = AIMessage(reply) if isinstance(reply, str) else reply
+    text = reply_text(message.content)
+    try:
+        is_call = bool(message.tool_calls or message.invalid_tool_calls)
+        said = _called(message, text) if is_call else _written(message, text)
+        return _read(_plain(said), step, symbol)
+    except _Unreadable as fault:
+        raise ModelOutputInvalid(_line(str(fault)), reply=text) from None
+
+
+def calls_as_text(reply: AIMessage) -> AIMessage:
+    """A reply whose native calls stand in its text as actions, for a conversation without tools.
+
+    A server may send calls though it was offered no tools; such a conversation has no answers to calls.
+    """
+    if not reply.tool_calls and not reply.invalid_tool_calls:
+        return reply
+    reasoning = without_thoughts(reply_text(reply.content))[:_LONGEST_REASONING]
+    said = [_action_of(call["name"], call["args"], reasoning) for call in reply.tool_calls]
+    lines = ["(a call that cannot be read)"] if reply.invalid_tool_calls or is_too_deep(said) else said
+    text = "\n".join(canonical_json(to_json(each), sort_keys=False) for each in lines)
+    return AIMessage(text, id=reply.id, response_metadata=reply.response_metadata)
+
+
+class _Unreadable(Exception):
+    """What is wrong with a reply, and what is valid."""
+
+
+def _line(text: str) -> str:
+    return escape_controls(" ".join(text.split()))
+
+
+def _called(message: AIMessage, text: str) -> dict[str, Any]:
+    """Return the action of a native call."""
+    if message.invalid_tool_calls:
+        name = str(message.invalid_tool_calls[0].get("name") or "")[:_SHOWN]
+        raise _Unreadable(f"the arguments of the call of {name!r} are not a JSON object")
+    if is_cut_off(message):
+        raise _Unreadable("the reply was cut off in its call of a tool; call it again, in fewer words")
+    call = message.tool_calls[0]
+    return _action_of(call["name"], call["args"], without_thoughts(text)[:_LONGEST_REASONING])
+
+
+def _action_of(name: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
+    if name in ACTION_TOOLS:
+        return {"reasoning": reasoning, **params, "type": name}
+    return {
+        "type": "tool_call",
+        "reasoning": reasoning,
+        "action": {"tool_name": name, "params": params},
+    }
+
+
+def _written(message: AIMessage, text: str) -> dict[str, Any]:
+    """Return the one JSON object of a text that is meant to be an action."""
+    found = find_json(text, cut_off=is_cut_off(message))
+    broken = next((each.problem for each in found if each.problem is not None), None)
+    if broken is not None:
+        cut = "; the reply was cut off" if is_cut_off(message) else ""
+        raise _Unreadable(f"the reply's JSON is broken: {broken}{cut}; must be one JSON object, one action")
+    values = [each.value for each in found]
+    actions = [value for value in values if "type" in value] or values
+    if not actions:
+        begins = f"it begins {text[: 2 * _BEGIN].strip()[:_BEGIN]!r}" if text.strip() else "it is empty"
+        raise _Unreadable(f"the reply holds no JSON object; {begins}; must be one JSON object, one action")
+    if len(actions) > 1:
+        raise _Unreadable(f"the reply holds {len(actions)} JSON objects; must be one action a reply")
+    only: dict[str, Any] = actions[0]
+    return only
+
+
+def _plain(said: Any) -> dict[str, Any]:
+    """Return an action as plain JSON whose text any database takes."""
+    if is_too_deep(said):
+        raise _Unreadable("the action is nested too deeply; must be flat JSON")
+    try:
+        text = canonical_json(said, sort_keys=False, allow_nan=False)
+    except (TypeError, ValueError):
+        raise _Unreadable("the action has a value that is not JSON, such as NaN; use null") from None
+    if len(text) > LONGEST_ACTION:
+        raise _Unreadable(f"the action has {len(text)} characters; must be at most {LONGEST_ACTION}")
+    plain: dict[str, Any] = json.loads(text)
+    return plain
+
+
+def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
+    """Return the action that plain JSON stands for."""
+    kind = _type_of(said)
+    payload = _payload_of(kind, said)
+    if kind == "tool_call" and payload.get("tool_name") == _PLACE_ORDER:
+        kind, payload = "decision", _params_of(_checked(kind, payload))
+    payload = _checked(kind, payload, symbol)
+    common: dict[str, Any] = {
+        name: said[name] for name in ("intermediate_result", "next_step") if name in said
+    }
+    common |= {"reasoning": said.get("reasoning") or "", "step": said.get("step") if step is None else step}
+    if kind == "observation":
+        common |= {"result": said.get("result")}
+    part = _PAYLOADS.get(kind)
+    try:
+        action = part.model_validate(payload) if part else None
+    except ValidationError as error:
+        raise _misfit(error, "action.", part) from None
+    try:
+        return Action.model_validate({**common, "type": kind, "action": action})
+    except ValidationError as error:
+        raise _misfit(error, "", Action) from None
+
+
+def _type_of(said: Mapping[str, Any]) -> ActionType:
+    valid = f"must be one of {', '.join(ACTION_TYPES)}"
+    if "type" not in said:
+        raise _Unreadable(f"the action has no type; {valid}")
+    for kind in ACTION_TYPES:
+        if said["type"] == kind:
+            return kind
+    raise _Unreadable(f"type is {_shown(said['type'])}; {valid}")
+
+
+def _payload_of(kind: ActionType, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is under ``action``, or its keys where they stand beside ``type``."""
+    inner = said.get("action")
+    beside = {name: value for name, value in said.items() if name not in Action.model_fields}
+    if inner is None:
+        return beside
+    if isinstance(inner, str) and kind == "decision":
+        return {"action": inner, **beside}
+    if not isinstance(inner, dict):
+        raise _Unreadable(f"action is {_shown(inner)}; must be one object with {_keys(kind)}")
+    if beside:
+        names = ", ".join(_shown(name) for name in list(beside)[:_FAULTS_SHOWN])
+        raise _Unreadable(
+            f"{names} beside action: the keys of a reply are {', '.join(Action.model_fields)}, "
+            f"and action has {_keys(kind)}"
+        )
+    return inner
+
+
+def _params_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    params = call.get("params")
+    if not isinstance(params, dict):
+        raise _Unreadable(f"params of {_PLACE_ORDER} must be an object with {_keys('decision')}")
+    return params
+
+
+def _checked(kind: ActionType, payload: dict[str, Any], symbol: str = "") -> dict[str, Any]:
+    """Return a payload without keys of other types, or unknown ones; a decision may name its symbol."""
+    part = _PAYLOADS.get(kind)
+    if kind == "decision" and symbol and payload.get("symbol") == symbol:
+        payload = {name: value for name, value in payload.items() if name != "symbol"}
+    others = [name for name in payload if part is None or name not in part.model_fields]
+    if not others:
+        return payload
+    shown = ", ".join(_shown(name) for name in others[:_FAULTS_SHOWN])
+    of = f"; {_shown(others[0])} belongs to {_TYPE_OF[others[0]]}" if others[0] in _TYPE_OF else ""
+    why = f": it decides {symbol} alone, and its size is set by code" if kind == "decision" and symbol else ""
+    keys = "key" if len(others) == 1 else "keys"
+    raise _Unreadable(f"{kind} has no {keys} {shown}{why}{of}; its keys are {_keys(kind)}")
+
+
+def _keys(kind: ActionType) -> str:
+    part = _PAYLOADS.get(kind)
+    return ", ".join(part.model_fields) if part else "none (its text is reasoning)"
+
+
+def _misfit(error: ValidationError, prefix: str, part: type[BaseModel] | None) -> _Unreadable:
+    """Say of each wrong field what it is and what it must be."""
+    told: dict[str, str] = {}
+    for fault in error.errors(include_url=False):
+        name = str(fault["loc"][0]) if fault["loc"] else ""
+        field = part.model_fields.get(name) if part else None
+        if field is None:
+            told[name] = fault["msg"].removeprefix("Value error, ")
+        else:
+            missing = fault["type"] == "missing" or (fault["input"] is None)
+            is_what = "is missing" if missing else f"is {_shown(fault['input'])}"
+            told[name] = f"{prefix}{name} {is_what}; must be {field.description}"
+    return _Unreadable("; ".join(list(told.values())[:_FAULTS_SHOWN]))
+
+
+def _shown(value: Any) -> str:
+    """Return a value of plain JSON for a message."""
+    text = canonical_json(value, sort_keys=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

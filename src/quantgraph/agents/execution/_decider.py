@@ -1,0 +1,404 @@
+"""From decisions to orders: in the order of the symbols, each in a size that is not the model's to choose.
+
+The stepwise agent as a decider of the daily loop.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any, Literal, get_args
+
+from langchain_core.tools import BaseTool
+
+from quantgraph._util.texts import Note, say
+from quantgraph.agents.execution._actions import Action
+from quantgraph.agents.execution._options import Calling, ExecutionOptions
+from quantgraph.agents.execution._prompt import prompt_texts
+from quantgraph.agents.execution._steps import ROUNDS, ExecutionState, ReactContext, run_execution
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
+from quantgraph.broker.ledger import LoggedStep
+from quantgraph.broker.session import largest_buy
+from quantgraph.errors import BadOption
+from quantgraph.market.money import CENT, to_decimal
+from quantgraph.recording.scope import happened
+from quantgraph.settings import Role
+from quantgraph.tools import DecisionTools
+
+SizeKind = Literal["confidence", "fixed"]
+SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
+
+_SHOWN_REASON = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderSize:
+    """The value that a buy aims at for the whole position."""
+
+    kind: SizeKind = "confidence"
+    share: float | None = None
+    cash: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in SIZES:
+            raise BadOption(f"size={self.kind!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
+        if self.share is not None and not (_is_number(self.share) and 0 < self.share <= 1):
+            raise BadOption(
+                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
+            )
+        if self.cash is not None and not (_is_number(self.cash) and self.cash > 0):
+            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
+        if self.kind == "fixed" and (self.cash is None or self.share is not None):
+            raise BadOption(
+                "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
+            )
+        if self.kind == "confidence" and self.cash is not None:
+            raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
+
+    def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
+        """Return the value aimed at, of an account worth ``total`` that trades so many symbols."""
+        if self.cash is not None:
+            return to_decimal(self.cash, name="cash").quantize(CENT, ROUND_FLOOR)
+        share = 1 / Decimal(symbols) if self.share is None else Decimal(str(self.share))
+        return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
+
+
+def account_value(context: DecisionContext) -> Decimal:
+    """Return what the account is worth at the open; what has no open counts as nothing."""
+    opens, account = context.view.numbers("ohlcv", "open"), context.account
+    worths = (
+        to_decimal(opens[name]) * held.quantity
+        for name, held in account.positions.items()
+        if 0 < opens.get(name, math.nan) < math.inf
+    )
+    return sum(worths, account.cash)
+
+
+def orders_of(
+    decisions: Mapping[str, Mapping[str, Any]], context: DecisionContext, size: OrderSize
+) -> list[Order]:
+    """Return the orders of decisions, in their order.
+
+    A sell sells all; a buy raises the position to its size.
+    """
+    opens, account, total = context.view.numbers("ohlcv", "open"), context.account, account_value(context)
+    orders: list[Order] = []
+    for symbol, decision in decisions.items():
+        held, wish = account.quantity(symbol), _wish(decision, total, len(decisions), size)
+        if wish is None or (not wish and not held):
+            continue
+        if wish and held and 0 < opens[symbol] < math.inf:
+            price = to_decimal(opens[symbol])
+            room = wish - price * held
+            if not largest_buy(symbol, price, room, context.rules, context.session):
+                continue
+        orders.append(
+            Order(
+                symbol=symbol,
+                target_value=wish,
+                sequence=len(orders) + 1,
+                reason=decision["reason"][:_SHOWN_REASON],
+            )
+        )
+    return orders
+
+
+def size_text(context: DecisionContext, symbol: str, size: OrderSize, total: Decimal, symbols: int) -> str:
+    """Say to a model what a buy aims at, and what the least one is."""
+    target, lots = size.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
+    price = context.view.numbers("ohlcv", "open").get(symbol, math.nan)
+    scaled = size.kind == "confidence"
+    told = say(
+        context.language,
+        zh=f"买入把整个持仓补到 {target}{'乘以信心' if scaled else ''}，不足一手的差额不动",
+        en=f"a buy raises the whole position to {target}{' times its confidence' if scaled else ''}; less "
+        "than a lot of difference changes nothing",
+    )
+    if not 0 < price < math.inf:
+        return told
+    least = float(lots.first) * price
+    return told + say(
+        context.language,
+        zh=f"；至少买 {lots.first} 股，按开盘价为 {least:.2f}",
+        en=f"; the least buy is {lots.first} shares, {least:.2f} at the open",
+    )
+
+
+def _wish(decision: Mapping[str, Any], total: Decimal, symbols: int, size: OrderSize) -> Decimal | None:
+    """Return the value wished for a position; None to leave it as it is."""
+    if decision["action"] == "sell":
+        return Decimal(0)
+    return size.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_ROLE: Role = "execution"
+_SESSIONS = 260
+"""A year, and what the slowest usual indicators need before they are stable."""
+_MOST_PARALLEL = 64
+_RULE_NAME_LENGTH = 60
+_REASON = 500
+_NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
+
+
+class ExecutionAgent(Decider):
+    """An agent decides each symbol step by step: it calls tools, calculates, and decides.
+
+    At each session's open every symbol has an execution of its own, several side by side. When all have
+    decided, code sends the orders, in the order of the symbols and sells first. Each step is kept in the
+    run's execution log. An execution without a usable decision is a hold, and says why.
+
+    Parameters
+    ----------
+    tools
+        Tools of your own, beside :data:`~quantgraph.tools.tools_catalog`. Their results are
+        recorded, and served in a replay.
+    size, share, cash
+        See :class:`.OrderSize`.
+    rounds
+        Actions of an execution at most, from 1 to 50.
+    time_limit
+        Seconds of an execution, after which the model is not asked again.
+    tool_timeout
+        Seconds of one call of a tool.
+    parallel
+        Symbols that are decided at the same time, from 1 to 64. It changes no result.
+    calling
+        ``json``: the model writes each action as JSON. ``native``: tools are bound to the model, which may
+        call them; JSON is read too.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[BaseTool] = (),
+        size: SizeKind = "confidence",
+        share: float | None = None,
+        cash: float | None = None,
+        rounds: int = ROUNDS,
+        time_limit: float = 120.0,
+        tool_timeout: float = 30.0,
+        parallel: int = 4,
+        calling: Calling = "json",
+    ) -> None:
+        self._size = OrderSize(kind=size, share=share, cash=cash)
+        self._options = ExecutionOptions(
+            tools=tuple(tools),
+            rounds=rounds,
+            time_limit=time_limit,
+            tool_timeout=tool_timeout,
+            calling=calling,
+        )
+        if isinstance(parallel, bool) or not isinstance(parallel, int) or not 1 <= parallel <= _MOST_PARALLEL:
+            raise BadOption(
+                f"parallel={parallel!r:.40}; must be a whole number from 1 to {_MOST_PARALLEL}",
+                parameter="parallel",
+            )
+        self._parallel = parallel
+
+    @property
+    def name(self) -> str:
+        """``execution``."""
+        return "execution"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options, without ``parallel``, which changes no result."""
+        given = {"share": self._size.share, "cash": self._size.cash}
+        sizes = {name: value for name, value in given.items() if value is not None}
+        return {**self._options.identity, "size": self._size.kind, **sizes}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the agent decides, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words is the agent's rule."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return ("execution agent", "execution_agent", "stepwise agent", "执行代理", "执行智能体", "逐步执行")
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, and news."""
+        return DataNeeds(sessions=_SESSIONS, records=("news",))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``execution``."""
+        return (_ROLE,)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The system prompt in both languages."""
+        return prompt_texts()
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many holds the model did not choose, and how many of its calculations were wrong."""
+        executions = [each for session in notes for each in session.get("executions", {}).values()]
+        why = Counter(
+            each["hold_reason"] for each in executions if each.get("hold_reason", "model") != "model"
+        )
+        unchosen, causes = why.total(), ", ".join(f"{name} {count}" for name, count in sorted(why.items()))
+        wrong, malformed = (
+            sum(each.get(name, 0) for each in executions) for name in ("mismatches", "malformed")
+        )
+        told = []
+        if unchosen:
+            told.append(
+                Note(
+                    zh=f"{unchosen} 次执行以兜底的持有结束（{causes}）：回复不可用，或轮数、时间、预算已用完",
+                    en=f"{unchosen} executions ended as a hold that the model did not choose ({causes}): its "
+                    "replies were not usable, rounds or time were over, or a budget was spent",
+                )
+            )
+        if malformed:
+            told.append(
+                Note(
+                    zh=f"{malformed} 个回复不是可用的操作，已退回",
+                    en=f"replies that were no usable action and were sent back: {malformed}",
+                )
+            )
+        if wrong:
+            told.append(
+                Note(
+                    zh=f"模型自行计算的 {wrong} 个结果与 TA-Lib 不符，见执行日志",
+                    en=f"{wrong} of the model's own calculations differ from TA-Lib's; see the execution log",
+                )
+            )
+        return told
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
+        outcomes, total = _last_outcomes(context), account_value(context)
+        told = {
+            symbol: {
+                "order_size": size_text(context, symbol, self._size, total, len(symbols)),
+                **({"last_order": outcomes[symbol]} if symbol in outcomes else {}),
+            }
+            for symbol in symbols
+        }
+        done = self._side_by_side(context, told)
+        decisions = {symbol: state["decision"] for symbol, state in done.items()}
+        orders = orders_of(decisions, context, self._size)
+        sent = {order.symbol for order in orders}
+        notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
+        return Decision(orders, notes={"executions": notes})
+
+    def _side_by_side(
+        self, context: DecisionContext, told: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, ExecutionState]:
+        """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
+        ended = threading.Event()
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="execution") as pool:
+            running: dict[str, Future[ExecutionState]] = {
+                symbol: pool.submit(self._execute, context, symbol, status, ended)
+                for symbol, status in told.items()
+            }
+            try:
+                return {symbol: each.result() for symbol, each in running.items()}
+            except BaseException:
+                ended.set()  # no symbol asks its model again
+                for each in running.values():
+                    each.cancel()
+                raise
+
+    def _execute(
+        self, context: DecisionContext, symbol: str, status: Mapping[str, str], ended: threading.Event
+    ) -> ExecutionState:
+        rule, moment = context.rule, context.view.moment
+        begun = time.monotonic()
+
+        def keep(action: Action, result: Any) -> None:
+            context.log_step(
+                LoggedStep(
+                    rule_name=rule[:_RULE_NAME_LENGTH] or "(no rule)",
+                    rule=rule,
+                    symbol=symbol,
+                    session=moment.session,
+                    step=action.step,
+                    action_type=action.type,
+                    action=action.model_dump(),
+                    result=result,
+                    timestamp=moment.timestamp.isoformat(),
+                )
+            )
+
+        def is_out_of_time() -> bool:
+            if ended.is_set():
+                raise CancelledError
+            return happened("time_limit", is_over)
+
+        def is_over() -> bool:
+            return time.monotonic() - begun >= self._options.time_limit
+
+        with context.scope(symbol):
+            desk = self._options.desk(
+                symbol=symbol,
+                rule=rule,
+                language=context.language,
+                model=context.model(_ROLE),
+                context=DecisionTools.of(context.view, context.account, context.rules),
+                is_out_of_time=is_out_of_time,
+                keep=keep,
+                status=status,
+            )
+            return run_execution(ReactContext(desk=desk))
+
+
+def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:
+    """Return what the ledger keeps of an execution; the log has its steps."""
+    decision, history = state["decision"], state["execution_history"]
+    wrong = sum(
+        isinstance(each.get("result"), dict) and each["result"].get("matches") is False for each in history
+    )
+    return {
+        **decision,
+        "reason": decision["reason"][:_REASON],
+        "steps": len(history),
+        **({"mismatches": wrong} if wrong else {}),
+        **({"malformed": state["malformed"]} if state.get("malformed") else {}),
+        **({} if is_sent or decision["action"] == "hold" else {"no_order": _NO_ORDER[decision["action"]]}),
+    }
+
+
+def _last_outcomes(context: DecisionContext) -> dict[str, str]:
+    """Return what became of the last session's orders, by symbol."""
+    if not context.history:
+        return {}
+    last = context.history[-1]
+    notes = last.notes.get("executions", {})
+    unsent = {
+        symbol: f"{last.session:%Y-%m-%d}: no order: {each['no_order']}"
+        for symbol, each in notes.items()
+        if "no_order" in each
+    }
+    return unsent | {
+        each.order.symbol: f"{last.session:%Y-%m-%d}: "
+        + (
+            f"rejected: {each.message}"
+            if isinstance(each, Rejection)
+            else f"{each.side} {each.quantity} at {each.price} filled"
+        )
+        for each in last.outcomes
+    }

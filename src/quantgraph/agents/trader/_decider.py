@@ -1,0 +1,379 @@
+"""What a trader is told of its earlier days, where its memory is switched on.
+
+Where a trader's tools are called: in this process, through its own MCP server, or at other servers.
+
+The autonomous trader as a decider of the daily loop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from langchain_core.tools import BaseTool
+
+from quantgraph._util.texts import Note
+from quantgraph.agents.memory._past import EpisodeMemo, episodes_of
+from quantgraph.agents.trader._closing_facts import unexplained_numbers
+from quantgraph.agents.trader._day import ResultsAs, TraderState, run_day
+from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.agents.trader._prompt import prompt_texts
+from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
+from quantgraph.broker.ledger import LoggedStep
+from quantgraph.errors import BadOption, ModelUnavailable
+from quantgraph.settings import Role
+from quantgraph.state import GrowingViewId, View
+from quantgraph.tools import DecisionTools, check_news, trader_catalog
+from quantgraph.tools.mcp import check_addresses, open_mcp_tools
+from quantgraph.tools.news import NewsSource, named_news
+
+_SHOWN_ORDERS = 20
+
+
+def remembered_decisions(
+    orders: Sequence[Order], before: Account, after: Account, opens: Mapping[str, float]
+) -> dict[str, dict[str, Any]]:
+    """Return the day's trades as decisions that :func:`.episodes_of` reads, by symbol.
+
+    The target is the value at the open of what is held after them.
+    """
+    found = {}
+    for symbol in dict.fromkeys(order.symbol for order in orders):
+        was, now = before.quantity(symbol), after.quantity(symbol)
+        if was == now:
+            continue
+        action = "increase" if now > was else "decrease" if now else "close"
+        target = round(float(now) * opens.get(symbol, 0.0), 2)
+        found[symbol] = {"action": action, "target_cash_amount": target, "confidence": 0.5, "reasons": []}
+    return found
+
+
+def remembered_trades(
+    history: Sequence[SessionResult], view: View, *, name: str, memo: EpisodeMemo | None = None
+) -> str:
+    """Return the last trades with what came of them, a line each, oldest first; "" without any."""
+    lines = []
+    for each in episodes_of(history, view, name=name, memo=memo)[-_SHOWN_ORDERS:]:
+        price = each.market_context["fill_price"]
+        result = each.actual_result
+        came = "" if result is None else f"; after three sessions {result:+.2f} %"
+        lines.append(f"{each.date}: {each.action} {each.symbol}, {each.shares:g} shares at {price:g}{came}")
+    return "\n".join(lines)
+
+
+Toolset = Literal["local", "mcp"] | Sequence[str]
+"""``local``, ``mcp``, or addresses of MCP servers."""
+
+
+def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "mcp"] | tuple[str, ...]:
+    """Return where tools are called."""
+    if tools in ("local", "mcp"):
+        return tools  # type: ignore[no-any-return]
+    if isinstance(tools, str) or not isinstance(tools, Sequence):
+        raise BadOption(
+            f"tools={tools!r:.80}; must be 'local', 'mcp', or addresses like ['http://127.0.0.1:19003/mcp']",
+            parameter="tools",
+        )
+    addresses = check_addresses(tools)
+    if not allow_leaky_tools:
+        raise BadOption(
+            "tools at other servers answer as of today, not as of the simulated day; pass "
+            "allow_leaky_tools=True to take that",
+            parameter="allow_leaky_tools",
+        )
+    return addresses
+
+
+@contextmanager
+def open_toolset(
+    tools: Literal["local", "mcp"] | tuple[str, ...], context: DecisionTools
+) -> Iterator[Mapping[str, BaseTool]]:
+    """Lend a day's tools by name, while its session is decided."""
+    if tools == "local":
+        yield trader_catalog
+        return
+    with open_mcp_tools(context, trader_catalog, None if tools == "mcp" else tools) as opened:
+        yield opened
+
+
+_ROLE: Role = "trader"
+_SESSIONS = 260
+"""A year, and what the slowest usual indicators need before they are stable."""
+_SHOWN = 5
+_ALL = "*"
+"""What a trader decides: everything that can be traded."""
+
+
+class TraderAgent(Decider):
+    """A model trades a portfolio by itself: it is told the day, calls tools, and says when it is done.
+
+    At each session's open it is given yesterday's positions and closes and today's opens, and replies with
+    calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the morning's account by the
+    rules of the real fills: what they answer, a refusal too, is what the ledger has. The day ends when the
+    model writes :data:`.STOP_SIGNAL`, or after ``max_steps`` replies; each reply with its calls is kept in
+    the run's execution log, and how the day ended in its notes.
+
+    Parameters
+    ----------
+    max_steps
+        Replies of the model in a session at most, from 1 to 200.
+    max_retries
+        Times that the model is asked for one reply while its server fails, from 1 to 20. After that the
+        session ends with what was traded so far. The run ends, to be resumed, where the model gives no reply
+        at all in its first session, or in two in a row.
+    base_delay
+        Seconds before the second time, about twice that before the third, and so on.
+    results_as
+        ``messages``: each call is answered by a tool message. ``text``: all are answered by one text.
+    memory
+        Whether it is told what it traded on earlier days of the run, and what came of it.
+    watched
+        Symbols whose prices it is told, beside those it holds, where more than 120 can be traded.
+    window
+        Characters of a session's conversation, from 4,000; older results are shortened.
+    tool_timeout
+        Seconds of one call of a tool.
+    tools
+        Where tools are called. ``local``: in this process. ``mcp``: through an MCP server of this process
+        (extra ``mcp``). Addresses: the reading tools of those servers, with the trader's own ``buy``,
+        ``sell`` and ``get_positions``.
+    allow_leaky_tools
+        Whether ``tools`` may be addresses: what other servers answer is not cut at the simulated moment. The
+        result says so then.
+    news
+        Where ``get_information`` searches: a source, or one of :data:`~.named_news.NEWS_NAMES`. Default: the
+        news of the run's data.
+    allow_leaky_search
+        Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
+        result says so then.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid, or ``news`` is live and that is not allowed.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_steps: int = 30,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        results_as: ResultsAs = "messages",
+        memory: bool = False,
+        watched: Sequence[str] = (),
+        window: int = 60_000,
+        tool_timeout: float = 30.0,
+        tools: Toolset = "local",
+        allow_leaky_tools: bool = False,
+        news: NewsSource | str | None = None,
+        allow_leaky_search: bool = False,
+    ) -> None:
+        self._options = TraderOptions(
+            max_steps=max_steps,
+            max_retries=max_retries,
+            base_delay=base_delay,
+            results_as=results_as,
+            watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
+            window=window,
+            tool_timeout=tool_timeout,
+        )
+        if not isinstance(memory, bool):
+            raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
+        self._tools = check_toolset(tools, allow_leaky_tools=allow_leaky_tools)
+        self._news = named_news(news) if isinstance(news, str) else news
+        if self._news is not None:
+            check_news(self._news, allow_leaky_search=allow_leaky_search)
+        self._allow_leaky_search = allow_leaky_search
+        self._memory = memory
+        # The lock guards the table of runs: threads may trade runs at the same time.
+        self._lock = threading.Lock()
+        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """``trader``."""
+        return "trader"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options as given."""
+        news = self._news
+        searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
+        called: dict[str, Any] = {} if self._tools == "local" else {"tools": self._tools}
+        if isinstance(self._tools, tuple):
+            called = {"tools": list(self._tools), "allow_leaky_tools": True}
+        return {**self._options.identity, "memory": self._memory, **searched, **called}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the model decides, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words stands in the prompt."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return (
+            *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
+            *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
+        )
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, and news."""
+        return DataNeeds(sessions=_SESSIONS, records=("news",))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``trader``."""
+        return (_ROLE,)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts by market and language."""
+        return prompt_texts()
+
+    @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """How often the model is asked, and with which waits."""
+        return {_ROLE: self._options.model_settings}
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many sessions did not end as the model wished."""
+        days = [each["trader"] for each in notes if "trader" in each]
+        ends = Counter(day["ended"] for day in days)
+        told = []
+        if self._news is not None and self._news.live:
+            told.append(
+                Note(
+                    zh=f"新闻来自实时搜索（{self._news.name}）：结果可能知道当时之后的事，成绩不能当作回测",
+                    en=f"news were searched live ({self._news.name}): answers may know what came after "
+                    "the moment, so this is no backtest",
+                )
+            )
+        if isinstance(self._tools, tuple):
+            servers = ", ".join(self._tools)
+            told.append(
+                Note(
+                    zh=f"工具来自其他服务器（{servers}）：结果可能知道当时之后的事，成绩不能当作回测",
+                    en=f"tools of other servers were called ({servers}): answers may know what came after "
+                    "the moment, so this is no backtest",
+                )
+            )
+        if cut := ends["error"] + ends["budget"]:
+            told.append(
+                Note(
+                    zh=f"{cut} 个交易日提前结束：模型无法使用，或预算已用完；之前的成交保留",
+                    en=f"{cut} sessions ended before the model was done, because it could not be asked or a "
+                    "budget was spent; what was traded before stands",
+                )
+            )
+        if ends["max_steps"]:
+            told.append(
+                Note(
+                    zh=f"{ends['max_steps']} 个交易日用完了全部步数",
+                    en=f"{ends['max_steps']} sessions took all their steps",
+                )
+            )
+        if doubtful := [each for day in days for each in day.get("unresolved_numbers", ())]:
+            shown = ", ".join(doubtful[:_SHOWN])
+            told.append(
+                Note(
+                    zh=f"结束语中有 {len(doubtful)} 个数字在账本、价格和工具结果中都找不到：{shown}",
+                    en=f"{len(doubtful)} numbers of the closing texts are neither in the ledger nor in the "
+                    f"prices nor in what the tools answered: {shown}",
+                )
+            )
+        return told
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        tools = DecisionTools.of(
+            context.view,
+            context.account,
+            context.rules,
+            market=context.market,
+            news=self._news,
+            allow_leaky_search=self._allow_leaky_search,
+        )
+        with open_toolset(self._tools, tools) as opened:
+            desk = self._options.desk(
+                model=context.model(_ROLE),
+                context=tools,
+                tools=opened,
+                rule=context.rule,
+                language=context.language,
+                remembered=self._remembered(context),
+                keep=_log_of(context),
+            )
+            state = run_day(desk)
+        if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
+            raise ModelUnavailable(state["error"].partition(": ")[2])
+        return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
+
+    def _remembered(self, context: DecisionContext) -> str:
+        if not self._memory:
+            return ""
+        with self._lock:
+            run = context.view.growing_view_id
+            memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
+        return remembered_trades(context.history, context.view, name=self.name, memo=memo)
+
+    def _notes(self, context: DecisionContext, state: TraderState, tools: DecisionTools) -> dict[str, Any]:
+        """Return what the ledger keeps of a session; the log has its steps."""
+        market = context.market
+        told: dict[str, Any] = {
+            "ended": state["ended"],
+            "steps": state.get("step", 0),
+            "tool_calls": state.get("call_count", 0),
+            "traded": market.account is not context.account and market.account != context.account,
+            "final_text": state.get("final_text", ""),
+        }
+        answers = [each["content"] for each in state.get("log", ())[1:] if each["role"] == "user"]
+        if unexplained := unexplained_numbers(told["final_text"], context, answers):
+            told["unresolved_numbers"] = unexplained
+        if tools.dropped_news:
+            told["dropped_news"] = dict(Counter(tools.dropped_news))
+        if "error" in state:
+            told["errors"] = [state["error"]]
+        notes = {"trader": told}
+        if self._memory:
+            opens = context.view.numbers("ohlcv", "open", context.session)
+            notes["decisions"] = remembered_decisions(market.orders, context.account, market.account, opens)
+        return notes
+
+
+def _had_replies(context: DecisionContext) -> bool:
+    """Whether the model replied in the session before."""
+    before = context.history[-1:]
+    return any(each.notes.get("trader", {}).get("steps") for each in before)
+
+
+def _log_of(context: DecisionContext) -> Any:
+    rule, moment = context.rule, context.view.moment
+
+    def keep(step: int, action: Mapping[str, Any], result: Any) -> None:
+        context.log_step(
+            LoggedStep(
+                rule_name="trader",
+                rule=rule,
+                symbol=_ALL,
+                session=moment.session,
+                step=step,
+                action_type="model_reply",
+                action=action,
+                result=result,
+                timestamp=moment.timestamp.isoformat(),
+            )
+        )
+
+    return keep

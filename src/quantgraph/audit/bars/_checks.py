@@ -1,0 +1,659 @@
+"""Bars and indicators as arrays of one shape, for checks that compare many fields.
+
+Fields compared with each other: wrong units, and fields that stand one row early or late.
+
+Prices: positive, in order, moving, and consistent with ``pre_close``, ``adj_factor`` and price limits.
+
+Sessions and bars that are missing, repeated, or on days without trading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.audit._findings import Finding, Severity
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+PRICES = ("open", "high", "low", "close")
+
+TICK = 0.01
+"""Largest price step in the mainland and the US (CNY, USD); smaller differences may be rounding."""
+
+
+class BarArrays:
+    """Fields on the sessions and symbols of ``close``, shape (T, N), NaN where there is no number.
+
+    A missing field is NaN throughout, so that a check compares with it and finds nothing.
+
+    Attributes
+    ----------
+    resumed
+        Rows and columns of the first bars after a gap in their symbol.
+    """
+
+    def __init__(self, close: pd.DataFrame, fields: Mapping[str, pd.DataFrame]) -> None:
+        self.sessions = pd.DatetimeIndex(close.index)
+        self.symbols = [str(symbol) for symbol in close.columns]
+        self.shape = close.shape
+        self._close = close
+        self._frames = fields
+        self._arrays: dict[str, Floats] = {}
+        self.traded: Mask = ~np.isnan(self["close"])
+        rows = np.arange(len(close), dtype=np.int32)[:, None]
+        self.last = np.full(self.shape, -1, dtype=np.int32)
+        self.last[1:] = np.maximum.accumulate(np.where(self.traded, rows, np.int32(-1)), axis=0)[:-1]
+        self.following = np.minimum.accumulate(np.where(self.traded, rows, rows[-1])[::-1], axis=0)[::-1]
+        self.resumed = np.nonzero(self.traded & (self.last >= 0) & (self.last < rows - 1))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._frames
+
+    def __getitem__(self, name: str) -> Floats:
+        if name not in self._arrays:
+            self._arrays[name] = self.original(name)
+        return self._arrays[name]
+
+    def original(self, name: str) -> Floats:
+        """A field as it was given, with nothing removed."""
+        if name not in self._frames:
+            return np.broadcast_to(np.float64("nan"), self.shape)
+        frame, close = self._frames[name], self._close
+        if not (frame.index.equals(close.index) and frame.columns.equals(close.columns)):
+            frame = frame.reindex(index=close.index, columns=close.columns)
+        return frame.to_numpy(dtype="float64")
+
+    def drop(self, where: Mask, *names: str) -> None:
+        """Remove cells; ``where`` broadcasts to (T, N)."""
+        for name in names:
+            if name in self:
+                self._arrays[name] = np.where(where, np.nan, self[name])
+
+    def drop_bars(self, where: Mask) -> None:
+        """Remove bars, and ``pre_close`` of the next session, which repeats their close."""
+        self.drop(where, *PRICES, "vol", "amount")
+        self.drop(where | next_row(where), "pre_close")
+
+    def findings(
+        self, severity: Severity, code: str, where: Mask, message: str, **values: Floats
+    ) -> Iterator[Finding]:
+        """Yield a finding at the first cell of ``where``, none if it is empty.
+
+        The message may use ``{n}``, the number of cells, ``{place}``, and ``values`` there by name.
+        """
+        if not where.any():
+            return
+        row, column = divmod(int(where.argmax()), where.shape[1])
+        session, symbol, count = f"{self.sessions[row]:%Y-%m-%d}", self.symbols[column], int(where.sum())
+        numbers = {name: f"{array[row, column]:g}" for name, array in values.items()}
+        yield Finding(
+            severity=severity,
+            code=code,
+            message=message.format(n=count, place=f"({session}, {symbol})", **numbers),
+            session=session,
+            symbol=symbol,
+            count=count,
+        )
+
+    def at_last(self, values: Floats) -> Floats:
+        """Values at the last bar before each bar, NaN where there is none."""
+        before = np.full(self.shape, np.nan)
+        before[1:] = values[:-1]
+        rows, columns = self.resumed
+        before[rows, columns] = values[self.last[rows, columns], columns]
+        return before
+
+    def theoretical(self) -> Floats:
+        """The close of the last bar, less the dividends and over the split ratios since then."""
+        price = self.at_last(self["close"])
+        for name, apply in (("dividend", np.subtract), ("split", np.divide)):
+            if name in self:
+                rows, columns = np.nonzero(self[name] > 0)
+                apply.at(price, (self.following[rows, columns], columns), self[name][rows, columns])
+        return price
+
+
+def next_row(where: Mask) -> Mask:
+    """The cells one row below those of a mask."""
+    moved = np.zeros_like(where)
+    moved[1:] = where[:-1]
+    return moved
+
+
+UNIT_SLACK = 0.15
+"""In powers of ten, a factor of 1.4: a session's average price is within its limits from the close."""
+
+_NEAR = 0.5
+"""Relative; an indicator that is no further off is in the right unit."""
+
+LEAST_TURNOVER = 1e-3
+"""Percent; below it the four decimals of an indicator are too few."""
+
+ADJUSTED_SHARE = 0.2
+"""Of the bars of a symbol; no real raw bar has its average price outside of low and high."""
+
+_FEN = -2
+"""Power of ten of amount / vol over the price when prices are in fen, or vol in shares."""
+
+_VOLUME_UNITS = {
+    -2: "vol looks like shares; it must be in hands of 100",
+    -1: "amount looks like ten thousand CNY; it must be in thousand CNY",
+    1: "vol looks like shares and amount like CNY; they must be in hands of 100 and thousand CNY",
+    2: "vol looks like ten thousand shares; it must be in hands of 100",
+    3: "amount looks like CNY; it must be in thousand CNY",
+}
+
+SHIFT_SESSIONS = 10
+"""Fewer prove nothing: of real bars, more than half of the closes lie within the next session's bar too."""
+
+SHIFT_BREAKS = 3
+SHIFT_RATIO = 5
+"""A shifted field breaks its bounds on at least so many sessions, and so many times as often as it does one
+row away: a real open may lie within the bar before all the time, but then it fits its own."""
+
+SHIFT_MOST = 0.5
+"""If more of the symbols are shifted, the whole field is."""
+
+_ROUNDING = 2e-3
+"""Indicators have four decimals: a turnover of 0.0300 % is rounded by 0.2 %."""
+
+
+def volume_units(bars: BarArrays) -> Iterator[Finding]:
+    """Check the average price of a session, amount over vol: it lies between low and high."""
+    vol = np.where(bars["vol"] > 0, bars["vol"], np.nan)
+    average = bars["amount"] * 10 / vol
+    slack = TICK + average * (0.5 / vol)  # vol may be rounded to a hand
+    outside = (average < bars["low"] - slack) | (average > bars["high"] + slack)
+    if not outside.any():
+        return
+    power = _power_of_ten(np.where(outside, average / bars["close"], np.nan))
+    whole_prices = np.logical_and.reduce([bars[name] % 1 == 0 for name in PRICES])
+    in_fen = (power == _FEN) & whole_prices
+    if in_fen.any():
+        yield from bars.findings(
+            "error",
+            "price_unit",
+            in_fen,
+            "prices of {n} bars look like fen, the first at {place}: whole numbers, and 100 times "
+            "amount / vol; they must be in CNY",
+        )
+        bars.drop_bars(in_fen)
+        bars.drop(in_fen, "pre_close")
+    for each in np.unique(power[power != 0]).astype(int).tolist():
+        where = (power == each) & ~in_fen
+        if where.any():
+            reading = _VOLUME_UNITS.get(each, "vol must be in hands of 100, amount in thousand CNY")
+            yield from bars.findings(
+                "warning",
+                "volume_unit",
+                where,
+                f"amount / vol is 10^{each} times the price on {{n}} bars, the first at {{place}}: {reading}",
+            )
+            bars.drop(where, "vol", "amount")
+    yield from _average_outside(bars, outside & (power == 0))
+
+
+def _average_outside(bars: BarArrays, outside: Mask) -> Iterator[Finding]:
+    adjusted = outside & (outside.sum(axis=0) > ADJUSTED_SHARE * bars.traded.sum(axis=0))
+    adjusted &= outside.sum(axis=0) > 1
+    message = (
+        f"amount / vol is outside of low and high on {{n}} bars of {int(adjusted.any(axis=0).sum())} "
+        "symbols, the first at {place}: the prices look adjusted"
+    )
+    yield from bars.findings("warning", "adjusted_prices", adjusted, message)
+    message = "amount / vol is outside of low and high on {n} bars, the first at {place}"
+    yield from bars.findings("warning", "vwap_outside", outside & ~adjusted, message)
+
+
+def indicator_units(bars: BarArrays) -> Iterator[Finding]:
+    """Check turnover in percent, share counts in ten thousands, market values in ten thousand CNY."""
+    for name, of, by in (
+        ("turnover_rate", "vol", "float_share"),
+        ("turnover_rate_f", "vol", "free_share"),
+        ("total_mv", "close", "total_share"),
+        ("circ_mv", "close", "float_share"),
+    ):
+        if name not in bars or by not in bars:
+            continue
+        turnover = of == "vol"
+        expected = bars[of] / bars[by] if turnover else bars[of] * bars[by]
+        odd = np.abs(bars[name] - expected) > _NEAR * expected
+        odd &= (bars[name] >= LEAST_TURNOVER) & (expected > 0)
+        if not odd.any():
+            continue
+        power = _power_of_ten(np.where(odd, bars[name] / expected, np.nan))
+        wrong = power != 0
+        if wrong.any():
+            formula = f"{of} {'/' if turnover else 'x'} {by}"
+            unit = "percent" if turnover else "ten thousand CNY"
+            yield from bars.findings(
+                "warning",
+                "indicator_unit",
+                wrong,
+                f"{name} is 10^{int(power[wrong][0])} times {formula} on {{n}} bars, the first at {{place}}; "
+                f"it must be in {unit}",
+            )
+
+
+def _power_of_ten(ratio: Floats) -> Floats:
+    """The power of ten that a ratio is, 0 if it is none."""
+    log = np.log10(ratio)
+    power = np.rint(log)
+    return np.where(np.abs(log - power) < UNIT_SLACK, power, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Relation:
+    """Bounds of a field in its own session: ``value`` lies from ``low`` to ``high``, all (T, N)."""
+
+    name: str
+    value: Floats
+    low: Floats
+    high: Floats
+    to: str
+    of_bars: bool = True
+    drops: tuple[str, ...]
+
+
+def shifted_fields(bars: BarArrays) -> Iterator[Finding]:
+    """Find fields that fit the bars of the session before or after, and not their own."""
+    for relation in _relations(bars):
+        own = _breaks(relation.value, relation.low, relation.high)
+        if own.max() < SHIFT_BREAKS:
+            continue
+        known = (~np.isnan(relation.value) & ~np.isnan(relation.low)).sum(axis=0)
+        for direction, value, bounds in (
+            ("early", relation.value[:-1], slice(1, None)),
+            ("late", relation.value[1:], slice(None, -1)),
+        ):
+            other = _breaks(value, relation.low[bounds], relation.high[bounds])
+            shifted = (known >= SHIFT_SESSIONS) & (own >= SHIFT_BREAKS) & (other * SHIFT_RATIO <= own)
+            if not shifted.any():
+                continue
+            if shifted.sum() > SHIFT_MOST * (known > 0).sum():
+                shifted = known > 0
+            yield from bars.findings(
+                "error" if relation.of_bars or direction == "early" else "warning",
+                "shifted",
+                shifted[None, :],
+                f"{relation.name} of {{n}} symbols stands one row {direction}, the first at {{place}}: it "
+                f"does not fit {relation.to} of its own session on {own[shifted][0]} of {known[shifted][0]}, "
+                f"and of the session {'after' if direction == 'early' else 'before'} on {other[shifted][0]}",
+            )
+            bars.drop(shifted, *relation.drops)
+
+
+def _breaks(value: Floats, low: Floats, high: Floats) -> NDArray[np.int64]:
+    """On how many sessions, by symbol, a value is not within its bounds."""
+    count: NDArray[np.int64] = ((value < low) | (value > high)).sum(axis=0)
+    return count
+
+
+def _relations(bars: BarArrays) -> Iterator[_Relation]:
+    # A generator: a relation is made after the check of the one before has dropped its cells.
+    for name in ("open", "close"):
+        yield _Relation(
+            name=name,
+            value=bars[name],
+            low=bars["low"],
+            high=bars["high"],
+            to="low and high",
+            drops=(name,),
+        )
+    vol = np.where(bars["vol"] > 0, bars["vol"], np.nan)
+    yield _Relation(
+        name="vol and amount",
+        value=bars["amount"] * 10 / vol,
+        low=bars["low"] - TICK,
+        high=bars["high"] + TICK,
+        to="low and high",
+        drops=("vol", "amount"),
+    )
+    before = bars.at_last(bars["close"])
+    yield _Relation(
+        name="pre_close",
+        value=bars["pre_close"],
+        low=before - TICK,
+        high=before + TICK,
+        to="the close before",
+        drops=("pre_close", "up_limit", "down_limit", "adj_factor"),
+    )
+    for name, one, other, to in (
+        ("turnover_rate", bars["vol"], 1 / bars["float_share"], "vol / float_share"),
+        ("total_mv", bars["close"], bars["total_share"], "close x total_share"),
+        ("circ_mv", bars["close"], bars["float_share"], "close x float_share"),
+    ):
+        if name in bars:
+            product = one * other
+            yield _Relation(
+                name=name,
+                value=bars[name],
+                low=product * (1 - _ROUNDING),
+                high=product * (1 + _ROUNDING),
+                to=to,
+                of_bars=False,
+                drops=(name,),
+            )
+
+
+EXTREME_RETURN = 0.5
+"""Beyond every price limit, and beyond what a share moves in a day without news."""
+
+STALE_SESSIONS = 10
+"""Four equal closes in a row are the most that 50 large A-shares had in ten months of 2025; a share of one
+yuan, which closes unchanged one day in five, has ten once in two million sessions."""
+
+OWN_SHARES = 0.1
+"""A company's own shares get no dividend, and the exchange spreads the others' dividend over all shares; a
+company may hold a tenth of its shares (Company Law of the PRC, article 162, in force since 2024-07-01)."""
+
+FACTOR_ROUNDING = 1e-3
+"""Factors near 1 have three decimals."""
+
+_SLACK = 1e-6
+
+
+def prices_above_zero(bars: BarArrays) -> Iterator[Finding]:
+    """Check that prices are above zero."""
+    for name in (*PRICES, "pre_close"):
+        wrong = bars[name] <= 0
+        if wrong.any():
+            message = f"{name} is {{value}} at {{place}}; prices are above 0"
+            yield from bars.findings("error", "bad_price", wrong, message, value=bars[name])
+            if name == "pre_close":
+                bars.drop(wrong, name)
+            else:
+                bars.drop_bars(wrong)
+
+
+def bar_order(bars: BarArrays) -> Iterator[Finding]:
+    """Check that a high is not below any price of its bar, nor a low above one."""
+    for name, other, word in (
+        ("high", "open", "below"),
+        ("high", "close", "below"),
+        ("high", "low", "below"),
+        ("low", "open", "above"),
+        ("low", "close", "above"),
+    ):
+        wrong = bars[name] < bars[other] if word == "below" else bars[name] > bars[other]
+        if wrong.any():
+            message = f"{name} is {{value}} at {{place}}, {word} {other}"
+            yield from bars.findings("error", "bad_bar", wrong, message, value=bars[name])
+            bars.drop_bars(wrong)
+
+
+def extreme_returns(bars: BarArrays) -> Iterator[Finding]:
+    """Find extreme returns since ``pre_close``, or without it since the close before and later actions.
+
+    The first bar of a symbol is exempt: a new share may double, and it has no price before.
+    """
+    before, unknown = bars["pre_close"], np.isnan(bars["pre_close"])
+    if (unknown & bars.traded).any():
+        before = np.where(unknown, bars.theoretical(), before)
+    returns = bars["close"] / np.where(before > 0, before, np.nan) - 1
+    wild = (np.abs(returns) > EXTREME_RETURN) & (bars.last >= 0)
+    message = f"{{n}} returns are beyond {EXTREME_RETURN:.0%}, the first is {{value}} at {{place}}"
+    yield from bars.findings("warning", "extreme_return", wild, message, value=returns)
+
+
+def stale_prices(bars: BarArrays) -> Iterator[Finding]:
+    """Find bars that repeat the one before, volume included, and closes that stand still under trading."""
+    fields = [bars[name] for name in (*PRICES, "vol")]
+    still = fields[3][1:] == fields[3][:-1]
+    still &= bars["vol"][1:] > 0
+    repeated = np.zeros(bars.shape, dtype=np.bool_)
+    repeated[1:] = still & np.logical_and.reduce([field[1:] == field[:-1] for field in fields])
+    message = "{n} bars have the prices and the volume of the one before, the first at {place}"
+    yield from bars.findings("warning", "repeated_bar", repeated, message)
+    length = len(still) - STALE_SESSIONS + 2
+    if length < 1:
+        return
+    run = np.logical_and.reduce([still[row : row + length] for row in range(STALE_SESSIONS - 1)])
+    run &= ~np.logical_and.reduce([repeated[1 + row : 1 + row + length] for row in range(STALE_SESSIONS - 1)])
+    starts = run.copy()
+    starts[1:] &= ~run[:-1]
+    message = (
+        f"{{n}} times the close stands still for {STALE_SESSIONS} sessions or more while shares trade, "
+        "the first from {place}"
+    )
+    yield from bars.findings("warning", "stale_price", starts, message)
+
+
+def reference_prices(bars: BarArrays) -> Iterator[Finding]:
+    """Check that ``pre_close`` is the close before, less dividends and splits, to a tick.
+
+    If the data has no dividend, split or factor at all, a lower ``pre_close`` is an ex-date of an action
+    that is not in the data.
+    """
+    given = bars["pre_close"]
+    if np.isnan(given).all():
+        return
+    before, expected = bars.at_last(bars["close"]), bars.theoretical()
+    room = TICK + _SLACK + OWN_SHARES * np.abs(before - expected)
+    off = np.abs(given - expected) > room
+    if "adj_factor" in bars and off.any():
+        off &= np.abs(given - before / _factor_step(bars)) > TICK + FACTOR_ROUNDING * given
+    silent = not any(name in bars for name in ("dividend", "split", "adj_factor"))
+    lower = off & (given < expected) & silent
+    message = (
+        "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
+        "dividends, splits or adj_factor to say why"
+    )
+    yield from bars.findings("warning", "no_actions", lower, message)
+    off &= ~lower
+    message = (
+        "pre_close is {given} at {place}; the close before and the actions since then make it {expected}; "
+        "so on {n} bars"
+    )
+    yield from bars.findings("warning", "pre_close_break", off, message, given=given, expected=expected)
+    if off.any():
+        bars.drop(off, "pre_close")
+
+
+def adjustment_factor(bars: BarArrays) -> Iterator[Finding]:
+    """Check that ``adj_factor`` steps as the close before over ``pre_close``, and without that never down.
+
+    Only a reverse split makes it smaller.
+    """
+    if "adj_factor" not in bars:
+        return
+    step, given = _factor_step(bars), bars["pre_close"]
+    expected = bars.at_last(bars["close"]) / given
+    odd = np.abs(step - expected) > FACTOR_ROUNDING * expected + TICK / given
+    odd |= np.isnan(expected) & (step < 1 - FACTOR_ROUNDING) & ~(bars["split"] < 1)
+    message = "adj_factor steps by {step} at {place}, and neither pre_close nor a split does; so on {n} bars"
+    yield from bars.findings("warning", "bad_factor", odd, message, step=step)
+
+
+def _factor_step(bars: BarArrays) -> Floats:
+    """``adj_factor`` over that at the last bar before."""
+    factor = bars["adj_factor"]
+    return factor / bars.at_last(factor)
+
+
+def price_limits(bars: BarArrays) -> Iterator[Finding]:
+    """Check that the lower limit is below the upper one, and that prices are within them."""
+    up, down = bars["up_limit"], bars["down_limit"]
+    wrong = down >= up
+    if wrong.any():
+        message = "down_limit is {down} at {place}, not below up_limit, which is {up}; so on {n} bars"
+        yield from bars.findings("error", "bad_limit", wrong, message, down=down, up=up)
+        bars.drop(wrong, "up_limit", "down_limit")
+    for name in ("high", "low", "open", "close", "pre_close"):
+        price, up, down = bars[name], bars["up_limit"], bars["down_limit"]
+        outside = (price > up + _SLACK) | (price < down - _SLACK)
+        if outside.any():
+            message = (
+                f"{name} is {{price}} at {{place}}, its limits are {{down}} and {{up}}; so on {{n}} bars"
+            )
+            yield from bars.findings(
+                "warning", "outside_limits", outside, message, price=price, down=down, up=up
+            )
+            bars.drop(outside, "up_limit", "down_limit")
+
+
+THIN_SHARE = 0.5
+"""More of the symbols are not suspended on one day; in July 2015, the worst so far, about half were."""
+
+THIN_SYMBOLS = 5
+"""Half of fewer symbols may be suspended by chance."""
+
+DUPLICATE_SHARE = 0.5
+"""Of the symbols that trade; a volume repeats within a symbol once in thousands of sessions."""
+
+DUPLICATE_SYMBOLS = 3
+"""Fewer may repeat a bar by chance, when hardly any shares trade."""
+
+PROBES = 64
+"""Least number of symbols, spread over all, whose volumes are compared first."""
+
+
+def missing_sessions(
+    bars: BarArrays, sessions: pd.DatetimeIndex, expected: pd.DatetimeIndex | None
+) -> Iterator[Finding]:
+    """Compare the data's sessions with the requested ones and with the exchange's."""
+    lost = sessions.difference(bars.sessions)
+    if len(lost):
+        yield _dates_finding(
+            "missing_session",
+            lost,
+            f"close lacks {len(lost)} of {len(sessions)} sessions, the first is {lost[0]:%Y-%m-%d}",
+        )
+    if expected is None:
+        return
+    holes = expected.difference(bars.sessions)
+    if len(holes):
+        yield _dates_finding(
+            "calendar_gap",
+            holes,
+            f"the exchange had {len(holes)} sessions that the data lacks, the first is {holes[0]:%Y-%m-%d}",
+        )
+        after = bars.sessions.searchsorted(holes)
+        jumped = np.zeros((len(bars.sessions) + 1, 1), dtype=np.bool_)
+        jumped[after] = True
+        bars.drop(jumped[:-1], "pre_close")
+    closed = bars.sessions.difference(expected)
+    if len(closed):
+        yield _dates_finding(
+            "no_session",
+            closed,
+            f"the data has {len(closed)} sessions on which the exchange was closed, the first is "
+            f"{closed[0]:%Y-%m-%d}",
+        )
+
+
+def _dates_finding(code: str, days: pd.DatetimeIndex, message: str) -> Finding:
+    return Finding(
+        severity="error" if code == "missing_session" else "warning",
+        code=code,
+        message=message,
+        session=f"{days[0]:%Y-%m-%d}",
+        count=len(days),
+    )
+
+
+def thin_sessions(bars: BarArrays) -> Iterator[Finding]:
+    """Find sessions on which most symbols that trade before and after have no bar."""
+    missing, alive = _missing_bars(bars)
+    thin = _is_thin(missing, alive)
+    if thin.any():
+        first = f"{bars.sessions[thin][0]:%Y-%m-%d}"
+        yield Finding(
+            severity="warning",
+            code="thin_session",
+            message=f"more than {THIN_SHARE:.0%} of the symbols have no bar on {int(thin.sum())} sessions, "
+            f"the first is {first}, and have bars before and after",
+            session=first,
+            symbol=bars.symbols[int(missing[thin][0].argmax())],
+            count=int(thin.sum()),
+        )
+
+
+def symbol_gaps(bars: BarArrays) -> Iterator[Finding]:
+    """Find bars that a symbol lacks between others and that no suspension explains.
+
+    After a suspension ``pre_close`` is the close before it, less the actions since then.
+    """
+    missing, alive = _missing_bars(bars)
+    missing &= ~_is_thin(missing, alive)[:, None]
+    pre_close, resumed = bars["pre_close"], np.zeros(bars.shape, dtype=np.bool_)
+    resumed[bars.resumed] = True
+    if not resumed.any():
+        return
+    off = resumed & (np.abs(pre_close - bars.theoretical()) > TICK + _SLACK)
+    unknown = resumed & np.isnan(bars.original("pre_close")).all(axis=0)
+    kinds: tuple[tuple[Severity, Mask, str], ...] = (
+        ("warning", off, "pre_close after it is not the close before it, as after a suspension"),
+        ("info", unknown, "without pre_close, suspensions and holes look alike"),
+    )
+    for severity, where, reason in kinds:
+        if not where.any():
+            continue
+        gaps = missing & np.take_along_axis(where, bars.following, axis=0)
+        text = "{n} bars are lacking between others of their symbol, the first at {place}; "
+        yield from bars.findings(severity, "symbol_gap", gaps, text + reason)
+    bars.drop(off, "pre_close")
+
+
+def _missing_bars(bars: BarArrays) -> tuple[Mask, Mask]:
+    """Cells without a bar between bars of their symbol, and all cells between such bars."""
+    later = np.logical_or.accumulate(bars.traded[::-1], axis=0)[::-1]
+    alive = later & (bars.traded | (bars.last >= 0))
+    return alive & ~bars.traded, alive
+
+
+def _is_thin(missing: Mask, alive: Mask) -> Mask:
+    living = alive.sum(axis=1)
+    thin: Mask = (living >= THIN_SYMBOLS) & (missing.sum(axis=1) > THIN_SHARE * living)
+    return thin
+
+
+def duplicate_sessions(bars: BarArrays) -> Iterator[Finding]:
+    """Find sessions whose bars are, for most symbols, those of another session."""
+    repeats, partner = _repeated_volumes(bars)
+    trading = (bars["vol"] > 0).sum(axis=1)
+    suspects = np.flatnonzero((trading >= DUPLICATE_SYMBOLS) & (repeats.mean(axis=1) > DUPLICATE_SHARE / 2))
+    originals: dict[int, int] = {}
+    for row in suspects.tolist():
+        twin = int(np.bincount(partner[row][repeats[row]]).argmax())
+        same = np.logical_and.reduce([bars[name][row] == bars[name][twin] for name in (*PRICES, "vol")])
+        if same.sum() > DUPLICATE_SHARE * trading[row]:
+            originals[max(row, twin)] = min(row, twin)
+    if not originals:
+        return
+    copies = np.zeros((len(trading), 1), dtype=np.bool_)
+    copies[list(originals)] = True
+    first = min(originals)
+    yield Finding(
+        severity="error",
+        code="duplicate_session",
+        message=f"{len(originals)} sessions have the bars of another one, the first is "
+        f"{bars.sessions[first]:%Y-%m-%d} with those of {bars.sessions[originals[first]]:%Y-%m-%d}",
+        session=f"{bars.sessions[first]:%Y-%m-%d}",
+        count=len(originals),
+    )
+    bars.drop_bars(copies)
+    bars.drop(copies, "up_limit", "down_limit", "adj_factor")
+
+
+def _repeated_volumes(bars: BarArrays) -> tuple[Mask, NDArray[np.int64]]:
+    """Whether a probe has the volume of a session in another one too, and the row of one such session."""
+    probes = bars["vol"][:, :: max(1, bars.shape[1] // PROBES)]
+    vol = np.ascontiguousarray(np.where(probes > 0, probes, np.nan).T)
+    order = np.argsort(vol, axis=1)
+    ranked = np.take_along_axis(vol, order, axis=1)
+    pairs = ranked[:, 1:] == ranked[:, :-1]
+    # A volume that hardly ever changes identifies no session.
+    pairs &= pairs.mean(axis=1, keepdims=True) < DUPLICATE_SHARE
+    repeats, partner = np.zeros(vol.shape, dtype=np.bool_), np.zeros(vol.shape, dtype=np.int64)
+    for column, place in np.argwhere(pairs).tolist():
+        one, other = order[column, place], order[column, place + 1]
+        repeats[column, [one, other]] = True
+        partner[column, [one, other]] = other, one
+    return repeats.T, partner.T

@@ -1,0 +1,275 @@
+"""Positions of a signal against those that the words mean, under every convention that the words leave open.
+
+A signal of 1, 0, -1 and NaN holds a position: 1 enters, -1 leaves, 0 and NaN keep. Positions are compared,
+not cells, so that a rule coded as a state (1 on every session above the average) and the same rule coded as
+an event (1 on the session of the cross) are one. Before a signal's first 1 or -1 its position is not known.
+
+The check of a signal against what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from quantgraph.audit._findings import Finding
+from quantgraph.audit.meaning._structure import Said, structural_findings
+
+Bools = npt.NDArray[np.bool_]
+
+_SETTLING = 60
+"""Sessions after a suspension in which a difference may begin that is none of the rule's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The signal that the words mean under one set of conventions.
+
+    Attributes
+    ----------
+    signal
+        Sessions x symbols, 1, 0, -1; NaN until the values that the rule compares are known.
+    explain
+        What the words say at a session and symbol, with the values compared.
+    """
+
+    signal: pd.DataFrame
+    explain: Callable[[pd.Timestamp, str], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The first session and symbol at which a signal and the words hold different positions."""
+
+    session: pd.Timestamp
+    symbol: str
+    code_long: bool
+    cells: int
+    explanation: str
+    waits: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A signal beside the closest reading of the words."""
+
+    code_counts: tuple[int, int]
+    words_counts: tuple[int, int]
+    difference: Difference | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Path:
+    """Whether each cell is long, whether a 1 or -1 came by then, and the row of the first (T if none)."""
+
+    long: Bools
+    spoken: Bools
+    first: npt.NDArray[np.intp]
+
+
+def compare_positions(
+    signal: pd.DataFrame,
+    close: pd.DataFrame,
+    readings: Iterable[Iterable[Reading]],
+    *,
+    first: pd.Timestamp | None = None,
+    state: bool = False,
+) -> Comparison | None:
+    """Compare a signal with the readings until one holds the same positions; None if there is no reading.
+
+    Parameters
+    ----------
+    signal, close
+        Frames with the same sessions; NaN in ``close`` is a session without trading, which is not compared.
+    """
+    columns = [str(name) for name in signal.columns]
+    close = close.reindex(index=signal.index, columns=signal.columns)
+    traded = close.notna().to_numpy()
+    compared = traded & _from(signal, first)[:, None]
+    settling = _settling(traded)
+    code = signal.to_numpy(dtype=np.float64)
+    best: tuple[Bools, Reading] | None = None
+    for group in readings:
+        fewest: Bools | None = None
+        chosen: Reading | None = None
+        for reading in group:
+            words = reading.signal.reindex(index=signal.index, columns=signal.columns)
+            differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
+            differs = _unexcused(differs, settling, traded) & compared
+            chosen = chosen or reading
+            fewest = differs if fewest is None else np.where(differs.any(axis=0), fewest, False)
+            if not fewest.any():
+                return _comparison(signal, compared, reading, None)
+        if fewest is not None and chosen is not None and (best is None or fewest.sum() < best[0].sum()):
+            best = fewest, chosen
+    if best is None:
+        return None
+    return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
+
+
+def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
+    index = pd.DatetimeIndex(frame.index)
+    return np.ones(len(index), dtype=bool) if first is None else np.asarray(index >= first)
+
+
+def _differs(code: Any, words: Any, traded: Bools, *, state: bool) -> Bools:
+    """Whether the positions of each cell differ, from the first session on which the words are known.
+
+    A symbol whose words are known on the first session has a past that the signal does not show.
+    """
+    known = traded & ~np.isnan(words)
+    begins = np.where(known.any(axis=0), known.argmax(axis=0), len(known))
+    inside = np.arange(len(known))[:, None] >= begins
+    ours, theirs = _path(np.where(inside, code, 0.0)), _path(np.where(inside, words, 0.0))
+    both = ours.spoken & theirs.spoken & (ours.long != theirs.long)
+    alone = _alone(ours, theirs, begins) | _alone(theirs, ours, begins)
+    waits = state & ~ours.spoken & theirs.spoken & theirs.long & (code == 0)
+    return np.asarray((both | alone | waits) & inside & traded)
+
+
+def _settling(traded: Bools) -> Bools:
+    """Cells of the sessions after a suspension, over which averages are computed in several ways."""
+    begun = np.logical_or.accumulate(traded, axis=0)
+    rows = np.arange(len(traded))[:, None]
+    last = np.maximum.accumulate(np.where(begun & ~traded, rows, -_SETTLING), axis=0)
+    return np.asarray(rows - last < _SETTLING)
+
+
+def _unexcused(differs: Bools, settling: Bools, traded: Bools) -> Bools:
+    """The differences without those that begin after a suspension, up to where the positions agree again."""
+    kept = differs.copy()
+    for column in np.flatnonzero((differs & settling).any(axis=0)):
+        excused = before = False
+        for row in np.flatnonzero(traded[:, column]):
+            now = bool(differs[row, column])
+            excused = now and (excused or (not before and bool(settling[row, column])))
+            kept[row, column] = now and not excused
+            before = now
+    return kept
+
+
+def _path(values: Any) -> _Path:
+    """The path of a signal; one that never says 1 or -1 in a symbol is out of it throughout."""
+    said = np.nan_to_num(values) != 0
+    last = np.maximum.accumulate(np.where(said, np.arange(len(said))[:, None], -1), axis=0)
+    long = (np.take_along_axis(values, np.maximum(last, 0), axis=0) == 1) & (last >= 0)
+    never = ~said.any(axis=0)
+    first = np.where(never, len(said), said.argmax(axis=0))
+    return _Path(long=long, spoken=(last >= 0) | never, first=first)
+
+
+def _alone(speaker: _Path, silent: _Path, begins: Any) -> Bools:
+    """Where one signal has spoken and the other has not, and they cannot be the same rule.
+
+    A state that held from the beginning is said at once by a signal of states, and by one of events only
+    where it ends; a state that begins later is said by both, unless the silent one held it before.
+    """
+    count = len(speaker.long)
+    place = np.minimum(speaker.first, count - 1)
+    initial = np.take_along_axis(speaker.long, place[None, :], axis=0)
+    may_be_held = (speaker.first <= begins + 1) | (begins == 0)
+    wrong = np.where(may_be_held, speaker.long != initial, speaker.long)
+    return np.asarray(speaker.spoken & ~silent.spoken & wrong)
+
+
+def _comparison(
+    signal: pd.DataFrame, traded: Bools, reading: Reading, difference: Difference | None
+) -> Comparison:
+    words = reading.signal.reindex(index=signal.index, columns=signal.columns)
+    return Comparison(
+        code_counts=_counts(signal, traded), words_counts=_counts(words, traded), difference=difference
+    )
+
+
+def _difference(
+    signal: pd.DataFrame, columns: list[str], traded: Bools, differs: Bools, reading: Reading
+) -> Difference:
+    row = int(differs.any(axis=1).argmax())
+    column = int(differs[row].argmax())
+    session, symbol = pd.DatetimeIndex(signal.index)[row], columns[column]
+    return Difference(
+        session=session,
+        symbol=symbol,
+        code_long=_long_at(signal, traded, row, column),
+        cells=int(differs.sum()),
+        explanation=reading.explain(session, symbol),
+        waits=not np.nan_to_num(signal.to_numpy(dtype=np.float64)[: row + 1, column]).any(),
+    )
+
+
+def _long_at(signal: pd.DataFrame, traded: Bools, row: int, column: int) -> bool:
+    values = signal.to_numpy(dtype=np.float64)[: row + 1, column]
+    said = values[(np.nan_to_num(values) != 0) & (np.cumsum(traded[: row + 1, column]) > 0)]
+    return bool(len(said) and said[-1] == 1)
+
+
+def _counts(signal: pd.DataFrame, traded: Bools) -> tuple[int, int]:
+    values = np.where(traded, signal.to_numpy(dtype=np.float64), 0.0)
+    return int((values == 1).sum()), int((values == -1).sum())
+
+
+_DECIDED_BY_READING = ("meaning_never_buys", "meaning_never_sells", "meaning_alike")
+"""Structural findings that say nothing where the positions were compared."""
+
+
+def check_meaning(
+    signal: pd.DataFrame,
+    close: pd.DataFrame,
+    said: Said,
+    readings: Iterable[Iterable[Reading]] | None = None,
+    *,
+    first: pd.Timestamp | None = None,
+) -> tuple[Finding, ...]:
+    """Return how a signal departs from what was said, as warnings; the difference of positions comes first.
+
+    Parameters
+    ----------
+    signal, close
+        Sessions x symbols. NaN in ``close`` is a session without trading.
+    readings
+        The signals that the words mean, see :func:`.compare_positions`; None if code cannot read them whole.
+    first
+        First session that counts.
+    """
+    found = list(structural_findings(signal, close, said, first=first))
+    if readings is None:
+        return tuple(found)
+    compared = compare_positions(signal, close, readings, first=first, state=said.state)
+    if compared is None:
+        return tuple(found)
+    found = [_with_words(each, compared) for each in found if each.code not in _DECIDED_BY_READING]
+    difference = compared.difference
+    return (*([] if difference is None else [_difference_finding(compared, difference, said)]), *found)
+
+
+def _with_words(finding: Finding, compared: Comparison) -> Finding:
+    if finding.code != "meaning_not_an_event":
+        return finding
+    return replace(finding, message=f"{finding.message} The words buy on {compared.words_counts[0]} cells.")
+
+
+def _difference_finding(compared: Comparison, difference: Difference, said: Said) -> Finding:
+    session = f"{difference.session:%Y-%m-%d}"
+    ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
+    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
+    waits = said.state and difference.waits and not difference.code_long
+    state = " The words say a state, which holds already; the code waits for its beginning." if waits else ""
+    quote = f" The words: «{said.sentence}»." if said.sentence else ""
+    return Finding(
+        severity="warning",
+        code="meaning_differs",
+        message=(
+            f"The code does not do what was said. At {session} {difference.symbol} the code is {ours}, "
+            f"the words are {theirs}: {difference.explanation}. The code buys {buys} times and sells "
+            f"{sells} times, the words {said_buys} and {said_sells}; {difference.cells} positions "
+            f"differ.{state}{quote}"
+        ),
+        session=session,
+        symbol=difference.symbol,
+        count=difference.cells,
+    )

@@ -1,0 +1,566 @@
+"""What a decider is given: the data and the account of a morning, and what the run hands on.
+
+How a decider is called: the base class, what it needs, what it returns, and its rule as plain data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, copy_context
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.notebook_html import short_line
+from quantgraph._util.texts import Language, Note
+from quantgraph.broker.accounts._account import Account
+from quantgraph.broker.accounts._orders import Order
+from quantgraph.broker.session._session import SessionMarket
+from quantgraph.errors import BadOption
+from quantgraph.market import Rulebook
+from quantgraph.state import RECORD_KINDS, RecordKind, View, deciding
+
+if TYPE_CHECKING:
+    from quantgraph.broker.ledger._steps import LoggedStep
+    from quantgraph.broker.session._open_session import SessionResult
+
+
+_SCOPE_NAME_LENGTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradePlan:
+    """How a signal becomes positions, as far as it was said; None where it was not.
+
+    Attributes
+    ----------
+    max_positions
+        Largest number of positions.
+    stop_loss, take_profit, trailing_stop
+        Fractions of the price of the entry, or for ``trailing_stop`` of the highest close since.
+    max_holding
+        Sessions that a position is held at most.
+    """
+
+    max_positions: int | None = None
+    stop_loss: float | None = None
+    take_profit: float | None = None
+    trailing_stop: float | None = None
+    max_holding: int | None = None
+
+
+def _nothing() -> None:
+    """Nothing ends a decision without a run."""
+
+
+def _unlogged(_step: LoggedStep) -> None:
+    """Steps are kept by runs with a ledger."""
+
+
+def _no_model(role: str) -> Any:
+    raise BadOption(
+        f"no model for role {role!r}: models come from a run; create_trading_graph and run_strategy hand out "
+        "those of the decider's roles",
+        parameter="role",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What a run hands to the decisions of its decider.
+
+    Attributes
+    ----------
+    plan
+        What the user said of positions.
+    rule
+        The user's rule in words, for a decider that reads it; "" without one.
+    language
+        The user's language.
+    history
+        Returns the sessions so far.
+    scope
+        Makes a recording path of its own for what a block of code asks of the world.
+    model
+        Returns the chat model of a role.
+    check
+        Raises the error that ends the run, if the decider swallowed it.
+    log_step
+        Keeps one step of a decision.
+    """
+
+    plan: TradePlan = TradePlan()
+    rule: str = ""
+    language: Language = "en"
+    history: Callable[[], Sequence[SessionResult]] = tuple
+    scope: Callable[[str], AbstractContextManager[object]] = nullcontext
+    model: Callable[[str], Any] = _no_model
+    check: Callable[[], None] = _nothing
+    log_step: Callable[[LoggedStep], None] = _unlogged
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Background:
+    """What a context works with and does not hand out: it leads to the store, and so to later data."""
+
+    view: View | Callable[[], View]
+    account: Account
+    rules: Rulebook
+    run: RunContext
+    variables: Context
+
+
+class DecisionContext:
+    """The data and the account of one morning.
+
+    No attribute of it leads to anything that is not known at that moment, and writing into what it hands out
+    changes nothing for the run.
+
+    Parameters
+    ----------
+    view
+        The data as known at the session's open, or a function that makes the view when it is asked for.
+    account
+        The account on that morning: what was bought before may be sold.
+    rules
+        The rulebook in force. Default: mainland China's.
+    run
+        What the run hands on. Default: an empty plan, no history, no models.
+    """
+
+    def __init__(
+        self,
+        view: View | Callable[[], View],
+        account: Account,
+        *,
+        rules: Rulebook | None = None,
+        run: RunContext | None = None,
+    ) -> None:
+        _BACKGROUND[self] = _Background(
+            view=view,
+            account=account,
+            rules=rules or Rulebook.mainland(),
+            run=run or RunContext(),
+            variables=copy_context(),
+        )
+        # The lock guards the market and the names of the open scopes, which threads share.
+        self._lock = threading.Lock()
+        self._market: SessionMarket | None = None
+        self._open_scopes: set[str] = set()
+
+    @cached_property
+    def view(self) -> View:
+        """The data as known at the session's open.
+
+        ``view["ohlcv"]["open"]`` ends with this session, ``view["ohlcv"]["close"]`` with the one before;
+        ``view.row("ohlcv", "open")`` is the last row.
+        """
+        view = _BACKGROUND[self].view
+        return view if isinstance(view, View) else view()
+
+    @cached_property
+    def account(self) -> Account:
+        """The account on that morning, a copy."""
+        return _BACKGROUND[self].account.copy()
+
+    @property
+    def session(self) -> pd.Timestamp:
+        """The session to decide."""
+        return self.view.moment.session
+
+    @cached_property
+    def rules(self) -> Rulebook:
+        """The rulebook in force: lots, ticks, price bands, fees; a copy."""
+        return deepcopy(_BACKGROUND[self].rules)
+
+    @property
+    def plan(self) -> TradePlan:
+        """How a signal becomes positions, as far as it was said; a copy."""
+        return replace(_BACKGROUND[self].run.plan)
+
+    @property
+    def rule(self) -> str:
+        """The user's rule in words, if the decider :attr:`~.Decider.reads_rule`; else ""."""
+        return _BACKGROUND[self].run.rule
+
+    @property
+    def language(self) -> Language:
+        """The user's language."""
+        return _BACKGROUND[self].run.language
+
+    @cached_property
+    def history(self) -> Sequence[SessionResult]:
+        """The earlier sessions of this run, oldest first: orders, fills, rejections, values and notes.
+
+        It is read from the ledger, so it is the same after a resume; without a ledger it holds the sessions
+        yielded so far.
+        """
+        return tuple(_BACKGROUND[self].run.history())
+
+    @property
+    def market(self) -> SessionMarket:
+        """The market at the open, on a scratch copy of the account: the outcome of an order in advance."""
+        with self._lock:
+            if self._market is None:
+                background = _BACKGROUND[self]
+                self._market = SessionMarket(self.view, background.account.copy(), deepcopy(background.rules))
+            return self._market
+
+    def model(self, role: str) -> Any:
+        """Return the chat model of one of the decider's roles; its calls are recorded and counted.
+
+        Raises
+        ------
+        BadOption
+            If the decider's ``roles`` do not list it, or the decision is not part of a run with models.
+        """
+        return _BACKGROUND[self].run.model(role)
+
+    def check(self) -> None:
+        """Raise the error that ends the run, if the decider swallowed it."""
+        _BACKGROUND[self].run.check()
+
+    def log_step(self, step: LoggedStep) -> None:
+        """Keep one step of this decision in the execution log of the run's ledger; without one, do nothing.
+
+        Each step is written at once, from any thread. What is kept cannot be read here, and no decision
+        depends on it.
+
+        Raises
+        ------
+        BadOption
+            If the step is of another session, its action or result is not JSON, or the decider is isolated.
+        LedgerConflict
+            If the step is there already, or its execution has no step 1.
+        StorageUnavailable
+            If it cannot be written.
+        """
+        if step.session != self.session:
+            raise BadOption(
+                f"a step of {step.session:%Y-%m-%d} in the decision of {self.session:%Y-%m-%d}; must be of "
+                "the session that is decided",
+                parameter="step",
+            )
+        _BACKGROUND[self].run.log_step(step)
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Enter a scope for a part of the work that is done side by side, such as one symbol.
+
+        A thread in it has the moment of this decision, which a new thread has not, and its model calls and
+        tools have a place in the record of their own: a replay finds them in whatever order threads work::
+
+            def judge(symbol):
+                with context.scope(symbol):
+                    return context.model("judge").invoke(...)
+
+        Raises
+        ------
+        BadOption
+            On entry, if the name is not a text of 1 to 100 characters without ``/``, or is in use already.
+        """
+        background, moment = _BACKGROUND[self], self.view.moment
+        with (
+            self._claimed(name),
+            _in_context(background.variables),
+            deciding(moment),
+            background.run.scope(name),
+        ):
+            yield
+
+    @contextmanager
+    def _claimed(self, name: str) -> Iterator[None]:
+        if not (isinstance(name, str) and 1 <= len(name) <= _SCOPE_NAME_LENGTH and "/" not in name):
+            raise BadOption(
+                f"scope name {name!r:.120}; must be 1 to {_SCOPE_NAME_LENGTH} characters without '/'",
+                parameter="name",
+            )
+        with self._lock:
+            if name in self._open_scopes:
+                raise BadOption(f"scope {name!r} is in use; each needs a name of its own", parameter="name")
+            self._open_scopes.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open_scopes.discard(name)
+
+
+_BACKGROUND: WeakKeyDictionary[DecisionContext, _Background] = WeakKeyDictionary()
+
+
+@contextmanager
+def _in_context(context: Context) -> Iterator[None]:
+    """Give this thread the variables of another thread's context."""
+    tokens = [(variable, variable.set(value)) for variable, value in context.items()]
+    try:
+        yield
+    finally:
+        for variable, token in reversed(tokens):
+            variable.reset(token)
+
+
+NOTES_LIMIT = 1_000_000
+"""Characters of a decision's notes, as JSON."""
+
+_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
+_ORDER = tuple(each.name for each in fields(Order))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataNeeds:
+    """Data that a decider reads besides the bars of the window.
+
+    Attributes
+    ----------
+    sessions
+        Sessions before the window, at least 0: 252 for the high of 52 weeks on the first session.
+    indicators
+        Daily indicators, ``("pe_ttm", "total_mv")``.
+    records
+        Kinds of dated records, ``("news",)``.
+
+    Raises
+    ------
+    BadOption
+        If ``sessions`` is not a whole number >= 0, or there is no such kind of records.
+    """
+
+    sessions: int = 0
+    indicators: tuple[str, ...] = ()
+    records: tuple[RecordKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sessions, bool) or not isinstance(self.sessions, int) or self.sessions < 0:
+            raise BadOption(f"sessions={self.sessions!r}; must be a whole number >= 0", parameter="sessions")
+        for kind in self.records:
+            if kind not in RECORD_KINDS:
+                raise BadOption(
+                    f"records: there is no kind {kind!r}; must be of {', '.join(RECORD_KINDS)}",
+                    parameter="records",
+                )
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a decider decided for one session.
+
+    Attributes
+    ----------
+    orders
+        Filled or rejected in this session. A decider may return the orders alone instead of a decision.
+    notes
+        Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
+    in_order
+        True submits the orders of each auction as listed, as :class:`.SessionMarket` was told them; False
+        submits sells before buys, so that a buy may spend what a sale brings.
+    """
+
+    orders: Sequence[Order] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    in_order: bool = field(default=False, kw_only=True)
+
+
+class Decider(ABC):
+    """Turns what is known at a session's open, and the account, into orders.
+
+    A decider has a name and one method. Everything else has a default here.
+
+    Examples
+    --------
+    >>> class FirstDip(Decider):
+    ...     name = "first_dip"
+    ...
+    ...     def decide(self, context):
+    ...         last = context.view["ohlcv"]["close"].iloc[-1]
+    ...         opens = context.view.row("ohlcv", "open")
+    ...         dips = [str(symbol) for symbol in opens.index if opens[symbol] < 0.95 * last[symbol]]
+    ...         return [
+    ...             Order(symbol=symbol, side="buy", quantity=100, sequence=place, reason="5 % lower")
+    ...             for place, symbol in enumerate(dips, start=1)
+    ...             if symbol not in context.account.positions
+    ...         ]
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_options_text(self)})"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the decider: the ledger keeps it with every session."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options as plain JSON: a run is not continued with others."""
+        return {}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: no signal is made, and every session of the window is traded."""
+        return True
+
+    @property
+    def needs(self) -> DataNeeds:
+        """Data that it reads besides the bars of the window."""
+        return DataNeeds()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles of the models that it asks by :meth:`.DecisionContext.model`: part of the run's identity."""
+        return ()
+
+    @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """Fields of the settings that it fixes for the models of its roles, by role: ``temperature``."""
+        return {}
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in the user's words reaches it as :attr:`.DecisionContext.rule`, for its models.
+
+        Only without a signal. If its models are the keyless planner, the rule is named as not executed.
+        """
+        return False
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """What people call it in a sentence: such words are no part of a rule."""
+        return (self.name, self.name.replace("_", " "))
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
+        """Return what a person must know of how a run was decided, from the notes of its sessions.
+
+        Only deciders with :attr:`roles` are asked.
+        """
+        return ()
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """Texts of its prompts by name; their hashes are part of the run's identity."""
+        return {}
+
+    @abstractmethod
+    def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
+        """Decide the orders of one session."""
+
+    def block_rule(self, context: DecisionContext) -> BlockRule | None:  # noqa: ARG002 - for subclasses
+        """Return its rule as data, which array code can trade for many sessions at once.
+
+        None: it is asked again in the next session. The rule must make the orders that :meth:`decide` makes.
+        """
+        return None
+
+
+def _options_text(decider: Decider) -> str:
+    """The options of a decider that are set, without what is nested or secret."""
+    try:
+        options = dict(decider.options)
+    except Exception as error:  # noqa: BLE001 - code of a user, and a representation never raises
+        return f"options: {type(error).__name__}"
+    hidden = {name for name, value in options.items() if isinstance(value, Mapping | list | tuple)}
+    hidden |= {name for name in options if _SECRET.search(name)}
+    return ", ".join(
+        f"{name}={'…' if name in hidden else short_line(repr(value), 60)}"
+        for name, value in options.items()
+        if value is not None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRule:
+    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
+
+    Attributes
+    ----------
+    name
+        The decider's name.
+    trades
+        False keeps the holdings as they are.
+    signal
+        Name of the signal; None means the only one there is.
+    weights
+        Share of the investable equity by symbol; None means equal shares.
+    max_positions
+        Largest number of positions; None means no limit.
+    max_weight, cash_reserve
+        Exact fractions.
+    ticket
+        Cash of one entry; None means a share of the investable equity.
+    """
+
+    name: str
+    trades: bool
+    signal: str | None = None
+    weights: Mapping[str, Fraction] | None = None
+    max_positions: int | None = None
+    max_weight: Fraction = Fraction(1)
+    cash_reserve: Fraction = Fraction(0)
+    ticket: Decimal | None = None
+
+
+def check_decider(decider: object) -> Decider:
+    """Return the decider.
+
+    Raises
+    ------
+    BadOption
+        If it is not an instance of :class:`Decider`.
+    """
+    if isinstance(decider, Decider):
+        return decider
+    if isinstance(decider, type):
+        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
+    else:
+        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
+    raise BadOption(f"decider must be {said}", parameter="decider")
+
+
+def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
+    """Copy what a decider returned, so that later changes to its own objects have no effect.
+
+    Raises
+    ------
+    BadOption
+        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
+        :data:`NOTES_LIMIT` characters.
+    """
+    decision = returned if isinstance(returned, Decision) else None
+    listed = returned if decision is None else decision.orders
+    orders = list(listed) if isinstance(listed, list | tuple) else [None]
+    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
+    if not all(isinstance(order, Order) for order in orders):
+        raise BadOption(
+            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
+        )
+    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
+    if decision is None:
+        return Decision(copies)
+    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
+
+
+def _plain(notes: object, where: str) -> dict[str, Any]:
+    try:
+        text = canonical_json(notes, allow_nan=False)
+        copied = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        text, copied = "", None
+    if not isinstance(copied, dict) or copied != notes or len(text) > NOTES_LIMIT:
+        raise BadOption(
+            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
+            f"no tuples) of at most {NOTES_LIMIT:,} characters",
+            parameter="notes",
+        )
+    return copied

@@ -1,0 +1,481 @@
+"""One run of a block through the compiled code, with its corporate actions and carried prices.
+
+A block of sessions, traded by array code, and its lines for the journal.
+
+Fills and lines are those that the sessions would have one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.broker._decider import BlockRule
+from quantgraph.broker.accounts._account import Account, Position, Receivable
+from quantgraph.broker.accounts._corporate_actions import (
+    ActionBook,
+    Dividend,
+    Event,
+    apply_corporate_actions,
+    price_after_actions,
+)
+from quantgraph.broker.accounts._orders import Fill, Order
+from quantgraph.broker.accounts._quotes import Quotes
+from quantgraph.broker.accounts._valuation import MarkAt
+from quantgraph.broker.blocks import _kernel as _account_kernel
+from quantgraph.broker.blocks._kernel import (
+    DAY,
+    DONE,
+    EVENTS,
+    LARGEST,
+    MARK,
+    MARKS,
+    MORNING,
+    ORDER,
+    ORDERS,
+    PURSE,
+    STOPPED,
+    AccountArrays,
+    BlockLog,
+    Floats,
+    Ints,
+    MarketArrays,
+    RuleArrays,
+    Table,
+)
+from quantgraph.broker.blocks._lines import REASONS, Names, fill_texts, mark_texts, names_of
+from quantgraph.broker.blocks._panel import (
+    BlockTask,
+    FallbackRequired,
+    Placing,
+    actions_by_symbol,
+    cells_of,
+    last_known,
+    market_of,
+    placing_of,
+    rule_of,
+    signal_of,
+)
+from quantgraph.broker.ledger._journal import DayLines, Line, day_body, day_lines, delisting_profits, iso
+from quantgraph.broker.session._matching import submit
+from quantgraph.broker.session._open_session import Block, SessionResult
+from quantgraph.errors import LedgerConflict
+from quantgraph.market import Rulebook
+from quantgraph.market.money import ZERO, to_decimal, trim_zeros
+from quantgraph.state import DataState
+
+_UNITS = 10_000
+_NEVER = 1 << 62
+
+
+def is_kept_on_disk() -> bool:
+    """Whether numba found a folder for the compiled code."""
+    kernel: Any = _account_kernel.run
+    return kernel.stats.cache_path is not None
+
+
+def amount_of(cents: int) -> Decimal:
+    """Cents as money."""
+    return Decimal(cents).scaleb(-2)
+
+
+@dataclass(kw_only=True)
+class BlockRun:
+    """A run of a block: :meth:`go` trades it, :meth:`check` counts again."""
+
+    task: BlockTask
+    market: MarketArrays
+    rule: RuleArrays
+    before: Account
+    count: int
+    state: AccountArrays = field(init=False)
+    log: BlockLog = field(init=False)
+    receivables: tuple[Receivable, ...] = field(init=False)
+    mornings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
+    moved_cash: Ints = field(init=False)
+    moved_shares: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        symbols = len(self.task.layout.symbols)
+        self.receivables = self.before.receivables
+        self.state = self._state()
+        self.log = BlockLog(
+            orders=np.empty(self.count * symbols, ORDER),
+            marks=np.empty(self.count * symbols, MARK),
+            days=np.zeros(self.count, DAY),
+        )
+        self.moved_cash, self.moved_shares = np.zeros(self.count, np.int64), np.zeros(symbols, np.int64)
+
+    def go(self) -> int:
+        """Trade; return the number of sessions that were traded."""
+        t, phase = 0, MORNING
+        while True:
+            why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
+            if why in {DONE, STOPPED}:
+                return t
+            phase = ORDERS if why == EVENTS else MARKS
+            if not (self._morning(t) if why == EVENTS else self._carry(t)):
+                return t
+
+    @property
+    def orders(self) -> Table:
+        """All orders, see ORDER."""
+        return self.log.orders[: self.state.purse["orders"][0]]
+
+    def account(self) -> Account:
+        """The account after the last session."""
+        state, task, purse = self.state, self.task, self.state.purse[0]
+        columns = state.held[: purse["held"]]
+        positions = {}
+        for column, quantity, entered, cost in zip(
+            columns.tolist(),
+            *(part[columns].tolist() for part in (state.quantity, state.entered, state.cost)),
+            strict=True,
+        ):
+            symbol = task.layout.symbols[column]
+            if entered < 0:
+                old = self.before.positions[symbol]
+                kept = old.quantity == old.sellable == quantity
+                positions[symbol] = old if kept else _position(quantity, quantity, old.cost, old.entered)
+            else:
+                free = 0 if entered == self.count - 1 and self._t_plus(column) else quantity
+                positions[symbol] = _position(quantity, free, amount_of(cost), task.sessions[entered])
+        return Account(cash=amount_of(int(purse["cash"])), positions=positions, receivables=self.receivables)
+
+    def check(self) -> None:
+        """Compute cash by session and shares by symbol again, from the orders alone."""
+        orders, days = self.orders[self.orders["filled"] == 1], self.log.days
+        sign = np.where(orders["sells"] == 1, 1, -1)
+        notional = (orders["price"] * orders["quantity"] + 50) // 100
+        charges = sum(orders[name] for name in ("commission", "duty", "transfer", "slippage"))
+        change = sign * notional - charges
+        ends = np.searchsorted(np.flatnonzero(self.orders["filled"] == 1), days["orders"])
+        total = np.concatenate([[0], np.cumsum(change)])
+        begun = _cents(self.before.cash) + np.cumsum(self.moved_cash)
+        shares = np.zeros_like(self.state.quantity)
+        for symbol, position in self.before.positions.items():
+            shares[self.task.layout.place[symbol]] = position.quantity
+        shares += self.moved_shares
+        np.add.at(shares, orders["column"], -sign * orders["quantity"])
+        session_of = np.repeat(np.arange(self.count), np.diff(ends, prepend=0))
+        if not (
+            np.array_equal(notional, orders["notional"])
+            and np.array_equal(begun + total[ends], days["cash"])
+            and (begun[session_of] + total[1:] >= 0).all()
+            and np.array_equal(shares, self.state.quantity)
+        ):
+            first = self.task.sessions[0]
+            raise LedgerConflict(
+                f"the block from {first:%Y-%m-%d}: its orders do not lead to its cash and holdings",
+                session=str(first.date()),
+            )
+
+    def _state(self) -> AccountArrays:
+        task, positions = self.task, self.before.positions
+        symbols, held = len(task.layout.symbols), len(positions)
+        columns = np.array([task.layout.place.get(symbol, -1) for symbol in positions], np.int64)
+        whole = all(type(position.quantity) is int for position in positions.values())
+        cash, owed = _cents(self.before.cash), sum(_cents(row.amount) for row in self.receivables)
+        shares = [position.quantity for position in positions.values()]
+        paid = [_cents(position.cost) for position in positions.values()]
+        if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > LARGEST:
+            raise FallbackRequired
+        zeros = np.zeros((5, symbols), np.int64)
+        quantity, opinion, cost, candidates, tickets = zeros
+        quantity[columns], cost[columns] = shares, paid
+        places = np.zeros((2, symbols), np.int64)
+        places[0, :held] = columns
+        if self.rule.trades and held:
+            opinion[columns] = self._opinions(columns)
+            self._require_closes(columns)
+        purse = np.array([(cash, owed, held, 0, 0, 0, self._next_pay())], PURSE)
+        return AccountArrays(
+            purse=purse,
+            quantity=quantity,
+            opinion=opinion,
+            carried=np.full(symbols, -1, np.int64),
+            past=np.full(symbols, -2, np.int64),
+            entered=np.full(symbols, -1, np.int64),
+            cost=cost,
+            held=places[0],
+            candidates=candidates,
+            tickets=tickets,
+            unpriced=places[1],
+        )
+
+    def _opinions(self, columns: Ints) -> Ints:
+        values, where = signal_of(self.task)
+        entered = [position.entered.asm8 for position in self.before.positions.values()]
+        rows = self.task.layout.sessions[where.rows >= 0]
+        return _account_kernel.last_opinions(
+            values,
+            np.searchsorted(rows, np.array(entered, "datetime64[us]")),
+            int((where.rows[: self.task.first] >= 0).sum()),
+            where.columns[columns],
+        )
+
+    def _require_closes(self, columns: Ints) -> None:
+        """Require a close of everything held: without one the account's value is unknown."""
+        for column in columns[np.isnan(self.market.close[0, columns])].tolist():
+            if last_known(self.task, "close", column, self.task.first) is None:
+                raise FallbackRequired
+
+    def _next_pay(self) -> int:
+        if not self.receivables:
+            return _NEVER
+        first = min(row.pay for row in self.receivables)
+        return sum(session < first for session in self.task.sessions)
+
+    def _morning(self, t: int) -> bool:
+        """Apply a session's corporate actions to an account of the symbols concerned."""
+        state, layout, session = self.state, self.task.layout, self.task.sessions[t]
+        columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
+        columns = columns[state.quantity[columns] > 0]
+        shares, cash = state.quantity[columns], int(state.purse["cash"][0])
+        found = zip(columns.tolist(), shares.tolist(), state.cost[columns].tolist(), strict=True)
+        held = {
+            layout.symbols[column]: _position(quantity, quantity, amount_of(cost), session)
+            for column, quantity, cost in found
+        }
+        before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
+        account, events = apply_corporate_actions(before, session, self.task.book, self.task.rules)
+        after = [account.quantity(layout.symbols[column]) for column in columns.tolist()]
+        amounts = _cents(account.cash), _cents(account.owed)
+        if max(*amounts, *after) > LARGEST:
+            return False
+        state.quantity[columns] = after
+        self.receivables, self.mornings[t] = account.receivables, (before, events)
+        self.moved_cash[t] = amounts[0] - cash
+        self.moved_shares[columns] += state.quantity[columns] - shares
+        left = state.held[: state.purse["held"][0]]
+        left = left[state.quantity[left] > 0]
+        state.held[: len(left)] = left
+        state.purse["cash"], state.purse["owed"] = amounts
+        state.purse["held"], state.purse["next_pay"] = len(left), self._next_pay()
+        return True
+
+    def _carry(self, t: int) -> bool:
+        """Find the requested carried prices; False if one is not a multiple of 1e-4."""
+        for column in self.state.unpriced[: self.state.purse["unpriced"][0]].tolist():
+            price = self._carried(column, t)
+            if price is None or price > LARGEST or price * _UNITS % 1:
+                return False
+            self.state.carried[column] = int(price * _UNITS)
+        return True
+
+    def _carried(self, column: int, t: int) -> Decimal | None:
+        task, session = self.task, self.task.sessions[t]
+        known = last_known(task, task.mark_at, column, task.first + t + 1)
+        if known is None or known[0] < 0:
+            return None
+        actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
+        since = [action for action in actions if known[1] < action.ex <= session]
+        return price_after_actions(to_decimal(known[0]), since)
+
+    def _t_plus(self, column: int) -> int:
+        market = self.market
+        return int(market.terms["t_plus"][market.era[self.count - 1], market.kind[column]])
+
+
+def _cents(amount: Decimal) -> int:
+    """Money in cents. The journal keeps the digits of an amount, so it must have exactly two decimals."""
+    if amount.as_tuple().exponent != -2:
+        raise FallbackRequired
+    return int(amount.scaleb(2))
+
+
+def _position(quantity: int, sellable: int, cost: Decimal, entered: pd.Timestamp) -> Position:
+    return Position(quantity=quantity, sellable=sellable, cost=cost, entered=entered)
+
+
+_SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
+
+
+def trade_block(
+    store: DataState,
+    data_ref: str,
+    sessions: Sequence[pd.Timestamp],
+    rule: BlockRule,
+    *,
+    account: Account,
+    rules: Rulebook,
+    book: ActionBook,
+    mark_at: MarkAt,
+) -> Block | None:
+    """Trade sessions from the account on the evening before the first of them.
+
+    Returns
+    -------
+    Block or None
+        Some or all of the sessions, from the first on. None if the first must be traded order by order:
+        fractions of shares and the US market, a volume cap, prices finer than four decimals, amounts of 10^12
+        and more, a sale above the size cap of an order, symbols on an unknown board, limits that depend on a
+        symbol's status, and a rule that does not trade, without holdings.
+    """
+    try:
+        task = BlockTask.of(store, data_ref, sessions, rule, rules=rules, book=book, mark_at=mark_at)
+        market, plain = market_of(task), rule_of(task)
+        run = BlockRun(task=task, market=market, rule=plain, before=account, count=len(task.sessions))
+        done = run.go()
+        if 0 < done < run.count:  # the arrays hold a part of the next session: run again without it
+            run = BlockRun(task=task, market=market, rule=plain, before=account, count=done)
+            run.go()
+    except FallbackRequired:
+        return None
+    if not done:
+        return None
+    run.check()
+    lines = _BlockLines(run)
+    return Block(
+        sessions=tuple(task.sessions[:done]), values=lines.values, account=run.account(), write=lines.days
+    )
+
+
+class _BlockLines:
+    """The journal lines of a block that was traded."""
+
+    def __init__(self, run: BlockRun) -> None:
+        self._run = run
+        days = run.log.days
+        worths = ((days["cash"] + days["owed"]) * 100 + days["stocks"]).tolist()
+        self.values = tuple(_exact(worth) for worth in worths)
+
+    def days(self) -> list[DayLines]:
+        """Events, orders, marks and the day of each session."""
+        run, names = self._run, _names(self._run.task.layout.symbols)
+        days, orders = run.log.days, run.orders
+        ends = np.concatenate([[0], days["orders"]])
+        first = np.repeat(ends[:-1], np.diff(ends))
+        fills = fill_texts(orders, first, names)
+        lines: list[Line] = [
+            ("fill", text) if text else self._rejection(place, place - begin + 1)
+            for place, (text, begin) in enumerate(zip(fills, first.tolist(), strict=True))
+        ]
+        mark_ends = np.concatenate([[0], days["marks"]])
+        marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, names)
+        found, places = [], ends.tolist()
+        for t, (session, text, body) in enumerate(
+            zip(run.task.sessions, marks, self._bodies(), strict=False)
+        ):
+            parts = [*self._events(t), *lines[places[t] : places[t + 1]], ("marks", text), ("day", body)]
+            found.append(DayLines(session=iso(session), lines=parts))
+        return found
+
+    def _bodies(self) -> list[str]:
+        """The ``day`` bodies."""
+        run, days = self._run, self._run.log.days
+        ends, orders = days["orders"], run.orders
+        filled = orders["filled"] == 1
+        sold = filled & (orders["sells"] == 1)
+        counts = [filled, sold, sold & (orders["profit"] > 0)]
+        amounts = [np.where(sold if name == "profit" else filled, orders[name], 0) for name in _SUMS]
+        sums = zip(*(_between(part, ends) for part in (*counts, *amounts)), strict=True)
+        names = ("cash", "owed", "stocks", "held", "largest", "orders")
+        rows = zip(*(days[name].tolist() for name in names), self.values, sums, strict=True)
+        bodies, before = [], 0
+        for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
+            fills, sales, won, *cents, profit = sums_of
+            traded, commission, duty, transfer, slippage = map(amount_of, cents)
+            gone = delisting_profits(*run.mornings[t]) if t in run.mornings else []
+            body = day_body(
+                decider=run.task.rule.name,
+                cash=amount_of(cash),
+                owed=amount_of(owed),
+                stocks=_exact(stocks),
+                value=value,
+                positions=held,
+                largest=_exact(largest),
+                fills=fills,
+                rejections=end - before - fills,
+                traded=traded,
+                commission=commission,
+                stamp_duty=duty,
+                transfer_fee=transfer,
+                regulatory=ZERO,
+                slippage=slippage,
+                dividends=_dividends(run, t),
+                sales=sales + len(gone),
+                won=won + sum(part > 0 for part in gone),
+                realised=amount_of(profit) + sum(gone, ZERO),
+            )
+            bodies.append(body)
+            before = end
+        return bodies
+
+    def _events(self, t: int) -> list[Line]:
+        if t not in self._run.mornings:
+            return []
+        before, events = self._run.mornings[t]
+        result = replace(_EMPTY, session=self._run.task.sessions[t], events=events)
+        return list(day_lines(before, result).lines[:-2])
+
+    def _rejection(self, place: int, sequence: int) -> Line:
+        """The line of a refused order, from :func:`submit`, which must refuse it too."""
+        task, order = self._run.task, self._run.orders[place]
+        t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
+        column, quantity, session = int(order["column"]), int(order["quantity"]), task.sessions[t]
+        symbol = task.layout.symbols[column]
+        side: Literal["buy", "sell"] = "sell" if order["sells"] else "buy"
+        held = Position(quantity=quantity, sellable=quantity, cost=ZERO, entered=session)
+        outcome = submit(
+            Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence, reason=REASONS[side]),
+            Account(cash=amount_of(int(order["cash"])), positions={symbol: held} if side == "sell" else {}),
+            Quotes(self._row(column, task.first + t))[symbol],
+            task.rules,
+            session,
+        )
+        if isinstance(outcome, Fill):
+            raise LedgerConflict(
+                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what submit() fills",
+                session=str(session.date()),
+            )
+        return day_lines(_EMPTY.account, replace(_EMPTY, session=session, outcomes=(outcome,))).lines[0]
+
+    def _row(self, column: int, row: int) -> Mapping[str, Mapping[str, float]]:
+        symbol, cells = self._run.task.layout.symbols[column], {}
+        for name, (values, placing) in self._fields.items():
+            place = placing.rows[row], placing.columns[column]
+            cells[name] = {symbol: float(values[place])} if min(place) >= 0 else {}
+        return cells
+
+    @cached_property
+    def _fields(self) -> dict[str, tuple[Floats, Placing]]:
+        store, data_ref = self._run.task.store, self._run.task.data_ref
+        return {
+            name: (cells_of(store, data_ref, "ohlcv", name), placing_of(store, data_ref, "ohlcv", name))
+            for name in store.snapshot(data_ref)["ohlcv"]
+        }
+
+
+_EMPTY = SessionResult(
+    session=pd.Timestamp(0), decider="", account=Account(cash=ZERO), outcomes=(), marks={}, value=ZERO
+)
+"""A session in which nothing happened."""
+
+
+@lru_cache(maxsize=8)
+def _names(symbols: tuple[str, ...]) -> Names:
+    return names_of(symbols)
+
+
+def _between(amounts: Ints, ends: Ints) -> list[int]:
+    """Sum of the amounts of each session."""
+    sums: list[int] = np.diff(np.concatenate([[0], np.cumsum(amounts)])[ends], prepend=0).tolist()
+    return sums
+
+
+def _dividends(run: BlockRun, t: int) -> Decimal:
+    _, events = run.mornings.get(t, (None, ()))
+    return sum((event.amount for event in events if isinstance(event, Dividend)), ZERO)
+
+
+def _exact(amount: int) -> Decimal:
+    """An amount in 1e-4 as the account's values are written."""
+    cents, more = divmod(amount, 100)
+    return trim_zeros(Decimal(amount).scaleb(-4)) if more else Decimal(cents).scaleb(-2)

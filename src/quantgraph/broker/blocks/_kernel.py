@@ -1,0 +1,566 @@
+"""Arrays and tables of whole numbers for the compiled code, and its compiler.
+
+The account's arithmetic for sessions in a row, in whole numbers.
+
+Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
+a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
+of :class:`~quantgraph.agents.SignalRule`, the market's rules are those of
+:func:`~quantgraph.broker.session._matching.submit`; where they need more than these numbers, the run stops.
+
+Functions that are called for every symbol take single arrays, because passing a group costs more than their
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def compiled(function: F) -> F:
+    """Compile a function on its first call, and cache the result beside its file or in the user's cache.
+
+    If neither can be written, each process compiles anew.
+    """
+    try:
+        return cast("F", njit(cache=True, error_model="numpy")(function))
+    except RuntimeError:  # numba found no folder for the cache
+        return cast("F", njit(error_model="numpy")(function))
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Table = NDArray[np.void]
+
+DONE, STOPPED, EVENTS, PRICES = range(4)
+"""Why a run returns: the end, a session that needs the fallback, corporate actions, missing marks."""
+MORNING, ORDERS, MARKS = range(3)
+"""Phases of a session."""
+
+LARGEST = 10**14
+"""Largest amount in cents: its products with the scales below can be corrected in 64 bits."""
+RATE = 10**14
+"""Scale of the rates of charges."""
+SHARE = 10**8
+"""Scale of price limits as shares of the previous close."""
+
+
+def _table(names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names.split()])
+
+
+TERM = _table(
+    "known first step cap t_plus least commission duty transfer slippage band up down tick one_tick"
+)
+"""Terms of a kind of symbol: whether they are known; lots, size cap, T+n; the least commission in cents and
+rates over RATE; whether there is a band (-1: unknown), its limits as shares of the previous close over SHARE,
+the tick in 1e-4, and whether limits are at least one tick away."""
+
+ORDER = _table(
+    "column sells quantity cash filled price notional commission duty transfer slippage t_plus profit"
+)
+"""An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
+less the cost of the shares) of a sale."""
+
+MARK = _table("column price carried")
+DAY = _table("cash owed stocks largest held orders marks")
+"""The account at a session's end; ``orders`` and ``marks`` are counts up to then."""
+
+PURSE = _table("cash owed held orders marks unpriced next_pay")
+"""Cash and dividends that are owed; counts of holdings, of logged orders and marks, and of holdings without a
+price; the session of the next payment."""
+
+
+class MarketArrays(NamedTuple):
+    """S sessions of N symbols. Panels have S + 1 rows, the first for the session before; NaN without data.
+
+    Attributes
+    ----------
+    open, mark, close, upper, lower, before, volume, signal
+        Shape (S + 1, N); ``before`` is ``pre_close``.
+    rank
+        Place of each symbol in ascending order.
+    """
+
+    open: Floats
+    mark: Floats
+    close: Floats
+    upper: Floats
+    lower: Floats
+    before: Floats
+    volume: Floats
+    signal: Floats
+    past: Floats
+    past_columns: Ints
+    past_rows: int
+    ex_before: Ints
+    rank: Ints
+    kind: Ints
+    era: Ints
+    terms: Table
+    entries: Flags
+    stop: Flags
+    events: Ints
+    events_from: Ints
+    ex: Ints
+    ex_from: Ints
+
+
+class RuleArrays(NamedTuple):
+    """A :class:`~quantgraph.broker.BlockRule` in whole numbers; -1 is None, fractions are in two parts."""
+
+    trades: bool
+    max_positions: int
+    ticket: int
+    invested: int
+    invested_of: int
+    most: int
+    most_of: int
+    weighted: bool
+    share: Ints
+    share_of: Ints
+    enough: int
+
+
+class AccountArrays(NamedTuple):
+    """The account by column, and work space.
+
+    Attributes
+    ----------
+    held
+        Columns of what is held, in ascending order of symbol.
+    """
+
+    purse: Table
+    quantity: Ints
+    opinion: Ints
+    carried: Ints
+    past: Ints
+    entered: Ints
+    cost: Ints
+    held: Ints
+    candidates: Ints
+    tickets: Ints
+    unpriced: Ints
+
+
+class BlockLog(NamedTuple):
+    """Orders, marks and days of a run; ``orders`` and ``marks`` have room for the most there can be."""
+
+    orders: Table
+    marks: Table
+    days: Table
+
+
+_TRIES = 16
+
+
+@compiled
+def run(  # noqa: PLR0917 - compiled code takes arguments by place
+    t: int, phase: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
+) -> tuple[int, int]:
+    """Continue with session ``t`` at a phase; return the reason of the end, and its session.
+
+    After ``EVENTS`` the caller applies the session's corporate actions and continues with ``ORDERS``;
+    after ``PRICES`` it fills ``carried`` for the columns in ``unpriced`` and continues with ``MARKS``.
+    """
+    while t < len(log.days):
+        if phase == MORNING:
+            for place in range(market.ex_from[t], market.ex_from[t + 1]):
+                state.carried[market.ex[place]] = -1
+            phase = ORDERS
+            if _has_events(t, market, state):
+                return EVENTS, t
+        if phase == ORDERS:
+            if not (_orders(t, market, rule, state, log) if rule.trades else state.purse[0].held > 0):
+                return STOPPED, t
+            phase = MARKS
+        unpriced = _marks(t, market, state, log)
+        if unpriced:
+            return PRICES if unpriced > 0 else STOPPED, t
+        t += 1
+        phase = MORNING
+    return DONE, t
+
+
+@compiled
+def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints:
+    """Last 1 or -1 of some columns from row ``first`` up to before row ``rows``; 0 where there is none."""
+    found = np.zeros(len(columns), np.int64)
+    for place in range(len(columns)):
+        row = rows - 1
+        while columns[place] >= 0 and row >= first[place] and found[place] == 0:
+            value = signal[row, columns[place]]
+            if abs(value) == 1:
+                found[place] = int(value)
+            row -= 1
+    return found
+
+
+@compiled
+def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog) -> bool:
+    """Sell, then buy; False if the session needs the fallback."""
+    if market.stop[t]:
+        return False
+    purse = state.purse[0]
+    morning, count = purse.cash, _opinions(t, market, rule, state)
+    sold = _sells(t, market, state, log)
+    if sold < 0:
+        return False
+    if rule.max_positions >= 0:
+        count = min(count, max(0, rule.max_positions - purse.held))
+    return count == 0 or _buys(t, count, (morning + purse.owed) * 100 + sold, market, rule, state, log)
+
+
+@compiled
+def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
+    """Store the row's opinions of holdings, and list the entries in ascending order of symbol."""
+    row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
+    quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
+    for column in range(len(row)):
+        if abs(row[column]) == 1:
+            if quantity[column] > 0:
+                opinion[column] = int(row[column])
+            elif row[column] == 1 and enters and share[column] >= 0:
+                place = count
+                while place > 0 and rank[found[place - 1]] > rank[column]:
+                    found[place] = found[place - 1]
+                    place -= 1
+                found[place] = column
+                count += 1
+    return count
+
+
+@compiled
+def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
+    """Sell holdings with opinion -1; return what was sold, at the open in 1e-4, or -1 to stop."""
+    opens, volume = market.open[t + 1], market.volume[t + 1]
+    lower, before = market.lower[t + 1], market.before[t + 1]
+    terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
+    held, quantity, opinion, cost = state.held, state.quantity, state.opinion, state.cost
+    kept = value = 0
+    for place in range(purse.held):
+        column = held[place]
+        if opinion[column] == -1:
+            term, shares = terms[max(0, kinds[column])], quantity[column]
+            price = _opening(opens[column], volume[column])
+            if kinds[column] < 0 or not term.known or shares > term.cap or _too_much(price, shares):
+                return -1
+            order = orders[purse.orders]
+            order.column, order.sells, order.quantity = column, 1, shares
+            order.cash, order.filled = purse.cash, 0
+            purse.orders += 1
+            beyond = _beyond_limit(price, True, opens[column], lower[column], before[column], term)
+            if beyond < 0:
+                return -1
+            if not beyond:
+                change = _fill(order, price, term)
+                if purse.cash + change >= 0:
+                    order.filled, order.profit = 1, change - cost[column]
+                    purse.cash += change
+                    quantity[column] = 0
+                    value += price * shares
+        if quantity[column] > 0:
+            held[kept] = column
+            kept += 1
+    purse.held = kept
+    return value if purse.cash <= LARGEST else -1
+
+
+@compiled
+def _buys(  # noqa: PLR0917
+    t: int,
+    count: int,
+    worth: int,
+    market: MarketArrays,
+    rule: RuleArrays,
+    state: AccountArrays,
+    log: BlockLog,
+) -> bool:
+    """Buy the candidates; ``worth`` is the morning's account without what is still held, in 1e-4."""
+    opens, volume = market.open[t + 1], market.volume[t + 1]
+    upper, before = market.upper[t + 1], market.before[t + 1]
+    terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
+    worth = _worth(t, worth, market, rule, state)
+    if worth < 0:
+        return False
+    _tickets(count, worth // 100, rule, state)
+    found, tickets, bought = state.candidates, state.tickets, 0
+    for place in range(count):
+        column = found[place]
+        term = terms[max(0, kinds[column])]
+        price = _opening(opens[column], volume[column])
+        sized_at = price or _last_close(t, column, market, state)
+        if sized_at == 0:
+            continue
+        if sized_at < 0 or kinds[column] < 0 or not term.known:
+            return False
+        shares = min(_largest_buy(sized_at, tickets[place], term), term.cap)
+        if shares == 0:
+            continue
+        order = orders[purse.orders]
+        order.column, order.sells, order.quantity = column, 0, shares
+        order.cash, order.filled = purse.cash, 0
+        purse.orders += 1
+        beyond = _beyond_limit(price, False, opens[column], upper[column], before[column], term)
+        if beyond < 0:
+            return False
+        if not beyond:
+            change = _fill(order, price, term)
+            order.filled = 1
+            purse.cash += change
+            state.quantity[column], state.cost[column], state.entered[column] = shares, -change, t
+            state.opinion[column], state.carried[column] = 0, -1
+            found[bought] = column
+            bought += 1
+    _merge(bought, purse.held, market.rank, state.held, found)
+    purse.held += bought
+    return bool(purse.cash >= 0)
+
+
+@compiled
+def _fill(order: Any, price: int, term: Any) -> int:
+    """Write a fill's price and money into its order; return its change of the cash."""
+    notional = (price * order.quantity + 50) // 100
+    commission, duty, transfer, slippage = charges_of(notional, order.sells == 1, term)
+    order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
+    order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
+    return int(notional if order.sells else -notional) - commission - duty - transfer - slippage
+
+
+@compiled
+def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None:
+    """Merge what was bought into what is held, from the back; both ascend."""
+    left, more = count - 1, bought - 1
+    while more >= 0:
+        if left >= 0 and rank[held[left]] > rank[found[more]]:
+            held[left + more + 1] = held[left]
+            left -= 1
+        else:
+            held[left + more + 1] = found[more]
+            more -= 1
+
+
+@compiled
+def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
+    """Add holdings at today's open, or at their last close, until tickets no longer depend on more."""
+    opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
+    for place in range(state.purse[0].held):
+        if worth >= rule.enough:
+            break
+        column = held[place]
+        price = _opening(opens[column], volume[column])
+        if price == 0:
+            price = _last_close(t, column, market, state)
+        if price <= 0 or _too_much(price, quantity[column]):
+            return -1
+        worth += price * quantity[column]
+    return worth if worth <= LARGEST * 100 else -1
+
+
+@compiled
+def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
+    purse, wished = state.purse[0], 0
+    investable = _floor(worth, rule.invested, rule.invested_of)
+    most = _floor(investable, rule.most, rule.most_of)
+    for place in range(count):
+        column = state.candidates[place]
+        if rule.ticket >= 0:
+            ticket = rule.ticket
+        elif rule.weighted:
+            ticket = _floor(investable, rule.share[column], rule.share_of[column])
+        else:
+            ticket = investable // (purse.held + count)
+        state.tickets[place] = min(most, ticket)
+        wished += state.tickets[place]
+    free = max(0, purse.cash - (worth - investable))
+    if wished > free:
+        for place in range(count):
+            state.tickets[place] = _floor(state.tickets[place], free, wished)
+
+
+@compiled
+def _largest_buy(price: int, budget: int, term: Any) -> int:
+    """Most shares whose notional and charges fit the budget: some steps down, else by bisection."""
+    steps, tries = budget * 100 // (price * term.step), 0
+    while steps > 0 and tries < _TRIES and _paid(price, term.step * steps, term) > budget:
+        steps -= 1
+        tries += 1
+    if tries == _TRIES:
+        low = 0
+        while low < steps:
+            middle = (low + steps + 1) // 2
+            if _paid(price, term.step * middle, term) <= budget:
+                low = middle
+            else:
+                steps = middle - 1
+    quantity = term.step * steps
+    return quantity if quantity >= term.first else 0
+
+
+@compiled
+def _paid(price: int, quantity: int, term: Any) -> int:
+    notional = (price * quantity + 50) // 100
+    commission, duty, transfer, slippage = charges_of(notional, False, term)
+    return notional + commission + duty + transfer + slippage
+
+
+@compiled
+def charges_of(notional: int, sells: bool, term: Any) -> tuple[int, int, int, int]:
+    """Commission, duty, transfer fee and slippage of a fill, in cents."""
+    return (
+        max(term.least, _half_up(notional, term.commission)),
+        _half_up(notional, term.duty) if sells else 0,
+        _half_up(notional, term.transfer),
+        _half_up(notional, term.slippage),
+    )
+
+
+@compiled
+def band_of(before: int, term: Any) -> tuple[int, int]:
+    """Upper and lower limit for a previous close, half up to the tick, both in 1e-4."""
+    tick = term.tick
+    upper = (2 * before * term.up + SHARE * tick) // (2 * SHARE * tick) * tick
+    lower = (2 * before * term.down + SHARE * tick) // (2 * SHARE * tick) * tick
+    if term.one_tick:
+        upper, lower = max(upper, before + tick), min(lower, before - tick)
+    return upper, max(lower, tick)
+
+
+@compiled
+def _half_up(amount: int, rate: int) -> int:
+    """``amount * rate / RATE`` half up: estimated in floats, corrected by the 64-bit remainder."""
+    if rate == 0:
+        return 0
+    found = int(amount * (rate / RATE))
+    rest = 2 * amount * rate + RATE - found * (2 * RATE)
+    while rest < 0:
+        found, rest = found - 1, rest + 2 * RATE
+    while rest >= 2 * RATE:
+        found, rest = found + 1, rest - 2 * RATE
+    return found
+
+
+@compiled
+def _floor(amount: int, numerator: int, denominator: int) -> int:
+    """``amount * numerator / denominator`` rounded down, in the same way."""
+    found = int(float(amount) * float(numerator) / float(denominator))
+    rest = amount * numerator - found * denominator
+    while rest < 0:
+        found, rest = found - 1, rest + denominator
+    while rest >= denominator:
+        found, rest = found + 1, rest - denominator
+    return found
+
+
+@compiled
+def _beyond_limit(  # noqa: PLR0917
+    price: int, sells: bool, value: float, limit: float, before: float, term: Any
+) -> int:
+    """1 for an open at or beyond its limit, or no open; 0 within; -1 if unknown here."""
+    if price <= 0:
+        return -1 if price else 1
+    if 0 < limit < np.inf:
+        return int(value <= limit if sells else value >= limit)
+    close = _whole(before)
+    if before != before or (close > 0 and term.band == 0):  # noqa: PLR0124 - NaN
+        return 0
+    if term.band < 0 or close <= 0:
+        return -1
+    upper, lower = band_of(close, term)
+    return int(price <= lower if sells else price >= upper)
+
+
+@compiled
+def _opening(value: float, volume: float) -> int:
+    """The price of the opening auction; 0 for none, -1 if unknown here."""
+    if value != value:  # noqa: PLR0124 - NaN
+        return 0
+    price = _whole(value)
+    return price if price > 0 and volume != 0 else -1
+
+
+@compiled
+def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays) -> int:
+    """The last close before session ``t``; 0 for none, -1 if it is not a valid price or went ex since."""
+    row = t
+    while row >= 0 and np.isnan(market.close[row, column]):
+        row -= 1
+    for place in range(market.ex_from[max(row, 0)], market.ex_from[t + 1]):
+        if market.ex[place] == column:
+            return -1
+    if row >= 0:
+        price = _whole(market.close[row, column])
+        return price if price > 0 else -1
+    if state.past[column] < -1:
+        row, place = market.past_rows - 1, market.past_columns[column]
+        while place >= 0 and row >= 0 and np.isnan(market.past[row, place]):
+            row -= 1
+        price = _whole(market.past[row, place]) if place >= 0 and row >= 0 else 0
+        if 0 <= row < market.ex_before[column]:
+            price = -1
+        state.past[column] = price if price > 0 or place < 0 or row < 0 else -1
+    return int(state.past[column])
+
+
+@compiled
+def _whole(value: float) -> int:
+    """A price in 1e-4; -1 if it is negative, not a multiple of that, or above a million."""
+    if not 0 <= value <= 1e6:
+        return -1
+    price = int(value * 1e4 + 0.5)
+    return price if price / 1e4 == value else -1
+
+
+@compiled
+def _too_much(price: int, quantity: int) -> bool:
+    return float(price) * float(quantity) > LARGEST * 100
+
+
+@compiled
+def _has_events(t: int, market: MarketArrays, state: AccountArrays) -> bool:
+    if t >= state.purse[0].next_pay:
+        return True
+    for place in range(market.events_from[t], market.events_from[t + 1]):
+        if state.quantity[market.events[place]] > 0:
+            return True
+    return False
+
+
+@compiled
+def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
+    """Value what is held and close the day; return the number of missing prices, or -1 to stop."""
+    values, held, quantity, carried = market.mark[t + 1], state.held, state.quantity, state.carried
+    purse, marks, unpriced, stocks, largest = state.purse[0], log.marks, 0, 0, 0
+    for place in range(purse.held):
+        column = held[place]
+        known = not np.isnan(values[column])
+        if known:
+            carried[column] = _whole(values[column])
+        price = carried[column]
+        if price < 0 and not known:
+            state.unpriced[unpriced] = column
+            unpriced += 1
+        elif price < 0 or _too_much(price, quantity[column]):
+            return -1
+        worth = price * quantity[column]
+        stocks += worth
+        largest = max(largest, worth)
+        mark = marks[purse.marks + place]
+        mark.column, mark.price, mark.carried = column, price, not known
+    purse.unpriced = unpriced
+    if not unpriced:
+        if stocks > LARGEST * 100:
+            return -1
+        purse.marks += purse.held
+        day = log.days[t]
+        day.cash, day.owed, day.stocks, day.largest = purse.cash, purse.owed, stocks, largest
+        day.held, day.orders, day.marks = purse.held, purse.orders, purse.marks
+    return unpriced

@@ -1,0 +1,413 @@
+"""The data of a block: its sessions, and panels with the columns of ``open``.
+
+Panels are views of the stored frames where these have the sessions and symbols of ``open``.
+
+A block's market and rule as arrays for the compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.broker._decider import BlockRule
+from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
+from quantgraph.broker.accounts._quotes import per_commit
+from quantgraph.broker.accounts._valuation import MarkAt
+from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
+from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
+from quantgraph.market import Rulebook
+from quantgraph.market.actions import CorporateAction
+from quantgraph.market.rules import halt_days
+from quantgraph.state import DataState
+
+STATUS_FIELDS = ("is_st", "listing_day", "delisting_day")
+_QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *STATUS_FIELDS)
+_MOST_SYMBOLS = 20_000
+
+Dates = NDArray[np.datetime64]
+
+
+class FallbackRequired(Exception):
+    """The arrays cannot do the first session; it must be traded order by order."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """Sessions and symbols of ``open``, the layout of all panels.
+
+    Attributes
+    ----------
+    rank
+        Place of each column's symbol in ascending order.
+    """
+
+    sessions: Dates
+    symbols: tuple[str, ...]
+    place: dict[str, int]
+    rank: Ints
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Placing:
+    """Where a field's cells are: its row of each session, its column of each symbol, -1 for none."""
+
+    rows: Ints
+    columns: Ints
+    same: bool
+    within: bool
+    extra: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockTask:
+    """A block to be traded: consecutive sessions of the data, the first of them in row ``first``."""
+
+    store: DataState
+    data_ref: str
+    sessions: Sequence[pd.Timestamp]
+    first: int
+    layout: Layout
+    rule: BlockRule
+    rules: Rulebook
+    book: ActionBook
+    mark_at: MarkAt
+
+    @classmethod
+    def of(
+        cls,
+        store: DataState,
+        data_ref: str,
+        sessions: Sequence[pd.Timestamp],
+        rule: BlockRule,
+        *,
+        rules: Rulebook,
+        book: ActionBook,
+        mark_at: MarkAt,
+    ) -> BlockTask:
+        """Take as many of the sessions as are consecutive in the data and have a row in every field."""
+        fields, layout = store.snapshot(data_ref)["ohlcv"], layout_of(store, data_ref)
+        if (
+            rules.market != "cn"
+            or rules.volume_share is not None
+            or not exact_rates(rules)
+            or {"open", "close", mark_at} - {*fields}
+            or book is not action_book(store, data_ref)
+            or len(layout.symbols) > _MOST_SYMBOLS
+        ):
+            raise FallbackRequired
+        days = np.array([session.asm8 for session in sessions], "datetime64[us]")
+        first = int(np.searchsorted(layout.sessions, days[0]))
+        there = layout.sessions[first : first + len(days)] == days[: len(layout.sessions) - first]
+        for name in _QUOTED:
+            if name in fields:
+                rows = placing_of(store, data_ref, "ohlcv", name).rows
+                there &= rows[first : first + len(days)] >= 0
+        count = int(np.cumprod(there).sum())
+        if not count:
+            raise FallbackRequired
+        return cls(
+            store=store,
+            data_ref=data_ref,
+            sessions=sessions[:count],
+            first=first,
+            layout=layout,
+            rule=rule,
+            rules=rules,
+            book=book,
+            mark_at=mark_at,
+        )
+
+    @property
+    def end(self) -> int:
+        """Row after the last session."""
+        return self.first + len(self.sessions)
+
+    @property
+    def days(self) -> Dates:
+        """The sessions as an array."""
+        return self.layout.sessions[self.first : self.end]
+
+
+def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
+    """All cells of a field, and where they are."""
+    placing = placing_of(task.store, task.data_ref, panel, name)
+    if not placing.within:
+        raise FallbackRequired
+    return cells_of(task.store, task.data_ref, panel, name), placing
+
+
+def signal_of(task: BlockTask) -> tuple[Floats, Placing]:
+    """The signal's cells; without one the fallback raises the error."""
+    names = list(task.store.snapshot(task.data_ref)["signal"])
+    name = task.rule.signal or (names[0] if len(names) == 1 else None)
+    if name not in names:
+        raise FallbackRequired
+    return field_of(task, "signal", name)
+
+
+def last_known(task: BlockTask, name: str, column: int, end: int) -> tuple[float, pd.Timestamp] | None:
+    """The last price of a field before row ``end``, and its session."""
+    values, where = field_of(task, "ohlcv", name)
+    rows = np.flatnonzero(where.rows[:end] >= 0)
+    place = where.columns[column]
+    known = np.flatnonzero(~np.isnan(values[: len(rows), place])) if place >= 0 else rows[:0]
+    if not known.size:
+        return None
+    return float(values[known[-1], place]), pd.Timestamp(task.layout.sessions[rows[known[-1]]])
+
+
+@per_commit
+def layout_of(store: DataState, data_ref: str) -> Layout:
+    """Layout of a commit."""
+    frame = store.snapshot(data_ref)["ohlcv"]["open"]
+    symbols = tuple(frame.columns.tolist())
+    rank = np.empty(len(symbols), np.int64)
+    rank[sorted(range(len(symbols)), key=symbols.__getitem__)] = np.arange(len(symbols))
+    return Layout(
+        sessions=_dates(frame),
+        symbols=symbols,
+        place={symbol: place for place, symbol in enumerate(symbols)},
+        rank=rank,
+    )
+
+
+@per_commit
+def placing_of(store: DataState, data_ref: str, panel: str, name: str) -> Placing:
+    """Where a field's cells are in the layout of its commit."""
+    layout, frame = layout_of(store, data_ref), store.snapshot(data_ref)[panel][name]
+    sessions, symbols = _dates(frame), frame.columns.tolist()
+    rows, columns = _places(sessions, layout.sessions), _places(symbols, layout.symbols)
+    return Placing(
+        rows=rows,
+        columns=columns,
+        same=np.array_equal(sessions, layout.sessions) and tuple(symbols) == layout.symbols,
+        within=bool(np.isin(sessions, layout.sessions).all()),
+        extra=np.flatnonzero(_places(layout.symbols, symbols) < 0),
+    )
+
+
+def cells_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
+    """All cells of a field as they are stored: C order, read-only."""
+    return store.snapshot(data_ref)[panel][name].to_numpy()
+
+
+def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
+    """Cells of the session before row ``first`` and of rows ``first`` to ``end - 1``.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (end - first + 1, N), read-only, NaN where the field has no such cell; a view where possible.
+    """
+    if placing.same and first:
+        return values[first - 1 : end]
+    panel = np.full((end - first + 1, len(placing.columns)), np.nan)
+    if placing.same:
+        panel[1:] = values[:end]
+        panel.flags.writeable = False
+        return panel
+    rows = np.array([-1, *placing.rows[:end]])[first:]
+    there, known = np.flatnonzero(rows >= 0), np.flatnonzero(placing.columns >= 0)
+    panel[np.ix_(there, known)] = values[np.ix_(rows[there], placing.columns[known])]
+    panel.flags.writeable = False
+    return panel
+
+
+@lru_cache(maxsize=4)
+def no_panel(rows: int, columns: int) -> Floats:
+    """The panel of a field that the data does not have: NaN."""
+    panel = np.full((rows, columns), np.nan)
+    panel.flags.writeable = False
+    return panel
+
+
+def _dates(frame: pd.DataFrame) -> Dates:
+    return frame.index.to_numpy().astype("datetime64[us]")
+
+
+def _places(keys: Any, wanted: Any) -> Ints:
+    """Place of each ``wanted`` key among the keys, -1 for none."""
+    places: Ints = pd.Index(keys).get_indexer(pd.Index(wanted)).astype(np.int64)
+    return places
+
+
+_LARGEST_PART = 1 << 60
+_NEVER = 1 << 62
+
+
+def market_of(task: BlockTask) -> MarketArrays:
+    """The block's sessions for the compiled code."""
+    fields = task.store.snapshot(task.data_ref)["ohlcv"]
+
+    nothing = no_panel(len(task.sessions) + 1, len(task.layout.symbols))
+
+    def panel(name: str) -> Floats:
+        return panel_of(*field_of(task, "ohlcv", name), task.first, task.end) if name in fields else nothing
+
+    past, placing = field_of(task, "ohlcv", "close")
+    signal, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
+    if task.rule.trades:
+        cells, where = signal_of(task)
+        signal = panel_of(cells, where, task.first, task.end)
+        entries, unclear = _entries(task, cells, where, placing)
+        stop |= unclear
+    kind, examples = kinds_of(task.layout.symbols, task.rules)
+    era, terms = terms_of(task.rules, examples, task.days)
+    if any(name in fields for name in STATUS_FIELDS):
+        terms["band"] = -1
+    events, events_from = _events(task)
+    ex, ex_from = _ex_dates(task)
+    return MarketArrays(
+        open=panel("open"),
+        mark=panel(task.mark_at),
+        close=panel("close"),
+        upper=panel("up_limit"),
+        lower=panel("down_limit"),
+        before=panel("pre_close"),
+        volume=panel("vol"),
+        signal=signal,
+        past=past,
+        past_columns=placing.columns,
+        past_rows=int((placing.rows[: max(0, task.first - 1)] >= 0).sum()),
+        ex_before=_ex_before(task, placing),
+        rank=task.layout.rank,
+        kind=kind,
+        era=era,
+        terms=terms,
+        entries=entries,
+        stop=stop,
+        events=events,
+        events_from=events_from,
+        ex=ex,
+        ex_from=ex_from,
+    )
+
+
+def rule_of(task: BlockTask) -> RuleArrays:
+    """Write the rule in whole numbers."""
+    rule, weights = task.rule, task.rule.weights
+    symbols = len(task.layout.symbols)
+    share, share_of = np.full(symbols, -1 if weights is not None else 0, np.int64), np.ones(symbols, np.int64)
+    for symbol, weight in (weights or {}).items():
+        if symbol in task.layout.place:
+            place = task.layout.place[symbol]
+            share[place], share_of[place] = _parts(weight)
+    ticket = -1 if rule.ticket is None else int(rule.ticket * 100)
+    enough = _NEVER
+    if ticket >= 0 and not rule.cash_reserve and task.mark_at == "close":
+        enough = min(_NEVER, ceil(ticket / rule.max_weight) * 100)
+    invested, invested_of = _parts(1 - rule.cash_reserve)
+    most, most_of = _parts(rule.max_weight)
+    if ticket > LARGEST:
+        raise FallbackRequired
+    return RuleArrays(
+        trades=rule.trades,
+        max_positions=-1 if rule.max_positions is None else rule.max_positions,
+        ticket=ticket,
+        invested=invested,
+        invested_of=invested_of,
+        most=most,
+        most_of=most_of,
+        weighted=weights is not None,
+        share=share,
+        share_of=share_of,
+        enough=enough,
+    )
+
+
+@per_commit
+def actions_by_symbol(store: DataState, data_ref: str) -> dict[str, tuple[CorporateAction, ...]]:
+    """Corporate actions of a commit by symbol, ascending by ex-date."""
+    book = action_book(store, data_ref)
+    found = {
+        (action.symbol, action.ex): action
+        for part in (book.entitled, book.due)
+        for actions in part.values()
+        for action in actions
+    }
+    by_symbol: dict[str, list[CorporateAction]] = {}
+    for key in sorted(found):
+        by_symbol.setdefault(key[0], []).append(found[key])
+    return {symbol: tuple(actions) for symbol, actions in by_symbol.items()}
+
+
+@per_commit
+def _all_ex_dates(store: DataState, data_ref: str) -> tuple[Ints, Ints]:
+    """Row of the first session at or after each action's ex-date, ascending, and its column."""
+    layout = layout_of(store, data_ref)
+    actions = [action for rows in actions_by_symbol(store, data_ref).values() for action in rows]
+    known = [action for action in actions if action.symbol in layout.place]
+    rows = np.searchsorted(layout.sessions, np.array([action.ex.asm8 for action in known], "datetime64[us]"))
+    columns = np.array([layout.place[action.symbol] for action in known], np.int64)
+    order = np.argsort(rows, kind="stable")
+    return rows[order], columns[order]
+
+
+def _ex_dates(task: BlockTask) -> tuple[Ints, Ints]:
+    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    begins = np.searchsorted(rows, np.arange(task.first, task.end + 1))
+    return columns[begins[0] : begins[-1]], begins - begins[0]
+
+
+def _ex_before(task: BlockTask, close: Placing) -> Ints:
+    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    earlier = rows < task.first
+    closes_before = np.concatenate([[0], np.cumsum(close.rows >= 0)])
+    before = np.zeros(len(task.layout.symbols), np.int64)
+    np.maximum.at(before, columns[earlier], closes_before[rows[earlier]])
+    return before
+
+
+def _events(task: BlockTask) -> tuple[Ints, Ints]:
+    columns, ends, place = [], [0], task.layout.place
+    if not task.book:
+        return np.zeros(0, np.int64), np.zeros(len(task.sessions) + 1, np.int64)
+    for session in task.sessions:
+        actions = (*task.book.entitled.get(session, ()), *task.book.due.get(session, ()))
+        columns += [place[action.symbol] for action in actions if action.symbol in place]
+        ends.append(len(columns))
+    return np.array(columns, np.int64), np.array(ends, np.int64)
+
+
+def _halted(task: BlockTask) -> Flags:
+    found = np.zeros(len(task.sessions), np.bool_)
+    for place in np.flatnonzero(np.isin(task.days, np.array([*halt_days()], "datetime64[us]"))).tolist():
+        found[place] = task.rules.halted(task.sessions[place].date(), "open")
+    return found
+
+
+def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:
+    """Whether the row before a session may open positions, and whether that cannot be told here.
+
+    It may if it is the last row of both the signal and ``close``.
+    """
+    before = np.arange(task.first, task.end) - 1
+    last = [_last_rows(placing)[before] for placing in (where, close)]
+    same = (last[0] == last[1]) & (last[0] >= 0) & (before >= 0)
+    entries = same & (last[0] == before)
+    unclear = same & ~entries
+    if where.extra.size:
+        rows = where.rows[before]
+        unclear |= entries & (signal[np.ix_(rows, where.extra)] == 1).any(axis=1)
+    return entries, unclear
+
+
+def _last_rows(placing: Placing) -> Ints:
+    """The last session up to each of which the field has a row, -1 for none."""
+    known = placing.rows >= 0
+    return np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
+
+
+def _parts(fraction: Fraction) -> tuple[int, int]:
+    if fraction.denominator >= _LARGEST_PART:
+        raise FallbackRequired
+    return fraction.numerator, fraction.denominator

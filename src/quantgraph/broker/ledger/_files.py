@@ -1,0 +1,175 @@
+"""Fills and rejections as files in CSV or Parquet, and the import of fills into a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph.broker.accounts._corporate_actions import action_book, apply_corporate_actions
+from quantgraph.broker.accounts._orders import Fill, Order, Rejection, normalize_quantity
+from quantgraph.broker.accounts._valuation import mark, value_of
+from quantgraph.broker.ledger._frames import FILL_NUMBERS, fills_table, rejections_table
+from quantgraph.broker.ledger._journal import CHARGES
+from quantgraph.broker.ledger._ledger import Ledger
+from quantgraph.broker.session._open_session import SessionResult
+from quantgraph.broker.session._simulate import Market
+from quantgraph.errors import BadFile, LedgerConflict, NoData
+from quantgraph.market import Moment, session_of
+from quantgraph.market.money import money, notional, to_decimal
+
+_IMPORTED = "imported"
+
+
+def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
+    """Write the table as CSV or Parquet, by the file's suffix; in Parquet the numbers are float64.
+
+    Raises
+    ------
+    BadFile
+        If the suffix is another one, or the file cannot be written.
+    """
+    _write(Path(path), fills_table(fills), FILL_NUMBERS)
+
+
+def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
+    """Write the table of rejections, see :func:`write_fills`."""
+    _write(Path(path), rejections_table(rejections), ("size",))
+
+
+def read_fills(path: str | Path) -> list[Fill]:
+    """Read a table of fills, as :func:`write_fills` writes it or with fewer columns.
+
+    Required are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``.
+    """
+    target = Path(path)
+    try:
+        table = (
+            pd.read_csv(target, dtype=str, keep_default_na=False)
+            if _suffix(target) == ".csv"
+            else pd.read_parquet(target)
+        )
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{target} cannot be read: {' '.join(str(error).split())}", file=str(target)) from error
+    missing = [name for name in ("trade_date", "ts_code", "side", "quantity", "price") if name not in table]
+    if missing:
+        raise BadFile(f"{target} has no column {', '.join(missing)}", file=str(target))
+    fills: list[Fill] = []
+    for place, row in enumerate(table.to_dict("records"), 1):
+        before = fills[-1] if fills else None
+        try:
+            fills.append(_fill({str(name): value for name, value in row.items()}, before))
+        except ValueError as error:
+            raise BadFile(f"{target}, row {place}: {error}", file=str(target), row=place) from error
+    return fills
+
+
+def import_fills(
+    ledger: Ledger,
+    run_id: str,
+    market: Market,
+    fills: str | Path | Sequence[Fill],
+    *,
+    cash: Decimal | float | str,
+) -> None:
+    """Enter fills of another program as a run: every session from the first fill to the last.
+
+    ``fills`` may be the path of a file for :func:`read_fills`. Corporate actions and marks come from the
+    market's data. The ledger checks the fills as all others: cash, shares, T+1, notional.
+
+    Raises
+    ------
+    NoData
+        If there are no fills, or one is not in a session of the data.
+    LedgerConflict
+        If a fill does not follow, or the run exists with something else.
+    """
+    if isinstance(fills, str | Path):
+        fills = read_fills(fills)
+    sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+    days = sorted({fill.session for fill in fills})
+    unknown = [day for day in days if day not in sessions]
+    if unknown or not days:
+        raise NoData(
+            f"{unknown[0]:%Y-%m-%d} is not a session of the data" if unknown else "there are no fills"
+        )
+    ledger.open_run(run_id, cash, {**market.identity, "decider": _IMPORTED})
+    for session in sessions[(sessions >= days[0]) & (sessions <= days[-1])]:
+        today = [fill for fill in fills if fill.session == session]
+        ledger.commit_day(run_id, _session(ledger, run_id, market, session, today))
+
+
+def _session(
+    ledger: Ledger, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
+) -> SessionResult:
+    evening = market.store.trusted_view(Moment(session, "close"), market.data_ref)
+    book = action_book(market.store, market.data_ref)
+    account, events = apply_corporate_actions(ledger.account(run_id), session, book, market.rules)
+    made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
+    for fill in made:
+        if fill.side == "sell" and account.quantity(fill.order.symbol) < fill.quantity:
+            raise LedgerConflict(
+                f"run {run_id!r}, {session:%Y-%m-%d}: sells {fill.quantity} {fill.order.symbol}, "
+                f"{account.quantity(fill.order.symbol)} are held",
+                run_id=run_id,
+            )
+        account = account.apply(fill)
+    marks = mark(account, evening, at=market.mark_at)
+    return SessionResult(
+        session=session,
+        decider=_IMPORTED,
+        account=account,
+        events=events,
+        outcomes=tuple(made),
+        marks=marks,
+        value=value_of(account, marks),
+    )
+
+
+def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
+    session = session_of(row["trade_date"], name="trade_date")
+    follows = before is not None and before.session == session
+    sequence = int(row.get("sequence") or (before.order.sequence + 1 if before and follows else 1))
+    quantity, price = (
+        normalize_quantity(to_decimal(row["quantity"], name="quantity")),
+        to_decimal(row["price"], name="price"),
+    )
+    order = Order(
+        symbol=str(row["ts_code"]),
+        side=row["side"],
+        quantity=quantity,
+        sequence=sequence,
+        reason=str(row.get("reason") or ""),
+    )
+    given = row.get("notional")
+    charges: dict[str, Any] = {name: money(to_decimal(row.get(name) or 0, name=name)) for name in CHARGES}
+    return Fill(
+        order=order,
+        session=session,
+        side=row["side"],
+        price=price,
+        quantity=quantity,
+        notional=notional(price, quantity) if given in (None, "") else to_decimal(given, name="notional"),
+        **charges,
+    )
+
+
+def _write(target: Path, table: pd.DataFrame, numbers: Sequence[str]) -> None:
+    try:
+        if _suffix(target) == ".csv":
+            table.to_csv(target, index=False, lineterminator="\n")
+        else:
+            table.astype(dict.fromkeys(numbers, "float64")).to_parquet(target, index=False)
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
+
+
+def _suffix(path: Path) -> str:
+    if path.suffix not in (".csv", ".parquet"):
+        raise BadFile(f"{path}: the suffix must be .csv or .parquet", file=str(path))
+    return path.suffix

@@ -1,0 +1,420 @@
+"""Fills, rejections, orders and events as frames: exact decimals as text for files, float64 for work.
+
+All have one row each in the order of the journal, an index from 0, sessions as ``trade_date``
+(datetime64[us]) and symbols as ``ts_code``. Texts are ``str`` and empty where there is none, numbers float64
+and NaN where there is none, amounts in the market's currency; ``sequence`` is int64.
+
+The outcomes of many orders as columns: read from the journal's lines in bulk, exact numbers included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.broker.accounts._corporate_actions import Event
+from quantgraph.broker.accounts._orders import SIZES, Fill, Outcome, Rejection, number_text, rejection_of
+from quantgraph.broker.ledger._journal import CHARGES, EVENTS, iso, outcome_of, session_from_iso
+from quantgraph.market.money import ZERO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+FILL_NUMBERS = ("quantity", "price", "notional", *CHARGES)
+FILL_COLUMNS = ("trade_date", "sequence", "ts_code", "side", *FILL_NUMBERS, "reason")
+REJECTION_COLUMNS = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
+ORDER_COLUMNS = (
+    *("trade_date", "sequence", "ts_code", "side", "type", "wish", "size", "limit_price"),
+    *("quantity", "price", "notional", "cost", "code", "message", "reason"),
+)
+_OUTCOME_COLUMNS = (*ORDER_COLUMNS, "ordered", *CHARGES)
+_FREE = (0.0,) * len(CHARGES)
+_NOTHING = frozenset({"0", "0.00"})
+_ALL_FILLED = {"code": "", "message": ""}
+_EVENT_NUMBERS = ("quantity", "per_share", "amount", "ratio", "before", "after", "cash")
+EVENT_COLUMNS = ("trade_date", "ts_code", "kind", *_EVENT_NUMBERS, "pay")
+
+OrderLine = tuple[str, str, str]
+"""Session, kind and body of a line of the journal that is the outcome of an order."""
+
+_KIND_OF = {made: kind for kind, made in EVENTS.items()}
+_TYPES = {
+    **dict.fromkeys(("trade_date", "pay"), "datetime64[us]"),
+    **dict.fromkeys(
+        ("ts_code", "side", "type", "wish", "code", "message", "reason", "kind", "ordered"), "str"
+    ),
+    **dict.fromkeys((*FILL_NUMBERS, *_EVENT_NUMBERS, "size", "limit_price", "cost"), "float64"),
+    "sequence": "int64",
+}
+
+
+def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
+    """One row per fill, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`FILL_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as
+        text, so that nothing is rounded.
+    """
+    rows = [
+        {
+            "trade_date": iso(fill.session),
+            "sequence": fill.order.sequence,
+            "ts_code": fill.order.symbol,
+            "side": fill.side,
+            **{name: number_text(getattr(fill, name)) for name in FILL_NUMBERS},
+            "reason": fill.order.reason,
+        }
+        for fill in fills
+    ]
+    return pd.DataFrame(rows, columns=list(FILL_COLUMNS))
+
+
+def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
+    """One row per rejection, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`REJECTION_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target;
+        ``wish``, which of the four sizes was given, and ``size``, an exact decimal as text; ``code``
+        ``message`` of the rejection, and the decider's ``reason``.
+    """
+    rows = [
+        {
+            "trade_date": iso(rejection.session),
+            "sequence": rejection.order.sequence,
+            "ts_code": rejection.order.symbol,
+            "side": rejection.order.side or "",
+            "wish": rejection.order.size[0],
+            "size": number_text(rejection.order.size[1]),
+            "code": rejection.code,
+            "message": rejection.message,
+            "reason": rejection.order.reason,
+        }
+        for rejection in rejections
+    ]
+    return pd.DataFrame(rows, columns=list(REJECTION_COLUMNS))
+
+
+def fills_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
+    """See :meth:`~quantgraph.broker.ledger._queries.LedgerQueries.fills`."""
+    table = _outcomes(lines)
+    return _rows(table, table["price"].notna(), [*FILL_COLUMNS[:-1], "cost", "reason"])
+
+
+def rejections_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
+    """See :meth:`~quantgraph.broker.ledger._queries.LedgerQueries.rejections`."""
+    table = _outcomes(lines)
+    table["side"] = table["ordered"]
+    return _rows(table, table["code"] != "", REJECTION_COLUMNS)
+
+
+def orders_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
+    """See :meth:`~quantgraph.broker.ledger._queries.LedgerQueries.orders`."""
+    return _outcomes(lines)[list(ORDER_COLUMNS)]
+
+
+def _rows(table: pd.DataFrame, chosen: pd.Series[bool], columns: Sequence[str]) -> pd.DataFrame:
+    return table.loc[chosen, list(columns)].reset_index(drop=True)
+
+
+def events_frame(events: Iterable[Event]) -> pd.DataFrame:
+    """See :meth:`~quantgraph.broker.ledger._queries.LedgerQueries.events`."""
+    rows = [
+        {**vars(event), "trade_date": event.session, "ts_code": event.symbol, "kind": _KIND_OF[type(event)]}
+        for event in events
+    ]
+    return _typed(pd.DataFrame(rows, columns=list(EVENT_COLUMNS)))
+
+
+def _outcomes(lines: Iterable[OrderLine]) -> pd.DataFrame:
+    """Everything about the outcomes of orders, without their records: there may be a million."""
+    sessions: dict[str, pd.Timestamp] = {}
+    return _typed(pd.DataFrame((_outcome(sessions, *line) for line in lines), columns=list(_OUTCOME_COLUMNS)))
+
+
+def _outcome(sessions: dict[str, pd.Timestamp], session: str, kind: str, text: str) -> tuple[Any, ...]:
+    body = json.loads(text)
+    if session not in sessions:
+        sessions[session] = session_from_iso(session)
+    wish = next(name for name in SIZES if name in body)
+    limit, ordered = body.get("limit_price"), body.get("wish", "")
+    order = (sessions[session], body["sequence"], body["symbol"])
+    sizes = (body["type"], wish, float(body[wish]), None if limit is None else float(limit))
+    if kind == "rejection":
+        bought = (0.0, None, 0.0, 0.0)
+        return (
+            *order,
+            ordered,
+            *sizes,
+            *bought,
+            body["code"],
+            body["message"],
+            body["reason"],
+            ordered,
+            *_FREE,
+        )
+    charges = [body[name] for name in CHARGES]
+    cost = float(sum((Decimal(charge) for charge in charges if charge not in _NOTHING), ZERO))
+    filled = (float(body["filled"]), float(body["price"]), float(body["notional"]), cost)
+    rest = body.get("rest") or _ALL_FILLED
+    told = (rest["code"], rest["message"], body["reason"])
+    return (*order, body["side"], *sizes, *filled, *told, ordered, *map(float, charges))
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    types: dict[str, Any] = {name: _TYPES[name] for name in table.columns}
+    return table.astype(types)
+
+
+Places = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_DIGITS = 8
+"""Decimals of numbers that are read in bulk; those of the mainland have fewer."""
+_MORE_DIGITS = 28
+"""Decimals of numbers that are read one by one."""
+_CHUNK = 50_000
+_BLOCK_BYTES = 2 << 20
+"""Of the text that one processor reads at a time."""
+
+ORDER_KINDS = frozenset({"fill", "rejection"})
+"""Kinds of lines that are outcomes of orders."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrderTable:
+    """Outcomes of n orders, in the order of submission.
+
+    Attributes
+    ----------
+    days, symbols
+        Sessions (ISO dates) and symbols; the columns have places in them.
+    day, symbol
+        Places (n,).
+    wishes_to_buy
+        Whether an order says that it buys (n,); a target does not.
+    sells
+        Whether its fill sells (n,).
+    refused
+        Code of the rejection, or of the rest that the volume cap cut off; None if all was filled.
+    quantity, price, cost
+        Of the fills, 0 for the others: shares, price, all charges together, times ``10 ** digits``.
+    digits
+        Decimals of these whole numbers, which are exact.
+    """
+
+    days: tuple[str, ...]
+    symbols: tuple[str, ...]
+    day: Places
+    symbol: Places
+    wishes_to_buy: Flags
+    sells: Flags
+    refused: Sequence[str | None]
+    quantity: Sequence[int]
+    price: Sequence[int]
+    cost: Sequence[int]
+    digits: int
+
+    def __len__(self) -> int:
+        return len(self.day)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Shares that each fill bought, or sold as a negative number; 0 for a refused order."""
+        scale = 10**self.digits
+        moved = np.array([quantity / scale for quantity in self.quantity], dtype=np.float64)
+        return np.where(self.sells, -moved, moved)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all fills are of whole shares."""
+        scale = 10**self.digits
+        return not any(quantity % scale for quantity in self.quantity)
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> OrderTable:
+        """Make the table of outcomes."""
+        reader = OrderReader()
+        reader.add_outcomes(list(outcomes))
+        return reader.table()
+
+
+@dataclass(kw_only=True)
+class _Part:
+    """Columns of some orders, as in :class:`OrderTable`."""
+
+    day: Places
+    symbol: Places
+    wishes_to_buy: Flags
+    sells: Flags
+    refused: list[str | None]
+    quantity: list[int]
+    price: list[int]
+    cost: list[int]
+    digits: int
+
+    def scaled(self, name: str, digits: int) -> list[int]:
+        """A column of numbers with more decimals."""
+        numbers: list[int] = getattr(self, name)
+        more = 10 ** (digits - self.digits)
+        return numbers if more == 1 else [number * more for number in numbers]
+
+
+class OrderReader:
+    """Collects lines of orders, and reads them some ten thousand at a time.
+
+    Lines that cannot be read in bulk, because their numbers have more decimals or digits, are read singly.
+    """
+
+    def __init__(self) -> None:
+        self._days: dict[str, int] = {}
+        self._symbols: dict[str, int] = {}
+        self._lines: list[tuple[str, str, str]] = []
+        self._parts: list[_Part] = []
+
+    def add(self, lines: Sequence[tuple[str, str, str]]) -> None:
+        """Add lines of :data:`ORDER_KINDS`: session, kind and body of each."""
+        self._lines += lines
+        if len(self._lines) >= _CHUNK:
+            self._read()
+
+    def add_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Add orders that were read before."""
+        self._read()
+        fills = [outcome if isinstance(outcome, Fill) else None for outcome in outcomes]
+        refused = [rejection_of(outcome) for outcome in outcomes]
+        part = _Part(
+            day=_places(self._days, [f"{outcome.session:%Y-%m-%d}" for outcome in outcomes]),
+            symbol=_places(self._symbols, [outcome.order.symbol for outcome in outcomes]),
+            wishes_to_buy=np.array([outcome.order.side == "buy" for outcome in outcomes], dtype=bool),
+            sells=np.array([fill is not None and fill.side == "sell" for fill in fills], dtype=bool),
+            refused=[each.code if each else None for each in refused],
+            quantity=[_exact(fill.quantity) if fill else 0 for fill in fills],
+            price=[_exact(fill.price) if fill else 0 for fill in fills],
+            cost=[_exact(fill.cost) if fill else 0 for fill in fills],
+            digits=_MORE_DIGITS,
+        )
+        self._parts.append(part)
+
+    def table(self) -> OrderTable:
+        """All orders that were added."""
+        self._read()
+        parts = self._parts
+        digits = max((part.digits for part in parts), default=_DIGITS)
+        flags = [np.zeros(0, dtype=bool)]
+        places = [np.zeros(0, dtype=np.int64)]
+        return OrderTable(
+            days=tuple(self._days),
+            symbols=tuple(self._symbols),
+            day=np.concatenate(places + [part.day for part in parts]),
+            symbol=np.concatenate(places + [part.symbol for part in parts]),
+            wishes_to_buy=np.concatenate(flags + [part.wishes_to_buy for part in parts]),
+            sells=np.concatenate(flags + [part.sells for part in parts]),
+            refused=[code for part in parts for code in part.refused],
+            quantity=[number for part in parts for number in part.scaled("quantity", digits)],
+            price=[number for part in parts for number in part.scaled("price", digits)],
+            cost=[number for part in parts for number in part.scaled("cost", digits)],
+            digits=digits,
+        )
+
+    def _read(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        part = self._in_bulk(lines)
+        if part is not None:
+            self._parts.append(part)
+        else:
+            self.add_outcomes(
+                [outcome_of(kind, json.loads(body), session_from_iso(day)) for day, kind, body in lines]
+            )
+
+    def _in_bulk(self, lines: Sequence[tuple[str, str, str]]) -> _Part | None:
+        """The columns of lines, None if some must be read one by one."""
+        import pyarrow as pa
+        from pyarrow import json as arrow_json
+
+        bodies = [body for _, _, body in lines]
+        text = "\n".join(bodies).encode()
+        options = arrow_json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
+        longest = max(map(len, bodies))  # in characters: each has at most four bytes
+        blocks = arrow_json.ReadOptions(block_size=max(_BLOCK_BYTES, 4 * longest + 2))
+        try:
+            table = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
+        except pa.ArrowException:
+            return None
+        numbers = [_whole(table[name]) for name in ("filled", "price", *CHARGES)]
+        read = [column for column in numbers if column is not None]
+        if len(read) < len(numbers) or table.num_rows != len(lines) or table["symbol"].null_count:
+            return None
+        return _Part(
+            day=_encoded(self._days, pa.array([session for session, _, _ in lines], pa.string())),
+            symbol=_encoded(self._symbols, table["symbol"].combine_chunks()),
+            wishes_to_buy=_equals(table["wish"], "buy"),
+            sells=_equals(table["side"], "sell"),
+            refused=_refused(table["code"], table["rest"]),
+            quantity=read[0].tolist(),
+            price=read[1].tolist(),
+            cost=np.sum(read[2:], axis=0).tolist(),
+            digits=_DIGITS,
+        )
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    number = pa.decimal128(26, _DIGITS)
+    texts = [(name, pa.string()) for name in ("symbol", "wish", "side", "code")]
+    numbers = [(name, number) for name in ("filled", "price", *CHARGES)]
+    return pa.schema([*texts, *numbers, ("rest", pa.struct([("code", pa.string())]))])
+
+
+def _whole(column: pa.ChunkedArray) -> Places | None:
+    """A column of decimals as whole numbers (n,), 0 for null; None if one takes more than 62 bits."""
+    values = column.fill_null(0).combine_chunks()
+    halves = np.frombuffer(values.buffers()[1], dtype="<i8").reshape(-1, 2)
+    halves = halves[values.offset : values.offset + len(values)]
+    low: Places = halves[:, 0]
+    return low if (halves[:, 1] == 0).all() and (low >= 0).all() and (low < 1 << 59).all() else None
+
+
+def _equals(column: pa.ChunkedArray, text: str) -> Flags:
+    import pyarrow.compute as pc
+
+    found: Flags = pc.equal(column, text).fill_null(False).to_numpy()
+    return found
+
+
+def _places(known: dict[str, int], names: Sequence[str]) -> Places:
+    """Place of each name among the known ones, to which new ones are added."""
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+
+
+def _encoded(known: dict[str, int], names: pa.Array) -> Places:
+    """Like :func:`_places`, for many names of which few differ."""
+    encoded = names.dictionary_encode()
+    found: Places = _places(known, encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+    return found
+
+
+def _refused(codes: pa.ChunkedArray, rests: pa.ChunkedArray) -> list[str | None]:
+    """Code of each rejection, or of the rest that the volume cap cut off."""
+    import pyarrow.compute as pc
+
+    found: list[str | None] = pc.coalesce(codes, pc.struct_field(rests, "code")).to_pylist()
+    return found
+
+
+def _exact(number: Decimal | int) -> int:
+    return int(Decimal(number).scaleb(_MORE_DIGITS))

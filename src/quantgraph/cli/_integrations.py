@@ -1,0 +1,397 @@
+"""``quantgraph mcp``: a run that a client of an MCP server trades.
+
+``quantgraph trader``: the models of AI-Trader's config file trade, one after another, day by day.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph.cli._console import (
+    CANCELLED,
+    FAILED,
+    AsJson,
+    Debug,
+    SafeConsole,
+    counted,
+    echo_json,
+    literal,
+    print_status,
+    protocol_streams,
+    usage_errors,
+)
+from quantgraph.cli._run import RecordedRun, RunsFolder, execute_and_show
+from quantgraph.errors import BadFile, BadOption, QuantGraphError
+
+if TYPE_CHECKING:
+    from quantgraph.integrations.ai_trader import BaseAgent, TraderConfig, TraderModel
+    from quantgraph.integrations.mcp import McpAccess
+    from quantgraph.runtime import Resources
+
+
+TOKEN_VARIABLE = "QUANTGRAPH_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def mcp(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RecordedRun = None,
+    new: Annotated[
+        str | None, typer.Option("--new", metavar="SENTENCE", help="Start a run: universe and dates, a rule.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="With --new: as of 'quantgraph run'.")] = None,
+    start: Annotated[str | None, typer.Option(help="With --new: first date, YYYYMMDD.")] = None,
+    end: Annotated[str | None, typer.Option(help="With --new: last date, YYYYMMDD.")] = None,
+    symbols: Annotated[str | None, typer.Option(help="With --new: codes, joined by commas.")] = None,
+    cash: Annotated[float | None, typer.Option(help="With --new: initial cash. Default: 1000000.")] = None,
+    market: Annotated[
+        Literal["cn", "us"] | None, typer.Option(help="With --new: rules and fees. Default: by the codes.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Who reads the sentence: a model's name, or keyless.")
+    ] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve HTTP on this machine alone, in place of stdio.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of --http; 0 takes a free one.")] = 0,
+    services: Annotated[
+        bool,
+        typer.Option("--services", help="Serve math, search, trade and price, each on a port."),
+    ] = False,
+    service_ports: Annotated[
+        str, typer.Option(metavar="PORTS", help="Ports of --services.")
+    ] = "19000,19001,19002,19003",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help=f"File with the token of HTTP. Default: {TOKEN_VARIABLE}, else a random one."),
+    ] = None,
+    out: RunsFolder = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Serve a run to an MCP client, which trades it day by day; a stopped run goes on where it was.
+
+    Over stdio nothing but the protocol is written to stdout.
+    """
+    with usage_errors(debug=debug):
+        from quantgraph.tools.mcp import make_server as _  # noqa: F401 - tells at once if the extra is missing
+
+        if new is not None and run is not None:
+            raise BadOption("RUN and --new are both given; give one of them", parameter="new")
+        own = {
+            "source": source,
+            "start": start,
+            "end": end,
+            "symbols": symbols,
+            "cash": cash,
+            "market": market,
+        }
+        own |= {"model": model}
+        work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
+        ports = _ports(service_ports) if services else None
+        token = _token(token_file)
+        access = _access(http, port, ports, token)
+    execute_and_show(
+        question,
+        lambda live: work(access, live),
+        as_json=as_json,
+        headless=True,
+        debug=debug,
+    )
+
+
+def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str | None) -> McpAccess:
+    from quantgraph.integrations.mcp import McpAccess
+
+    if not http and services is None:
+        return McpAccess(stdio=protocol_streams())
+    access = McpAccess(port=port if http else None, services=services)
+    return replace(access, token=token) if token else access
+
+
+def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
+    from quantgraph.broker import Account
+    from quantgraph.integrations.mcp import start_mcp_run
+    from quantgraph.market import Rulebook
+    from quantgraph.runs import RunSpec
+
+    if not new.strip():
+        raise BadOption("--new is empty; name symbols and dates", parameter="new")
+    rules = None
+    if own["market"] is not None:
+        rules = Rulebook.us() if own["market"] == "us" else Rulebook.mainland()
+    codes = [code for code in (own["symbols"] or "").replace("，", ",").split(",") if code.strip()]
+    spec = RunSpec(
+        question=new,
+        symbols=tuple(codes),
+        start=own["start"] or "",
+        end=own["end"] or "",
+        cash=Account.opening(1_000_000 if own["cash"] is None else own["cash"]).cash,
+        rules=rules,
+    )
+
+    def work(access: McpAccess, live: Resources) -> dict[str, Any]:
+        given = replace(live, source=own["source"], model=own["model"])
+        return start_mcp_run(spec, access, resources=given, out=out, tell=print_status)
+
+    return work, new
+
+
+def _resumed(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
+    from quantgraph.cli._ledger import latest_ledger
+    from quantgraph.integrations.mcp import resume_mcp_run
+    from quantgraph.runs import read_result
+    from quantgraph.runs.folder import find_run_folder, read_manifest
+    from quantgraph.settings import load_settings
+
+    for name, value in own.items():
+        if value is not None and name != "model":
+            raise BadOption(f"--{name} belongs to --new; a run keeps what it was begun with", parameter=name)
+    runs_dir = out or load_settings().runs_dir
+    folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+    manifest = read_manifest(folder)
+    if manifest.decider != "mcp_client":
+        raise BadOption(
+            f"run {manifest.run_id} is decided by {manifest.decider or 'its signal'}, not by an MCP client; "
+            f"start one with: quantgraph mcp --new SENTENCE",
+            parameter="run",
+        )
+    if (read_result(folder) or {}).get("ended_because") == "done":
+        raise BadOption(f"run {manifest.run_id} is done; start another with --new", parameter="run")
+
+    def work(access: McpAccess, live: Resources) -> dict[str, Any]:
+        given = replace(live, model=own["model"])
+        return resume_mcp_run(folder, access, resources=given, tell=print_status)
+
+    return work, manifest.spec.question
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    from quantgraph.integrations.mcp import SERVICE_PORTS
+
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != len(SERVICE_PORTS) or not all(part.isascii() and part.isdigit() for part in parts):
+        raise BadOption(
+            f"--service-ports {text!r:.60}; must be {len(SERVICE_PORTS)} ports, like 19000,19001,19002,19003",
+            parameter="service_ports",
+        )
+    return tuple(int(part) for part in parts)
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{file} cannot be read as a token: {error}", file=str(file)) from None
+
+
+_HEADINGS = (
+    Note(zh="模型", en="model"),
+    Note(zh="结束", en="end"),
+    Note(zh="交易日", en="sessions"),
+    Note(zh="期末资产", en="value"),
+    Note(zh="收益", en="return"),
+)
+_NUMBERS = {2, 3, 4}
+
+
+def trader(  # noqa: PLR0917 - typer reads options from the parameters
+    config: Annotated[
+        Path, typer.Argument(metavar="[CONFIG]", help="A config file of AI-Trader, JSON.")
+    ] = Path("configs/default_config.json"),
+    source: Annotated[
+        str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
+    ] = None,
+    signature: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones."),
+    ] = None,
+    symbols: Annotated[
+        str | None, typer.Option(help="Codes joined by commas. Default: all of the source.")
+    ] = None,
+    rules: Annotated[
+        Literal["market", "zero-cost"],
+        typer.Option(help="Rules and fees of the config's market, or the same without fees."),
+    ] = "market",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the signatures' folders. Default: the config's log_path.")
+    ] = None,
+    log_form: Annotated[
+        Literal["messages", "ai-trader"],
+        typer.Option(help="messages: role and content a line. ai-trader: signature and new_messages."),
+    ] = "messages",
+    with_price: Annotated[
+        bool, typer.Option("--with-price", help="Write the price of each trade into position.jsonl.")
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="Limits on a run's model calls, like calls=100,prompt_tokens=200000.")
+    ] = None,
+    session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Let the enabled models of AI-Trader's config trade by themselves, one after another.
+
+    Each has its run, and a folder with position/position.jsonl and log/DATE/log.jsonl; a table shows all
+    at the end.
+    """
+    with usage_errors(debug=debug):
+        from quantgraph.integrations.ai_trader import TRADER_QUESTION, read_trader_config
+        from quantgraph.market import Rulebook
+        from quantgraph.settings import load_settings
+
+        read = read_trader_config(config)
+        chosen = read.chosen(signature)
+        limits = {"budget": budget, "session_budget": session_budget}
+        settings = load_settings(**{name: text for name, text in limits.items() if text})
+        codes = [code.strip() for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
+        options = {
+            "source": source,
+            "log_form": log_form,
+            "with_price": with_price,
+            "log_path": out or read.log_path,
+            "stock_symbols": codes or None,
+            "rules": Rulebook.zero_cost(read.market) if rules == "zero-cost" else None,
+        }
+    question = TRADER_QUESTION[read.market]
+    language = language_of(question)
+    for key in read.without_effect:
+        print_status(say(language, zh=f"{key} 在这里不起作用", en=f"{key} has no effect here"))
+    rows: list[dict[str, Any]] = []
+    statuses: list[int] = []
+    for model in chosen:
+        traded = _Traded(read, model, language)
+
+        def work(live: Resources, traded: _Traded = traded) -> dict[str, Any]:
+            return traded.run(resources=replace(live, settings=settings), **options)
+
+        again = f"quantgraph trader {config}" + (f" --signature {signature}" if signature else "")
+        if len(chosen) > 1:
+            print_status(f"{model.signature}:")
+        try:
+            execute_and_show(
+                question, work, as_json=False, quiet=as_json, headless=True, debug=debug, again=again
+            )
+            statuses.append(0)
+        except typer.Exit as ended:
+            statuses.append(ended.exit_code)
+        finally:
+            traded.print_done()
+        rows.append(traded.row())
+        if statuses[-1] == CANCELLED:
+            break
+    if as_json:
+        echo_json({"models": rows})
+    elif len(chosen) > 1:
+        _print_table(rows, language)
+    raise typer.Exit(_exit_status(statuses))
+
+
+def _exit_status(statuses: Sequence[int]) -> int:
+    """The status of all runs: that of each if they are alike."""
+    if statuses[-1] == CANCELLED:
+        return CANCELLED
+    return statuses[0] if len(set(statuses)) == 1 else FAILED
+
+
+class _Traded:
+    """What became of one model."""
+
+    def __init__(self, config: TraderConfig, model: TraderModel, language: Language) -> None:
+        self._config, self._model, self._language = config, model, language
+        self._agent: BaseAgent | None = None
+        self._error: str | None = None
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        """Begin the model's run or go on with it, and return its result."""
+        try:
+            self._agent = _agent(self._config, self._model, **options)
+            return self._agent.run_for_dates()
+        except QuantGraphError as error:
+            self._error = error.line
+            raise
+
+    def print_done(self) -> None:
+        """Say what is done, whatever became of the run."""
+        agent = self._agent
+        for note in agent.notes if agent else ():
+            print_status(note.text(self._language))
+        if agent is None or agent.run_dir is None:
+            return
+        done = agent.traded_dates
+        line = say(
+            self._language,
+            zh=f"已交易 {len(done)} 个交易日" + (f"，{done[0]} 至 {done[-1]}；" if done else "；"),
+            en=f"{counted(len(done), 'session')} traded" + (f", {done[0]} to {done[-1]}; " if done else "; "),
+        )
+        print_status(f"{agent.signature}: {line}{agent.files.position_file}")
+
+    def row(self) -> dict[str, Any]:
+        """The model's row, as JSON: what is not known is None."""
+        from quantgraph.runs import read_result
+
+        agent = self._agent
+        folder = agent.run_dir if agent else None
+        result = (read_result(folder) if folder else None) or {}
+        account = result.get("account") or {}
+        return {
+            "signature": self._model.signature,
+            "ended_because": None if self._error else result.get("ended_because"),
+            "sessions": len(agent.traded_dates) if agent else 0,
+            "final_value": account.get("final_value"),
+            "return": account.get("return"),
+            "error": self._error or result.get("error"),
+            "position_file": str(agent.files.position_file) if agent else None,
+            "run_dir": str(folder) if folder else None,
+        }
+
+
+def _agent(config: TraderConfig, model: TraderModel, **options: Any) -> BaseAgent:
+    from quantgraph.integrations.ai_trader import BaseAgent
+
+    key = model.openai_api_key
+    return BaseAgent(
+        model.signature,
+        model.basemodel,
+        max_steps=config.max_steps,
+        max_retries=config.max_retries,
+        base_delay=config.base_delay,
+        initial_cash=config.initial_cash,
+        init_date=config.init_date,
+        end_date=config.end_date,
+        openai_base_url=model.openai_base_url,
+        openai_api_key=key.get_secret_value() if key else None,
+        market=config.market,
+        **options,
+    )
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]], language: Language) -> None:
+    """Print what became of each model, and why one is not done, on stdout."""
+    console = SafeConsole()
+    table = Table.grid(padding=(0, 2))
+    for number, heading in enumerate(_HEADINGS):
+        table.add_column(literal(heading.text(language)), justify="right" if number in _NUMBERS else "left")
+    table.show_header = True
+    for row in rows:
+        value, gain = row["final_value"], row["return"]
+        cells = (
+            row["signature"],
+            row["ended_because"] or "failed",
+            str(row["sessions"]),
+            "-" if value is None else f"{value:,.2f}",
+            "-" if gain is None else f"{gain:.2%}",
+        )
+        table.add_row(*map(literal, cells))
+    console.print(table)
+    for row in rows:
+        if row["error"]:  # longer than a column
+            console.print(literal(f"{row['signature']}: {row['error']}"), soft_wrap=True)

@@ -1,0 +1,455 @@
+"""Selecting the run and the ledger of a ``quantgraph ledger`` command, and reporting its errors.
+
+``quantgraph ledger show|check|export|verify``: ledgers of runs, and AI-Trader's position files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from quantgraph.cli._console import (
+    FAILED,
+    WRONG_USAGE,
+    AsJson,
+    SafeConsole,
+    counted,
+    echo,
+    echo_json,
+    print_status,
+    usage_errors,
+)
+from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphError
+
+if TYPE_CHECKING:
+    from quantgraph.broker.ledger import Ledger
+    from quantgraph.integrations.ai_trader import Verification
+
+
+_FILE = "ledger.sqlite"
+_MAX_NAMES = 20
+
+
+@contextmanager
+def open_ledger(
+    run: str | None, where: str | None, *, may_be_empty: bool = False
+) -> Iterator[tuple[Ledger, str, str | Path]]:
+    """Open a ledger: it, the run's name and the ledger's place. An error ends the command in one line."""
+    from quantgraph.broker.ledger import Ledger
+
+    try:
+        place, name = _place(run, where)
+        with Ledger(place) as book:
+            name = name or (_name_in(run_folder_of(run, place)) if may_be_empty and not book.runs() else None)
+            yield book, name or _only_run(book), place
+    except LedgerConflict as error:
+        echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
+        raise typer.Exit(FAILED) from None
+    except (QuantGraphError, OSError) as error:
+        line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
+        echo(line, err=True)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
+    """Compare a ledger with the ``result.json`` beside it; the contradiction, or None."""
+    path = Path(place).with_name("result.json")
+    if not path.is_file():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if (result["run_id"], result["ended_because"]) != (run_id, "done") or result["account"] is None:
+            return None
+        last, value = str(result["equity"]["sessions"][-1]), float(result["account"]["final_value"])
+    except (OSError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} is not a result of a run: {type(error).__name__}: {error}") from error
+    ends = ("", 0.0)
+    if book.has_run(run_id) and len(days := book.days(run_id)):
+        ends = (f"{days.index[-1]:%Y%m%d}", float(days["value"].iloc[-1]))
+    if ends == (last, value):
+        return None
+    stands = f"on {ends[0]} with {ends[1]:,.2f}" if ends[0] else "before its first session"
+    why = "one of them was changed" if ends[0] >= last else "lines at the end are missing"
+    return f"run {run_id!r}: {path} ends on {last} with {value:,.2f}, the ledger {stands}: {why}"
+
+
+def run_folder_of(run: str | None, place: str | Path) -> Path | None:
+    """The folder of a run: ``run`` itself, or that of its ledger; None if it has none."""
+    from quantgraph.runs.folder import MANIFEST_FILE
+    from quantgraph.settings import load_settings
+
+    named = () if run is None else (Path(run), load_settings().runs_dir / run)
+    beside = () if "://" in str(place) else (Path(place).parent,)
+    return next(
+        (folder for folder in (*named, *beside) if (folder / MANIFEST_FILE).is_file()), *beside or (None,)
+    )
+
+
+def _name_in(folder: Path | None) -> str | None:
+    """Name of the run in a folder; None if there is none."""
+    from quantgraph.runs.folder import MANIFEST_FILE, read_manifest
+
+    return read_manifest(folder).run_id if folder and (folder / MANIFEST_FILE).is_file() else None
+
+
+def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
+    """Place of the ledger, and the run's name if it was given."""
+    from quantgraph.settings import load_settings
+
+    if where is not None:
+        if "://" not in where and not Path(where).is_file():
+            raise BadOption(f"--ledger {where} is not a file", parameter="ledger")
+        return where, None if run is None else Path(run).name
+    runs_dir = load_settings().runs_dir
+    if run is None:
+        return latest_ledger(runs_dir), None
+    for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
+        if place.is_file():
+            return place, None
+    inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
+    if inside:
+        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {_joined(inside)}", parameter="run")
+    places = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
+    raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {places}", parameter="run")
+
+
+def latest_ledger(runs_dir: Path) -> Path:
+    """The ledger that was written last, for a command without RUN."""
+    ledgers = sorted(runs_dir.glob(f"*/{_FILE}"), key=lambda path: path.stat().st_mtime)
+    if not ledgers:
+        raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
+    return ledgers[-1]
+
+
+def _only_run(book: Ledger) -> str:
+    runs = book.runs()
+    if not runs:
+        raise BadOption("the ledger holds no run", parameter="run")
+    if len(runs) > 1:
+        raise BadOption(
+            f"the ledger holds several runs: {_joined(runs)}; give one as RUN, and the ledger by --ledger",
+            parameter="run",
+        )
+    return runs[0]
+
+
+def _joined(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(sorted(names)[:_MAX_NAMES]) + more
+
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into ledgers and check them.")
+
+RunName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="A run's folder, its ledger file, or its name. Default: the latest run."
+    ),
+]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option("--ledger", help="A ledger file or database URL that has the run. Default: the run's own."),
+]
+_MAX_MISMATCHES = 50
+_NOTES_WIDTH = 500
+_COLUMNS = {
+    "quantity": ("shares", 0, 9),
+    "average_cost": ("cost", 2, 4),
+    "mark": ("mark", 2, 4),
+    "value": ("value", 2, 2),
+    "unrealised": ("profit", 2, 2),
+    "entered": ("entered", 0, 0),
+    "sessions": ("held", 0, 0),
+}
+"""Heading, minimal and maximal decimals of each column of positions."""
+
+
+class ExportFormat(StrEnum):
+    """What an export holds: the whole journal, the fills, the rejections, the notes, AI-Trader's records."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    REJECTIONS = "rejections"
+    NOTES = "notes"
+    POSITIONS = "positions"
+
+
+_ENDINGS = {
+    ExportFormat.JSONL: ".jsonl",
+    ExportFormat.CSV: ".csv",
+    ExportFormat.PARQUET: ".parquet",
+    ExportFormat.REJECTIONS: "-rejections.csv",
+    ExportFormat.NOTES: "-notes.jsonl",
+    ExportFormat.POSITIONS: "-position.jsonl",
+}
+"""What follows the run's name in the default file of an export."""
+
+
+@app.command()
+def show(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
+    """Show where a run stands: cash, holdings, cost, profit."""
+    with open_ledger(run, ledger) as (book, run_id, _):
+        book.check(run_id)
+        summary = _summary(book, run_id)
+    if as_json:
+        echo_json(summary)
+    else:
+        _print_summary(summary)
+
+
+@app.command()
+def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
+    """Check a run: the hash chain of its ledger, a replay of every session, and every file of the run.
+
+    Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
+    """
+    from quantgraph.runs.folder import ledger_location
+    from quantgraph.runs.verification import check_run_folder
+
+    with open_ledger(run, ledger, may_be_empty=True) as (book, run_id, place):
+        report = check_run_folder(run_folder_of(run, place), place)
+        lines, problems = None, [fault.line for fault in report.faults]
+        try:
+            lines = book.check(run_id) if book.runs() else 0
+            problem = missing_end(book, run_id, place)
+        except LedgerConflict as error:
+            problem = f"{ledger_location(place)}: {error.message}"
+        except BadFile:
+            if not problems:
+                raise
+            problem = None  # the faults include the unreadable result
+        if problem is not None:
+            problems.insert(0, f"ledger_conflict: {problem}")
+    if as_json:
+        problem = problem or next(iter(problems), None)
+        ledger_part = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
+        echo_json(ledger_part | {"files": report.files, "problems": problems})
+    elif not problems:
+        files = f"; {counted(report.files, 'file')} as the run left them"
+        follow = f"{lines:,} lines, each follows from the one before" if lines else "no line yet"
+        echo(f"{run_id}: {follow}{files}")
+    for line in problems:
+        echo(line, err=True)
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def export(
+    run: RunName = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="The file to write, in the place of one that is there. Default: one named after the run in "
+            "the current folder, which must not exist.",
+        ),
+    ] = None,
+    form: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            help="jsonl: the journal. csv, parquet: fills. rejections: refused orders and why, as .csv or "
+            ".parquet. notes: the decisions' notes, a JSON line a session. positions: AI-Trader's.",
+        ),
+    ] = ExportFormat.JSONL,
+    ledger: LedgerPlace = None,
+) -> None:
+    """Write the journal, the fills, the rejections, the notes, or AI-Trader's records of a run to a file."""
+    from quantgraph.broker.ledger import write_fills, write_rejections
+    from quantgraph.integrations.ai_trader import write_positions
+
+    with open_ledger(run, ledger) as (book, run_id, _):
+        to = _export_file(to, run_id, form)
+        replaced = to.exists()
+        book.check(run_id)
+        if form is ExportFormat.JSONL:
+            to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
+        elif form is ExportFormat.POSITIONS:
+            write_positions(to, _position_records(book, run_id))
+        elif form is ExportFormat.NOTES:
+            rows = (
+                {"session": f"{day:%Y-%m-%d}", "notes": notes} for day, notes in book.notes(run_id).items()
+            )
+            to.write_text("".join(map(_json_line, rows)), encoding="utf-8")
+        elif form is ExportFormat.REJECTIONS:
+            write_rejections(to, book.rejection_records(run_id))
+        else:
+            write_fills(to, book.fill_records(run_id))
+    if replaced:
+        print_status(f"{to} was there and is replaced")
+    echo(str(to))
+
+
+def _export_file(to: Path | None, run_id: str, form: ExportFormat) -> Path:
+    """The file of ``--to``, checked, or the default, which replaces none."""
+    if to is None:
+        file = Path(f"{Path(run_id).name}{_ENDINGS[form]}")
+        if file.exists():
+            raise BadOption(
+                f"{file} exists already; --to FILE names another, or the same to replace it", parameter="to"
+            )
+        return file
+    if to.is_dir() or not to.parent.is_dir():
+        what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
+        raise BadOption(f"--to {to}: {what}; must be a file in an existing folder", parameter="to")
+    return to
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="AI-Trader's position.jsonl.")],
+    prices: Annotated[Path, typer.Option(help="Daily bars, unadjusted: CSV, Parquet, JSON or a folder.")],
+    market: Annotated[Literal["cn", "us"], typer.Option(help="cn: lots of 100 and T+1. us: whole shares.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replay a position.jsonl against prices.
+
+    Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
+    """
+    from quantgraph.data.files import FileSource
+    from quantgraph.integrations.ai_trader import verify_positions
+    from quantgraph.settings import load_settings
+
+    with usage_errors():
+        source = FileSource(prices, max_file_mb=load_settings().max_file_mb)
+        found = verify_positions(file, source, market)
+        if found.records == 1 and not found.mismatches:
+            raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
+    if as_json:
+        echo_json(found.as_dict())
+    else:
+        _print_verification(file, found)
+    if found.mismatches:
+        raise typer.Exit(FAILED)
+
+
+def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
+    from quantgraph.report import rejection_counts
+
+    days, held, notes = book.days(run_id), book.positions(run_id), book.notes(run_id)
+    account, meta = book.account(run_id), book.meta(run_id)
+    return {
+        "run_id": run_id,
+        "initial_cash": float(book.cash(run_id)),
+        "sessions": len(days),
+        "first": f"{days.index[0]:%Y-%m-%d}" if len(days) else None,
+        "last": f"{days.index[-1]:%Y-%m-%d}" if len(days) else None,
+        "decider": meta.get("decider"),
+        "rules": meta.get("rules"),
+        "cash": float(account.cash),
+        "owed": float(account.owed),
+        "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
+        "fills": int(days["fills"].sum()) if len(days) else 0,
+        "rejections": int(days["rejections"].sum()) if len(days) else 0,
+        "rejections_by_reason": rejection_counts(book.statement(run_id).orders),
+        "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
+        "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
+        "notes": {f"{day:%Y-%m-%d}": said for day, said in notes.items()},
+        "positions": held.assign(entered=held["entered"].dt.strftime("%Y-%m-%d"))
+        .reset_index()
+        .to_dict("records"),
+    }
+
+
+def _print_summary(run: dict[str, Any]) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from quantgraph.report import format_counts
+
+    console = SafeConsole()
+    if not run["sessions"]:
+        console.print(f"{run['run_id']}: no session yet, cash {run['cash']:,.2f}", soft_wrap=True)
+        return
+    why = f" ({format_counts(run['rejections_by_reason'])})" if run["rejections"] else ""
+    console.print(
+        f"{run['run_id']}: {counted(run['sessions'], 'session')}, {run['first']} to {run['last']}, "
+        f"{counted(run['fills'], 'fill')}, {counted(run['rejections'], 'rejection')}{why}",
+        soft_wrap=True,
+    )
+    console.print(
+        f"value {run['value']:,.2f}, cash {run['cash']:,.2f}, dividends on their way {run['owed']:,.2f}, "
+        f"realised {run['realised']:,.2f}, dividends earned {run['dividends']:,.2f}",
+        soft_wrap=True,
+    )
+    for session, notes in list(run["notes"].items())[-1:]:
+        console.print(
+            f"notes of {session}: {json.dumps(notes, ensure_ascii=False)[:_NOTES_WIDTH]}", soft_wrap=True
+        )
+    if not run["positions"]:
+        return
+    table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("ts_code", no_wrap=True)
+    for heading, _, _ in _COLUMNS.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in run["positions"]:
+        table.add_row(
+            row["ts_code"], *(_cell(row[name], least, most) for name, (_, least, most) in _COLUMNS.items())
+        )
+    console.print(table)
+
+
+def _cell(value: object, least: int, most: int) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    whole, _, decimals = f"{value:,.{most}f}".partition(".")
+    decimals = decimals.rstrip("0").ljust(least, "0")
+    return f"{whole}.{decimals}" if decimals else whole
+
+
+def _json_line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _position_records(book: Ledger, run_id: str) -> list[Any]:
+    from quantgraph.integrations.ai_trader import positions_of_results, symbols_of_results
+
+    results = list(book.results(run_id))
+    if not results:
+        raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
+    return list(
+        positions_of_results(
+            results,
+            opening_date=f"{results[0].session:%Y-%m-%d}",
+            cash=book.cash(run_id),
+            symbols=symbols_of_results(results),
+        )
+    )
+
+
+def _print_verification(file: Path, found: Verification) -> None:
+    from rich.table import Table
+
+    console = SafeConsole()
+    value, gain, fall = (
+        "unknown" if number is None else shown.format(number)
+        for number, shown in (
+            (found.final_value, "{:,.2f}"),
+            (found.total_return, "{:+.2%}"),
+            (found.max_drawdown, "{:.2%}"),
+        )
+    )
+    console.print(
+        f"{file.name}: {counted(found.records, 'record')}, {found.first_date} to {found.last_date}, "
+        f"{counted(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
+        soft_wrap=True,
+    )
+    carried = f", {counted(found.carried, 'close')} carried" if found.carried else ""
+    console.print(f"final value {value}, return {gain}, max drawdown {fall}{carried}")
+    if not found.mismatches:
+        return
+    table = Table("line", "id", "date", "what does not follow")
+    for each in found.mismatches[:_MAX_MISMATCHES]:
+        table.add_row(str(each.line), "" if each.id is None else str(each.id), each.date, each.message)
+    console.print(table)
+    if len(found.mismatches) > _MAX_MISMATCHES:
+        console.print(f"and {len(found.mismatches) - _MAX_MISMATCHES} more; --json has all")

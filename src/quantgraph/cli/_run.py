@@ -1,0 +1,453 @@
+"""Executing a run for a command: its progress, its questions, stop signals, and how it ended.
+
+``quantgraph resume``: continue a run that was stopped.
+
+``quantgraph replay``: a run again from its record, or a new run that branches off it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quantgraph._util.texts import language_of, say
+from quantgraph.cli._console import (
+    CANCELLED,
+    FAILED,
+    WRONG_USAGE,
+    AsJson,
+    Debug,
+    echo,
+    echo_json,
+    print_error,
+    print_status,
+    usage_errors,
+)
+from quantgraph.errors import (
+    BadFile,
+    BadOption,
+    BadWindow,
+    QuantGraphError,
+    RunMismatch,
+    StorageUnavailable,
+    UnknownQuestion,
+)
+
+if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
+
+    from quantgraph.broker import Decider
+    from quantgraph.runs import ReplayResult
+    from quantgraph.runtime import Resources
+
+
+_PLAIN_NAME = re.compile(r"[\w.-]+")
+"""A name of which a shell obeys no character."""
+
+
+def complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of runs that begin so, newest first, for the completion of a shell."""
+    from quantgraph.settings import load_settings
+
+    try:
+        runs_dir = Path(context.params.get("out") or load_settings().runs_dir)
+        found = [(path.stat().st_mtime, path.parent.name) for path in runs_dir.glob("*/run.json")]
+    except (OSError, QuantGraphError):  # a shell that completes has no place for an error
+        return []
+    names = [name for _, name in sorted(found, reverse=True) if name.startswith(incomplete)]
+    return [name for name in names if _PLAIN_NAME.fullmatch(name)]
+
+
+RecordedRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]",
+        help="A run's folder, or its name in --out. Default: the latest there.",
+        autocompletion=complete_run,
+    ),
+]
+DeciderPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--decider",
+        metavar="NAME|FILE.py:CLASS",
+        help="Who decides: signal_rule (the default), buy_and_hold, dual_agent, execution, trader, or a "
+        "class of a file, which must be as trusted as a program that you start.",
+    ),
+]
+RunsFolder = Annotated[
+    Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
+]
+
+_USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch, UnknownQuestion)
+"""Errors of the call itself, if no run has begun."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STDERR = 2
+_GRACE = 1.0
+"""Seconds in which an interrupted step may end by itself."""
+
+Answer = Callable[[Mapping[str, Any]], str | None]
+Work = Callable[["Resources"], dict[str, Any]]
+
+
+def decider_of(place: str | None) -> Decider | None:
+    """Make the decider of ``--decider``; None for the default."""
+    if place is None:
+        return None
+    from quantgraph.agents import make_decider
+
+    return make_decider(place)
+
+
+@contextmanager
+def whole_folders(*folders: Path) -> Iterator[None]:
+    """Say of folders whose files were changed so that they cannot be used that they are damaged."""
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        places = " or ".join(map(str, folders))
+        raise BadFile(
+            f"{places} is damaged, or lacks a part: {type(error).__name__}: {error}; "
+            "'quantgraph ledger check RUN' names each file that is not as the run left it"
+        ) from error
+
+
+def execute_and_show(
+    question: str,
+    work: Work,
+    *,
+    as_json: bool,
+    headless: bool,
+    debug: bool,
+    again: str = "",
+    quiet: bool = False,
+) -> None:
+    """Run ``work`` with resources that ask, watch and stop it, show its result, and end with its exit status.
+
+    Nothing is asked if it is ``headless``, and stdout is left to the caller if it is ``quiet``.
+    """
+    from quantgraph.cli._display import ask_on_terminal, open_display, show_result
+    from quantgraph.runtime import Resources
+
+    try:
+        with open_display(question) as display, _stop_signals() as stop:
+            ask = None if headless else stop.asking(ask_on_terminal(display))
+            result = work(Resources(answer=ask, watch=display.watch, control=stop.control))
+    except QuantGraphError as error:
+        run_dir = error.data.get("run_dir")  # None if no run has begun
+        if run_dir is None and isinstance(error, _USAGE_ERRORS):
+            print_error(error, debug=debug)
+            raise typer.Exit(WRONG_USAGE) from None
+        if as_json:
+            place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
+            state = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
+            echo_json(place | state)
+        print_error(error, debug=debug)
+        if run_dir:
+            print_status(again or f"quantgraph resume {run_dir}")
+            if not isinstance(error, StorageUnavailable):  # a page could not be written either
+                _write_page(Path(run_dir), question)
+        raise typer.Exit(FAILED) from None
+    if as_json:
+        echo_json(result)
+    elif not quiet:
+        show_result(result)
+    _write_page(Path(result["run_dir"]), question)
+    if result["ended_because"] != "done":
+        print_end(result, again)
+        raise typer.Exit(CANCELLED if result["ended_because"] == "cancelled" else FAILED)
+
+
+def print_end(result: Mapping[str, Any], again: str = "") -> None:
+    """Print why a run that ended is not done, and what to do next."""
+    from quantgraph.runs import next_command
+    from quantgraph.runtime.endings import closing_text
+
+    because = result["ended_because"]
+    print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
+    command = next_command(result, again or f"quantgraph resume {result['run_dir']}")
+    for line in (closing_text(because, "", language_of(result["question"])), command):
+        if line:
+            print_status(line)
+
+
+def _write_page(folder: Path, question: str) -> None:
+    """Write the page of a run and say where it is; a failure is told, and the run's result stands."""
+    from quantgraph.runs import write_page
+
+    language = language_of(question)
+    try:
+        print_status(f"{say(language, zh='页面', en='page')}: {write_page([folder])}")
+    except Exception as error:  # noqa: BLE001 - whatever fails there, the run has ended as it did
+        line = error.line if isinstance(error, QuantGraphError) else f"{type(error).__name__}: {error}"
+        print_status(f"{say(language, zh='页面没有写成', en='the page was not written')}: {line}")
+
+
+class _StopHandler:
+    """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing.
+
+    ``on_second`` is called before the second interrupts a step.
+    """
+
+    def __init__(self, control: RunControl, on_second: Callable[[], None] = lambda: None) -> None:
+        self.control = control
+        self._on_second = on_second
+        self._asking = False
+        self._interrupted = False
+
+    def asking(self, ask: Answer) -> Answer:
+        """Wrap ``ask``: a signal interrupts a waiting question at once, because there is no next step."""
+
+        def asked(question: Mapping[str, Any]) -> str | None:
+            self._asking = True
+            try:
+                return ask(question)
+            finally:
+                self._asking = False
+
+        return asked
+
+    @property
+    def signalled(self) -> bool:
+        """Whether there was a signal."""
+        return self._interrupted or bool(self.control.drain_requested)
+
+    def handle(self, *_: object) -> None:
+        if self._interrupted:
+            return
+        if self._asking or self.control.drain_requested:
+            self._interrupted = True
+            # It would log a traceback of the interrupted step.
+            logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
+            if not self._asking:
+                self._on_second()
+            raise KeyboardInterrupt
+        self.control.request_drain("told to stop")
+        # Not by a stream: the signal may have interrupted a write to it, and writes are not reentrant.
+        os.write(_STDERR, b"stopping at the next step; once more stops at once\n")
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_StopHandler]:
+    from langgraph.runtime import RunControl
+
+    from quantgraph.llm import AT_ONCE
+
+    control = RunControl()
+
+    def leave_soon() -> None:
+        control.request_drain(AT_ONCE)
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, _leave_now)
+            signal.setitimer(signal.ITIMER_REAL, _GRACE)
+
+    stop = _StopHandler(control, leave_soon)
+    before = {number: signal.signal(number, stop.handle) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        if control.drain_reason == AT_ONCE and hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():  # after a signal the process only cleans up
+            signal.signal(number, signal.SIG_IGN if stop.signalled else handler)
+
+
+def _leave_now(*_: object) -> None:
+    """End a process whose main thread waits for one that cannot be stopped; its data are on the disk."""
+    cursor = b"\033[?25h" if os.isatty(_STDERR) else b""
+    os.write(_STDERR, cursor + b"left in the middle of a step; 'quantgraph resume RUN' goes on with it\n")
+    os._exit(CANCELLED)
+
+
+def resume(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RecordedRun = None,
+    answer: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The id of the question that --answer is for; no other takes it."),
+    ] = None,
+    out: RunsFolder = None,
+    decider: DeciderPlace = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model's name, where it was given with --model.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Other limits than before, like calls=100,money=2.5.")
+    ] = None,
+    session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
+    as_json: AsJson = False,
+    headless: Annotated[bool, typer.Option(help="Ask nothing: a question ends it again.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Continue a run that was stopped, was killed, waits for an answer, or ran out of something.
+
+    What was answered before is not asked again, no model call that had returned is made again, and no
+    session is traded twice.
+    """
+    from quantgraph.cli._ledger import latest_ledger
+    from quantgraph.errors import BadOption
+    from quantgraph.runs import read_result, resume_run
+    from quantgraph.runs.folder import find_run_folder, read_manifest
+    from quantgraph.settings import load_settings
+
+    budgets = {"budget": budget, "session_budget": session_budget}
+    with usage_errors(debug=debug):
+        if question is not None and answer is None:
+            raise BadOption("--question needs --answer TEXT", parameter="question")
+        settings = load_settings(**{name: text for name, text in budgets.items() if text})
+        runs_dir = out or settings.runs_dir
+        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        manifest, before = read_manifest(folder), read_result(folder) or {}
+        made = decider_of(decider)
+    if before.get("ended_because") == "done":
+        print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
+        answer = None
+
+    given = answer if answer is None or question is None else {"answer": answer, "id": question}
+
+    def work(live: Resources) -> dict[str, Any]:
+        resources = replace(live, settings=settings)
+        result = resume_run(folder, answer=given, decider=made, model=model, resources=resources)
+        if manifest.other_versions:
+            print_status(manifest.other_versions)
+        return result
+
+    execute_and_show(
+        manifest.spec.question,
+        work,
+        as_json=as_json,
+        headless=headless,
+        debug=debug,
+    )
+
+
+def replay(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RecordedRun = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="With --from: the model that is asked then, if the run asks any.")
+    ] = None,
+    out: RunsFolder = None,
+    decider: DeciderPlace = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
+    ] = None,
+    example: Annotated[
+        bool,
+        typer.Option("--example", help="The run that is shipped; with --out or --from it is unpacked there."),
+    ] = False,
+    as_json: AsJson = False,
+    headless: Annotated[bool, typer.Option(help="With --from: ask nothing, a question ends it.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a run again from its record, without model, source or network, and compare what comes out.
+
+    Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
+    is shown. 2: there is no such run.
+    """
+    from quantgraph.cli._ledger import latest_ledger
+    from quantgraph.recording import no_network
+    from quantgraph.runs import replay as replay_run
+    from quantgraph.runs.folder import find_run_folder, read_manifest
+    from quantgraph.settings import load_settings
+
+    with ExitStack() as stack, usage_errors(debug=debug):
+        runs_dir = out or load_settings().runs_dir
+        if example and run is not None:
+            raise BadOption("--example with a run: one of them is replayed", parameter="example")
+        if example:
+            folder = stack.enter_context(_example(runs_dir if out or session else None))
+        else:
+            folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        made = decider_of(decider)
+        if session is None:
+            if model is not None:
+                raise BadOption("--model without --from: a replay asks no model", parameter="model")
+            with no_network(everywhere=True):
+                replayed = replay_run(folder, decider=made, out=keep)
+        else:
+            question = read_manifest(folder).spec.question
+    if session is not None:
+        first = session
+
+        def work(live: Resources) -> dict[str, Any]:
+            return _branch(folder, first, model=model, decider=made, out=keep, resources=live)
+
+        execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
+        return
+    if as_json:
+        echo_json(_as_json(replayed))
+    else:
+        _show(replayed, tells_code=not (example and replayed.identical))
+    if not replayed.identical:
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _example(place: Path | None) -> Iterator[Path]:
+    """The shipped run: below a folder, where it stays, or in one that is removed."""
+    from quantgraph.runs.folder import example_run_name, unpack_example_run
+
+    with tempfile.TemporaryDirectory(prefix="quantgraph-example-") as scratch:
+        folder = (place or Path(scratch)) / example_run_name()
+        yield folder if folder.is_dir() else unpack_example_run(folder.parent)
+
+
+def _branch(folder: Path, session: str, *, model: str | None, **options: Any) -> dict[str, Any]:
+    """Execute the new run; say so if it did not call ``model``."""
+    from quantgraph.market import session_of
+    from quantgraph.runs import replay_from
+
+    result = replay_from(folder, session, model=model, **options)
+    first = f"{session_of(session):%Y%m%d}"
+    if model is not None and not any((row["session"] or "") >= first for row in result["usage"]):
+        print_status(f"--model {model} changed nothing: this run asks no model from {first} on")
+    return result
+
+
+def _as_json(replayed: ReplayResult) -> dict[str, object]:
+    divergence = replayed.divergence
+    return {
+        "run_id": replayed.run_id,
+        "identical": replayed.identical,
+        "differences": [vars(difference) for difference in replayed.differences],
+        "diff": divergence.data.get("diff", "") if divergence else "",
+        "changed_code": list(replayed.changed_code),
+        "other_versions": replayed.other_versions,
+        "folder": replayed.folder and str(replayed.folder),
+        "result": dict(replayed.result),
+    }
+
+
+def _show(replayed: ReplayResult, *, tells_code: bool) -> None:
+    if replayed.identical:
+        echo(f"{replayed.run_id}: identical (ledger, execution log, signal, strategy, result)")
+    for difference in replayed.differences:
+        echo(f"{replayed.run_id}: {difference.line}")
+    if replayed.divergence:
+        echo(replayed.divergence.data.get("diff", ""))
+    if not tells_code:
+        return
+    if replayed.changed_code:
+        names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
+        print_status(f"made with another quantgraph: {names}")
+    if replayed.other_versions and not replayed.divergence:  # whose message includes it
+        print_status(replayed.other_versions)

@@ -1,0 +1,434 @@
+"""``quantgraph runs``, ``show`` and ``compare``: what is in the folder of the runs.
+
+``quantgraph report``: the page of a run, or of several beside each other, written again or verified.
+
+``quantgraph logs``: what a decider that works step by step did, as a table, as JSON, or drawn.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import webbrowser
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+from rich.cells import cell_len
+
+from quantgraph._util.notebook_html import short_line
+from quantgraph._util.texts import Note, language_of, say
+from quantgraph.cli._console import (
+    FAILED,
+    AsJson,
+    Debug,
+    SafeConsole,
+    counted,
+    echo,
+    echo_json,
+    literal,
+    locale_language,
+    print_status,
+    usage_errors,
+)
+from quantgraph.cli._ledger import LedgerPlace, RunName, open_ledger
+from quantgraph.cli._quick_start import quick_imports
+from quantgraph.cli._run import RecordedRun, RunsFolder, complete_run, print_end, whole_folders
+from quantgraph.errors import BadOption
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from quantgraph._util.texts import Language
+    from quantgraph.broker.ledger import Ledger, LoggedExecution
+    from quantgraph.runs import RunResult
+
+
+_SENTENCE = 300
+"""Characters of a sentence in the list."""
+_HEADINGS = (
+    Note(zh="开始", en="started"),
+    Note(zh="结束", en="ended"),
+    Note(zh="收益", en="return"),
+    Note(zh="最大回撤", en="drawdown"),
+    Note(zh="决策者", en="decider"),
+    Note(zh="文件夹", en="folder"),
+)
+_NUMBERS = {2, 3}
+_UNENDED = ("failed", "running", "unreadable")
+"""What stands for an end of a run that has none."""
+
+
+def runs(  # noqa: PLR0917 - typer reads options from the parameters
+    out: RunsFolder = None,
+    ended: Annotated[
+        str | None,
+        typer.Option(metavar="WHY", help="Only those that ended so: done, failed, needs_answer, …"),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="YYYYMMDD", help="Begun on that day or later, local time.")
+    ] = None,
+    decider: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decider's.")] = None,
+    contains: Annotated[str | None, typer.Option(metavar="TEXT", help="In the sentence.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List runs, newest first: when, how it ended, return, drawdown, decider, folder, and the sentence."""
+    with usage_errors(debug=debug):
+        with quick_imports():
+            from quantgraph.runs import list_runs
+            from quantgraph.settings import load_settings
+
+        place = out or load_settings().runs_dir
+        table = list_runs(out)
+        kept = _selected(table, ended=ended, since=since, decider=decider, contains=contains)
+    rows = [_row(row) for row in kept.head(limit).to_dict("records")]
+    if as_json:
+        echo_json({"runs": rows})
+    elif rows:
+        _print_runs(rows)
+        if len(kept) > limit:
+            print_status(f"{len(kept) - limit:,} more, with --limit")
+    else:
+        print_status(
+            f"none of the {len(table):,} runs in {place} fits" if len(table) else f"no run in {place}"
+        )
+
+
+def _selected(
+    table: pd.DataFrame, *, ended: str | None, since: str | None, decider: str | None, contains: str | None
+) -> pd.DataFrame:
+    """The rows that fit the options."""
+    from quantgraph.market import session_of
+    from quantgraph.runtime.endings import EndedBecause
+
+    if ended is not None:
+        ends = (*get_args(EndedBecause), *_UNENDED)
+        if ended not in ends:
+            valid = ", ".join(ends)
+            raise BadOption(
+                f"--ended {ended} is not an end of a run; must be one of {valid}", parameter="ended"
+            )
+        table = table[table["ended"] == ended]
+    if since is not None:
+        table = table[table["started"] >= session_of(since, name="since").to_pydatetime().astimezone()]
+    if decider is not None:
+        table = table[table["decider"] == decider]
+    if contains is not None:
+        table = table[table["sentence"].str.contains(contains, regex=False)]
+    return table
+
+
+def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row as JSON: what is not known is None."""
+    known = {name: None if value != value else value for name, value in row.items()}  # noqa: PLR0124 - NaN
+    started = known["started"]
+    return known | {"started": None if started is None else started.isoformat(timespec="seconds")}
+
+
+def _print_runs(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Two lines a run, so that neither is cut: facts in columns, then the sentence, or why there is none."""
+    language = locale_language()
+    lines = [[heading.text(language) for heading in _HEADINGS], *map(_facts, rows)]
+    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
+    for number, line in enumerate(lines):
+        padded = [
+            _padded(cell, width, right=column in _NUMBERS)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        echo("  ".join(padded).rstrip())
+        if number:
+            row = rows[number - 1]
+            echo(f"    {short_line(row['sentence'] or row['error'], _SENTENCE)}")
+
+
+def _facts(row: Mapping[str, Any]) -> list[str]:
+    started = row["started"] and dt.datetime.fromisoformat(row["started"]).astimezone()
+    numbers = ["" if row[name] is None else f"{row[name]:.2%}" for name in ("return", "max_drawdown")]
+    when = f"{started:%Y-%m-%d %H:%M}" if started else ""
+    return [when, short_line(row["ended"]), *numbers, short_line(row["decider"]), row["folder"]]
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space
+
+
+def show(
+    run: RecordedRun = None, out: RunsFolder = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Show a run as it was shown at its end; of one that did not come to its end, why and what to do."""
+    with usage_errors(debug=debug):
+        with quick_imports():
+            from quantgraph.cli._ledger import latest_ledger
+            from quantgraph.runs import open_run
+            from quantgraph.runs.folder import find_run_folder
+            from quantgraph.settings import load_settings
+
+        runs_dir = out or load_settings().runs_dir
+        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        result = open_run(folder.absolute())
+        if as_json:
+            echo_json(dict(result))
+            return
+        with whole_folders(folder):
+            _show(result)
+
+
+def _show(result: RunResult) -> None:
+    from quantgraph.cli._display import show_result
+
+    if result["state"] == "ended":
+        show_result(result)
+        if result["ended_because"] != "done":
+            print_end(result)
+        return
+    console = SafeConsole()
+    folder = result["run_dir"]
+    console.print(literal(result["question"]), soft_wrap=True)
+    if result["state"] == "failed":
+        print_status(f"{result['error']}  [failed, {folder}]")
+        print_status(f"quantgraph resume {folder}")
+        return
+    print_status(
+        say(
+            language_of(result["question"]),
+            zh=f"尚未结束：它还在运行；若它已被杀掉，quantgraph resume {folder} 让它继续",
+            en=f"not ended: it is going on; if it was killed, quantgraph resume {folder} goes on with it",
+        )
+    )
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN …", help="Folders, or names in --out.", autocompletion=complete_run),
+    ],
+    out: RunsFolder = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compare runs: their numbers, and what differs in what was said and in parameters."""
+    with usage_errors(debug=debug):
+        with quick_imports():
+            import pandas as pd
+
+            from quantgraph.runs import compare as compare_runs
+            from quantgraph.runs.folder import find_run_folder
+            from quantgraph.settings import load_settings
+
+        runs_dir = out or load_settings().runs_dir
+        folders = [find_run_folder(run, runs_dir).absolute() for run in runs]
+        with whole_folders(*folders):
+            found = compare_runs(*folders)
+    if as_json:
+        numbers = found.numbers.astype(object).where(found.numbers.notna(), None)
+        echo_json({"numbers": numbers.to_dict("index"), "differences": found.differences.to_dict("index")})
+        return
+    with pd.option_context("display.unicode.east_asian_width", True):
+        echo(str(found))
+
+
+def report(  # noqa: PLR0917 - typer reads options from the parameters
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN …]",
+            help="Folders of runs, or their names in --out; several are compared.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    lang: Annotated[
+        Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.")
+    ] = None,
+    inline: Annotated[bool, typer.Option(help="One file with all in it, to send to somebody.")] = False,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to this file, with all in it.")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Check that a page is what its folder, or RUN, gives."),
+    ] = None,
+    out: RunsFolder = None,
+    debug: Debug = False,
+) -> None:
+    """Write the page of a run again, or compare runs; nothing is run, and equal folders give equal bytes.
+
+    Exit status of --verify: 0 if the page is the folder's, 1 if not.
+    """
+    from quantgraph.cli._ledger import latest_ledger
+    from quantgraph.runs import verify_page, write_page
+    from quantgraph.runs.folder import find_run_folder
+    from quantgraph.settings import load_settings
+
+    with usage_errors(debug=debug):
+        if verify is not None:
+            if len(runs or ()) > 1:
+                raise BadOption("--verify with several runs; a page is that of one", parameter="verify")
+            place = find_run_folder(runs[0], out or load_settings().runs_dir) if runs else verify.parent
+            with whole_folders(place):
+                checked = verify_page(verify, place)
+            sound = "the page is what the folder gives, the ledger is sound"
+            echo(f"{checked.run_id}: {checked.reason or sound}")
+            if not checked.ok:
+                raise typer.Exit(FAILED)
+            return
+        runs_dir = out or load_settings().runs_dir
+        named = runs or [str(latest_ledger(runs_dir).parent)]
+        folders = [find_run_folder(run, runs_dir) for run in named]
+        with whole_folders(*folders):
+            page = write_page(folders, language=lang, inline=inline, to=to)
+    echo(str(page))
+    if open_it and not webbrowser.open(page.resolve().as_uri()):
+        print_status(f"no browser could be started: open {page}")
+
+
+_WIDTHS = (10, 9, 4, 11, 12, 12)
+"""Least widths: a session, a symbol, a step and a type are shown whole."""
+
+_MOST_NAMED = 20
+_WHAT_WIDTH, _RESULT_WIDTH = 60, 60
+_FILE_WIDTH = 170
+"""Columns of a table that is not shown on a terminal: each step is one line of it."""
+
+
+def logs(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RunName = None,
+    step: Annotated[int | None, typer.Option(help="Only this step of each execution, from 1.")] = None,
+    symbol: Annotated[str | None, typer.Option(help="Only this symbol, such as 600519.SH.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Only this session.")] = None,
+    ledger: LedgerPlace = None,
+    as_json: AsJson = False,
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw one execution to this file, FILE.svg or FILE.mmd (Mermaid).")
+    ] = None,
+) -> None:
+    """Show step by step what a run's decider did: its tools, calculations and decisions."""
+    with open_ledger(run, ledger) as (book, run_id, _):
+        if not book.has_run(run_id):
+            raise BadOption(
+                f"RUN={run_id!r} is not in this ledger; it has {_named(book.runs())}", parameter="run"
+            )
+        executions = _selected_executions(book, run_id, session=session, symbol=symbol, step=step)
+        if draw is not None:
+            _draw(executions, draw)
+    if as_json:
+        echo_json({"run_id": run_id, "executions": [_as_json(each) for each in executions]})
+    elif draw is not None:
+        echo(str(draw))
+    elif executions:
+        _print(run_id, executions)
+    else:
+        echo(f"{run_id}: no execution log; its decider keeps no steps, or no session was decided yet")
+
+
+def _selected_executions(
+    book: Ledger, run_id: str, *, session: str | None, symbol: str | None, step: int | None
+) -> list[LoggedExecution]:
+    """Return the executions that the options name, with the steps that they name."""
+    from quantgraph.market import session_of
+
+    executions = book.executions(run_id)
+    if not executions:
+        return []
+    if session is not None:
+        day = session_of(session)
+        there = [f"{each.session:%Y%m%d}" for each in executions]
+        executions = [each for each in executions if each.session == day]
+        _check_any(executions, "--session", session, there)
+    if symbol is not None:
+        there = [each.symbol for each in executions]
+        wanted = symbol.casefold()  # a bare code too
+        executions = [
+            each
+            for each in executions
+            if wanted in {each.symbol.casefold(), each.symbol.casefold().partition(".")[0]}
+        ]
+        _check_any(executions, "--symbol", symbol, there)
+    if step is not None:
+        last = max(one.step for each in executions for one in each.steps)
+        executions = [
+            replace(each, steps=tuple(one for one in each.steps if one.step == step)) for each in executions
+        ]
+        executions = [each for each in executions if each.steps]
+        _check_any(executions, "--step", step, [f"1 to {last}"])
+    return executions
+
+
+def _check_any(found: Sequence[object], option: str, value: object, there: Iterable[str]) -> None:
+    name = option.strip("-")
+    if not found:
+        raise BadOption(
+            f"{option} {value}: the log has no such {name}; there is {_named(there)}", parameter=name
+        )
+
+
+def _named(names: Iterable[str]) -> str:
+    known = sorted(set(names))
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return (", ".join(known[:_MOST_NAMED]) or "none") + more
+
+
+def _draw(executions: Sequence[LoggedExecution], path: Path) -> None:
+    from quantgraph.report import draw_execution
+
+    if len(executions) != 1:
+        remedy = "name one by --session and --symbol" if executions else "the run has no execution log"
+        raise BadOption(
+            f"--draw {path}: it draws one execution, and {len(executions)} are selected; {remedy}",
+            parameter="draw",
+        )
+    draw_execution(executions[0], language=_language(executions)).save(path)
+
+
+def _language(executions: Sequence[LoggedExecution]) -> Language:
+    from quantgraph._util.texts import language_of
+
+    return language_of(executions[0].rule)
+
+
+def _as_json(execution: LoggedExecution) -> dict[str, Any]:
+    names = ("step", "action_type", "action", "result", "timestamp")
+    return {
+        "execution_id": execution.execution_id,
+        "session": f"{execution.session:%Y%m%d}",
+        "symbol": execution.symbol,
+        "rule_name": execution.rule_name,
+        "rule": execution.rule,
+        "steps": [{name: getattr(step, name) for name in names} for step in execution.steps],
+    }
+
+
+def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from quantgraph._util.texts import say
+    from quantgraph.report import cut, step_texts
+
+    console = SafeConsole()
+    language = _language(executions)
+    if not console.is_terminal:
+        console.width = max(console.width, _FILE_WIDTH)
+    steps = sum(len(each.steps) for each in executions)
+    console.print(
+        f"{run_id}: {counted(len(executions), 'execution')}, {counted(steps, 'step')}", soft_wrap=True
+    )
+    table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    headings = say(language, zh="交易日 代码 步骤 类型 内容 结果", en="session symbol step type what result")
+    for heading, width in zip(headings.split(), _WIDTHS, strict=True):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=width)
+    for execution in executions:
+        for text in step_texts(execution, language):
+            table.add_row(
+                f"{execution.session:%Y-%m-%d}",
+                execution.symbol,
+                str(text.step),
+                text.type,
+                cut(": ".join(filter(None, (text.what, text.given or text.reasoning))), _WHAT_WIDTH),
+                cut(" | ".join(filter(None, (text.check, text.result))), _RESULT_WIDTH),
+            )
+    console.print(table)

@@ -1,0 +1,95 @@
+"""Market data: sources, and the resolution of the symbols that a user names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quantgraph.data._source import MarketDataSource, SourceLike
+from quantgraph.errors import BadOption
+from quantgraph.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from quantgraph.data._table_reader import TableOptions
+
+
+_VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
+
+
+def open_source(spec: SourceLike | None = None, *, settings: Settings | None = None) -> MarketDataSource:
+    """Open a source of market data.
+
+    Parameters
+    ----------
+    spec
+        None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
+        market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
+        daily bars. A frame of daily bars, or frames by symbol, see
+        :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
+    settings
+        Default: :func:`~quantgraph.settings.load_settings`.
+
+    Raises
+    ------
+    BadOption
+        If ``spec`` is none of these, or a path that does not exist.
+    BadFile
+        If a frame is not valid; files are read on the first request.
+    """
+    if spec is None:
+        spec = (settings or load_settings()).data_source
+    if not isinstance(spec, (str, Path)):
+        return _from_object(spec, settings)
+    if spec == "sample":
+        from quantgraph.data.sample._source import SampleSource
+
+        return SampleSource()
+    if spec == "tushare":
+        from quantgraph.data.tushare._client import URL_VARIABLE
+        from quantgraph.data.tushare._source import TushareSource, cache_folder
+
+        settings = settings or load_settings()
+        token = settings.tushare_token
+        url = os.environ.get(URL_VARIABLE)
+        return TushareSource(
+            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
+        )
+    return _from_path(spec, settings or load_settings())
+
+
+def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
+    import pandas as pd
+
+    if isinstance(spec, (pd.DataFrame, Mapping)):
+        from quantgraph.data.files._source import CallerTables
+
+        return CallerTables(spec, options=_options(settings or load_settings()))
+    if isinstance(spec, MarketDataSource):
+        return spec
+    shown = " ".join(repr(spec).split())
+    raise BadOption(f"source={shown:.80} is not a source; {_VALID}", parameter="source")
+
+
+def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
+    from quantgraph.data.files._source import FileSource
+
+    if not str(spec).strip() or not Path(spec).exists():
+        raise BadOption(
+            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
+        )
+    return FileSource(
+        spec,
+        max_file_mb=settings.max_file_mb,
+        record_zone=settings.record_zone,
+        options=_options(settings),
+    )
+
+
+def _options(settings: Settings) -> TableOptions:
+    from quantgraph.data._table_reader import TableOptions
+
+    return TableOptions(
+        volume_unit=settings.volume_unit, amount_unit=settings.amount_unit, date_order=settings.date_order
+    )

@@ -1,0 +1,359 @@
+"""Reading one table, of a file or of the caller: its columns are recognised and its cells checked.
+
+Tables of every shape turned into long ones: a row a symbol and session, a column a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data._checked_tables import (
+    CheckedTable,
+    NumberKind,
+    TableKind,
+    events_from_rows,
+    events_from_table,
+    full_codes,
+    is_event_table,
+    read_codes,
+    read_numbers,
+    unique_rows,
+)
+from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
+from quantgraph.data._table_columns import (
+    AmountUnit,
+    ColumnNames,
+    DateOrder,
+    TableUnits,
+    VolumeUnit,
+    column_names,
+    dates_in_order,
+    units_of,
+)
+from quantgraph.data.symbols._codes import is_index_code
+from quantgraph.errors import BadFile
+from quantgraph.market.rules import find_board
+
+_EXTRAS = BAR_FIELDS[7:]
+_BARS = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
+_QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
+_MEMBER_KEYS = ("index_code", "con_code", "trade_date")
+_SHARES_PER_HAND, _THOUSAND = 100, 1000
+_SHOWN = 8
+_ONE_ROW = "keep one row a symbol and session"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What a table's owner says where it does not tell by itself; None asks, with an error.
+
+    Attributes
+    ----------
+    volume_unit
+        Whether volumes are in ``shares`` or in ``hands`` of 100 shares.
+    amount_unit
+        ``yuan``, ``thousand_yuan`` or ``ten_thousand_yuan``.
+    """
+
+    volume_unit: VolumeUnit | None = None
+    amount_unit: AmountUnit | None = None
+    date_order: DateOrder | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReading:
+    """Tables that one table holds, or none and the reason why it was not recognised."""
+
+    tables: tuple[CheckedTable, ...] = ()
+    ignored_because: str = ""
+
+
+def read_table(
+    table: pd.DataFrame, file: str, options: TableOptions | None = None, *, symbol: str | None = None
+) -> TableReading:
+    """Recognise a table by its columns, and check its cells.
+
+    Parameters
+    ----------
+    symbol
+        Symbol of all rows of bars, where the table has no column of symbols.
+    """
+    if is_event_table(list(table.columns)):
+        return TableReading(tables=_event_tables(events_from_table(table, file), file))
+    names = column_names(table.columns)
+    have = set(names.fields)
+    named = symbol is not None and "ts_code" not in have and not _missing_for_bars({*have, "ts_code"})
+    if named:
+        have.add("ts_code")
+    kinds = table_kinds(have)
+    if "bars" not in kinds and _looks_like_bars(have) and not (kinds and not have & {"open", "high", "low"}):
+        raise _incomplete(have, file)
+    if not kinds:
+        shown = ", ".join(map(str, table.columns[:6]))
+        reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
+        return TableReading(ignored_because=reason)
+    if table.empty:
+        raise BadFile(f"{file} has a header and no row", file=file)
+    reader = _Reader(file, table, names, options or TableOptions(), symbol if named else None)
+    return TableReading(tables=tuple(reader.checked(kinds)))
+
+
+def symbol_in(text: str) -> str | None:
+    """The symbol that a name is, such as that of a file; None if it is no code of a board or an index.
+
+    >>> symbol_in("AAPL"), symbol_in("sh600519"), symbol_in("bars"), symbol_in("000001")
+    ('AAPL', '600519.SH', None, '000001')
+    """
+    codes = full_codes(text)
+    if len(codes) > 1:
+        return text  # read_codes asks which one is meant
+    return next((code for code in codes if is_index_code(code) or find_board(code)), None)
+
+
+def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
+    """Kinds of table that these fields make."""
+    have = set(fields)
+    if have.issuperset(_MEMBER_KEYS):
+        return ("members",)
+    if have.issuperset(("ts_code", "trade_date")):
+        kinds: list[TableKind] = []
+        if not _missing_for_bars(have):
+            kinds.append("bars")
+        elif have & set(_EXTRAS):
+            kinds.append("extras")
+        if have & set(INDICATOR_FIELDS):
+            kinds.append("indicators")
+        return tuple(kinds)
+    return ("names",) if have.issuperset(("ts_code", "name")) else ()
+
+
+def _missing_for_bars(have: Collection[str]) -> list[str]:
+    return [name for name in ("ts_code", "trade_date", *LEVEL_FIELDS, "vol") if name not in have]
+
+
+def _looks_like_bars(have: set[str]) -> bool:
+    """Tushare's ``daily_basic`` has a close too, so a close alone is not enough."""
+    return bool(have & {"open", "high", "low"}) or (have >= {"ts_code", "trade_date", "close"})
+
+
+def _incomplete(have: Collection[str], file: str) -> BadFile:
+    missing = _missing_for_bars(have)
+    hint = ""
+    if missing == ["ts_code"]:
+        hint = "; name a file of one symbol by it, such as AAPL.csv, and a frame so: {'AAPL': frame}"
+    return BadFile(
+        f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
+        f"trade_date (or date), open, high, low, close and vol (hands) or volume (shares){hint}",
+        file=file,
+        columns=tuple(missing),
+    )
+
+
+class _Reader:
+    """One recognised table, column by column."""
+
+    def __init__(
+        self, file: str, table: pd.DataFrame, names: ColumnNames, options: TableOptions, symbol: str | None
+    ) -> None:
+        self._file, self._table, self._names, self._options = file, table, names, options
+        self._symbol = symbol
+
+    def checked(self, kinds: Sequence[TableKind]) -> list[CheckedTable]:
+        """Tables of these kinds, and of the names and events among their columns."""
+        tables = [self._of_kind(kind) for kind in kinds]
+        if "members" in kinds and "stock_name" in self._names.fields:
+            names = {"ts_code": self._codes("con_code", shares_only=True), "name": self._texts("stock_name")}
+            tables.append(self._as("names", pd.DataFrame(names)))
+        if {"bars", "extras"} & set(kinds):
+            rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
+            if {*rows.columns} & {"dividend", "split", "split_from", "stk_div", "delisting"}:
+                keys = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
+                tables += _event_tables(events_from_rows(rows.assign(**keys), self._file), self._file)
+        return tables
+
+    def _of_kind(self, kind: TableKind) -> CheckedTable:
+        if kind == "bars":
+            return self._bars()
+        if kind == "members":
+            codes = {name: self._codes(name, shares_only=name == "con_code") for name in _MEMBER_KEYS[:2]}
+            rows = pd.DataFrame({**codes, "trade_date": self._sessions[0]}).drop_duplicates()
+            return self._as(kind, rows)
+        if kind == "names":
+            columns = {"ts_code": self._symbols, "name": self._texts("name")}
+            if "start_date" in self._names.fields:
+                columns["start_date"] = self._dates("start_date")[0]
+            return self._as(kind, pd.DataFrame(columns))
+        fields = INDICATOR_FIELDS if kind == "indicators" else ("pre_close", *_BARS[7:])
+        return self._as(kind, self._daily(fields))
+
+    def _bars(self) -> CheckedTable:
+        rows = self._daily(_BARS)
+        numbers = {field: rows[field] for field in ("low", "high", "vol", "amount") if field in rows}
+        units = units_of(
+            self._names,
+            numbers,
+            self._file,
+            given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
+            is_us=_all_us(rows["ts_code"]),
+        )
+        if units.volume != _SHARES_PER_HAND:
+            rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
+        if "amount" in rows and units.amount != _THOUSAND:
+            rows = rows.assign(amount=rows["amount"] * units.amount / _THOUSAND)
+        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._told(rows, units))
+
+    def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
+        columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
+        present = [field for field in fields if field in self._names.fields]
+        columns |= {
+            field: read_numbers(self._column(field), self._file, _number_kind(field)) for field in present
+        }
+        valid = "keep one row a session, or give each row its symbol" if self._symbol else _ONE_ROW
+        return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file, valid)
+
+    def _as(self, kind: TableKind, rows: pd.DataFrame) -> CheckedTable:
+        return CheckedTable(kind=kind, file=self._file, rows=rows)
+
+    def _column(self, field: str) -> pd.Series:
+        """The column of a field, under its own name, for messages."""
+        column: pd.Series = self._table[self._names.columns[field]]
+        return column
+
+    @cached_property
+    def _symbols(self) -> pd.Series:
+        if self._symbol is None:
+            return self._codes("ts_code", shares_only=self._names.shares_only)
+        column = pd.Series([self._symbol], name="(its name)")
+        (code,) = read_codes(column, self._file)
+        return pd.Series(code, index=self._table.index, dtype="str")
+
+    def _codes(self, field: str, *, shares_only: bool = False) -> pd.Series:
+        return read_codes(self._column(field), self._file, shares_only=shares_only)
+
+    def _texts(self, field: str) -> pd.Series:
+        return self._column(field).astype("str").str.strip()
+
+    @cached_property
+    def _sessions(self) -> tuple[pd.Series, DateOrder | None]:
+        return self._dates("trade_date")
+
+    def _dates(self, field: str) -> tuple[pd.Series, DateOrder | None]:
+        return dates_in_order(self._column(field), self._file, self._options.date_order)
+
+    def _told(self, rows: pd.DataFrame, units: TableUnits) -> Note | None:
+        """Which column was taken for what, where its name alone does not say it."""
+        notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
+        zh, en = [], []
+        if self._symbol is not None:
+            zh.append("ts_code 取自名称")
+            en.append("ts_code = its name")
+        for field, head in self._names.columns.items():
+            note = notes.get(field)
+            if field in rows and (note or head.lower() != field):
+                zh.append(f"{field} = {head}" + (f"（{note.zh}）" if note else ""))
+                en.append(f"{field} = {head}" + (f" ({note.en})" if note else ""))
+        if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
+            shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
+            zh.append(f"未使用 {shown}")
+            en.append(f"not used: {shown}")
+        return Note(zh="；".join(zh), en="; ".join(en)) if en else None
+
+    def _code_note(self, rows: pd.DataFrame) -> Note | None:
+        written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()
+        if written in {None, rows["ts_code"].iloc[0]}:
+            return None
+        return Note(zh="补全为 600519.SH 的写法", en="written as 600519.SH is")
+
+    def _order_note(self) -> Note | None:
+        order = self._sessions[1]
+        if order is None:
+            return None
+        return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))
+
+
+def _all_us(codes: pd.Series) -> bool:
+    return all(find_board(code) == "us" for code in codes.unique())
+
+
+def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTable, ...]:
+    return tuple(CheckedTable(kind="events", file=file, rows=frame) for frame in frames)
+
+
+def _number_kind(field: str) -> NumberKind:
+    if field in _QUANTITIES:
+        return "quantity"
+    return "price" if field in BAR_FIELDS else "number"
+
+
+_LEVELS = 2
+
+
+def long_table(table: pd.DataFrame, file: str) -> pd.DataFrame:
+    """Bring dates and symbols from the index, and from above the columns, into columns.
+
+    The index may hold dates, or symbols and dates.
+    """
+    if isinstance(table.columns, pd.MultiIndex):
+        table = _with_one_header(table, file)
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise BadFile(f"{file}: column {twice[0]} is there twice; keep one", file=file, column=str(twice[0]))
+    return _with_plain_index(table)
+
+
+def _with_one_header(table: pd.DataFrame, file: str) -> pd.DataFrame:
+    """Rows by session and symbol of a table whose columns are fields and symbols."""
+    columns = table.columns
+    known = [len(column_names(columns.unique(level)).fields) for level in range(columns.nlevels)]
+    if len(known) != _LEVELS or not max(known):
+        raise BadFile(
+            f"{file}: its columns have {len(known)} levels, such as {columns[0]}; valid are two levels, one "
+            "of fields (open, high, low, close, volume) and one of symbols",
+            file=file,
+        )
+    of_symbols = _LEVELS - 1 - known.index(max(known))
+    if not any(columns.get_level_values(of_symbols)):
+        return table.droplevel(of_symbols, axis="columns")
+    keys = [each for each in columns if "" in each]
+    if keys:  # reset_index() has put the dates there
+        table = table.set_index(keys).rename_axis(index=["".join(each) for each in keys])
+    names = ["ts_code" if level == of_symbols else "field" for level in range(_LEVELS)]
+    long = table.rename_axis(columns=names).stack(level="ts_code")  # noqa: PD013 (melt would lose the fields)
+    return pd.DataFrame(long).dropna(how="all")
+
+
+def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
+        return table.reset_index(drop=True)
+    have = set(column_names(table.columns).fields)
+    names = _level_names(table.index, have)
+    levels = {name: table.index.get_level_values(level) for level, name in names.items()}
+    if table.index.nlevels == 1:
+        table = table.reset_index(drop=True)
+    else:  # its names would be those of the columns
+        table = table.rename_axis([None] * table.index.nlevels)
+    for position, (name, values) in enumerate(levels.items()):
+        if name not in table.columns:
+            table.insert(position, name, pd.Series(values, index=table.index))
+    return table
+
+
+def _level_names(index: pd.Index, have: Collection[str]) -> dict[int, str]:
+    """Names of the levels to keep: their own, else the field that the level must be."""
+    names = {level: str(name) for level, name in enumerate(index.names) if name is not None}
+    have = {*have, *column_names(names.values()).fields}
+    missing = [key for key in ("ts_code", "trade_date") if key not in have]
+    unnamed = {level: index.get_level_values(level) for level in range(index.nlevels) if level not in names}
+    for level, values in unnamed.items():
+        if isinstance(values, pd.DatetimeIndex) and "trade_date" in missing:
+            names[level] = "trade_date"
+            missing.remove("trade_date")
+    for level, values in unnamed.items():
+        if level not in names and missing and "close" in have and not pd.api.types.is_numeric_dtype(values):
+            names[level] = missing.pop(0) if index.nlevels > 1 else missing.pop()
+    return dict(sorted(names.items()))

@@ -1,0 +1,369 @@
+"""Market data from files: tushare's tables as CSV or Parquet, AI-Trader's JSON, or a folder of them.
+
+Market data from tables of the caller's: a frame, or one for each symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.texts import Note
+from quantgraph.data._checked_tables import (
+    CheckedTable,
+    TableKind,
+    action_records,
+    drop_adjusted_splits,
+    events_off_sessions,
+    events_on_sessions,
+    merge_tables,
+)
+from quantgraph.data._frame_source import DatedName, FrameSource, MarketTables, MemberList, complete_bars
+from quantgraph.data._source import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    Panel,
+    long_to_panel,
+    session_index,
+)
+from quantgraph.data._table_reader import TableOptions, long_table, read_table, symbol_in
+from quantgraph.data.files._reader import KNOWN_ENDINGS, MEGABYTE, FileContents, read_file
+from quantgraph.data.files._records import to_records
+from quantgraph.data.symbols._codes import is_index_code
+from quantgraph.data.symbols._resolution import INDEX_NAMES
+from quantgraph.errors import BadFile, BadOption
+from quantgraph.market import time_zone
+
+_SHOWN = 3
+
+_VALID = (
+    f"a file ends in {', '.join(KNOWN_ENDINGS)} and holds daily bars (ts_code, trade_date, open, high, low, "
+    'close, vol) or daily series in JSON ("Meta Data", "Time Series (Daily)")'
+)
+
+
+class FileSource(FrameSource):
+    """Daily bars from a file or a folder (without its sub-folders).
+
+    Formats are CSV and Parquet in tushare's columns, in yfinance's, in akshare's (Chinese) and the like, and
+    AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A file of one symbol may be named by it:
+    ``AAPL.csv``. A folder may also hold ``daily_basic``, ``adj_factor`` and ``stk_limit`` tables, index
+    members (``index_code, con_code, trade_date``), names (``ts_code, name``), news (JSON lines) and quarterly
+    filings. Files are recognised by content. Two files must agree about a symbol and session; within a
+    relative 1e-4 the first file by name wins. What was taken for which column is in :meth:`provenance`.
+
+    ``pre_close`` and ``amount`` are NaN if no file has them: an ex-dividend reference price is not guessed.
+
+    Parameters
+    ----------
+    path
+        File or folder. Read on the first request, not here.
+    max_file_mb
+        Maximum megabytes of one unpacked file.
+    record_zone
+        Time zone, such as ``Asia/Shanghai``, of the times of news that have none; None refuses them.
+    options
+        Units of volumes and amounts and the order of dates, where the files do not tell.
+
+    Raises
+    ------
+    BadFile
+        Here if the path does not exist; on the first request if the content is not valid.
+    BadOption
+        If ``max_file_mb`` is below 1, or ``record_zone`` is not a time zone.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_file_mb: int = 2048,
+        record_zone: str | None = None,
+        options: TableOptions | None = None,
+    ) -> None:
+        super().__init__()
+        if max_file_mb < 1:
+            raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
+        self._max_bytes = max_file_mb * MEGABYTE
+        self._record_zone = None if record_zone is None else time_zone(record_zone, "record_zone")
+        self._options = options or TableOptions()
+        self._name = str(path)
+        self._path = Path(path)
+        if not self._path.exists():
+            raise BadFile(f"{path} does not exist; give a file or a folder of daily bars", file=str(path))
+
+    @property
+    def name(self) -> str:
+        """The path as given."""
+        return self._name
+
+    @property
+    def synthetic(self) -> bool:
+        """False: the numbers are the files' own."""
+        return False
+
+    def _load(self) -> MarketTables:
+        try:
+            files = _read_files(self._path, self._max_bytes, self._record_zone, self._options)
+            return market_tables(files, self._name)
+        except OSError as error:
+            raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
+
+
+def _read_files(
+    path: Path, max_bytes: int, record_zone: ZoneInfo | None, options: TableOptions
+) -> list[FileContents]:
+    if not path.is_dir():
+        contents = read_file(path, max_bytes, record_zone, options)
+        if contents.ignored_because:
+            raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
+        return [contents]
+    files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+    read = partial(read_file, max_bytes=max_bytes, record_zone=record_zone, options=options)
+    return [_in_folder(each, read) for each in files]
+
+
+def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents:
+    """Read one file of a folder; one that lacks columns of daily bars is left out and named."""
+    try:
+        return read(path)
+    except BadFile as error:
+        if "columns" not in error.data:
+            raise
+        return FileContents(file=path.name, ignored_because=error.message.removeprefix(f"{path.name} "))
+
+
+def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
+    """The market that the tables and records of some files make."""
+    lists = _member_lists(_tables(files, "members"))
+    of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
+    stocks, notes = merge_tables(of_stocks)
+    traded = stocks[stocks["open"].notna()] if "open" in stocks else stocks.iloc[:0]
+    ignored = [(each.file, each.ignored_because) for each in files if each.ignored_because]
+    if traded.empty:
+        found = "; ".join(f"{file}: {reason}" for file, reason in ignored)
+        found = f". Found {found}" if found else ""
+        raise BadFile(f"{name} holds no daily bar of a stock; {_VALID}{found}", file=name)
+    sessions, symbols = session_index(traded["trade_date"]), sorted(traded["ts_code"].unique())
+    levels = _levels(merge_tables(of_indices)[0])
+    indicators, _ = merge_tables(_tables(files, "indicators"))
+    bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
+    tables = _tables(files, "events")
+    events, event_notes = _events(tables, bars)
+    others = action_records(events_off_sessions(tables, sessions, symbols)) if tables else ()
+    names = _tables(files, "names")
+    return MarketTables(
+        bars=complete_bars(bars | events),
+        indicators=long_to_panel(indicators, INDICATOR_FIELDS, sessions, symbols),
+        levels=levels,
+        lists=lists,
+        names=_names(names, {*symbols, *lists, *levels}),
+        dated_names=_dated_names(names),
+        read_as=_read_as(of_stocks),
+        notes=(
+            *(
+                Note(zh=f"没有采用 {file}：{reason}", en=f"{file} was left out: {reason}")
+                for file, reason in ignored
+            ),
+            *_missing_notes(stocks),
+            *notes,
+            *event_notes,
+            *_never_known_notes(files),
+        ),
+        records=(*to_records((record for each in files for record in each.records), symbols), *others),
+    )
+
+
+def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTable]:
+    return [table for contents in files for table in contents.tables if table.kind in kinds]
+
+
+def _events(tables: Sequence[CheckedTable], bars: Panel) -> tuple[Panel, tuple[Note, ...]]:
+    if not tables:
+        return {}, ()
+    sessions, symbols = pd.DatetimeIndex(bars["close"].index), list(bars["close"].columns)
+    rows, notes = events_on_sessions(tables, sessions, symbols)
+    rows, adjusted = drop_adjusted_splits(rows, bars)
+    return long_to_panel(rows, EVENT_FIELDS, sessions, symbols), (*notes, *adjusted)
+
+
+def _split_indices(
+    tables: Sequence[CheckedTable], lists: Mapping[str, object]
+) -> tuple[list[CheckedTable], list[CheckedTable]]:
+    """Stocks' rows and indices' rows; of an index only the levels are kept."""
+    stocks, indices = [], []
+    for table in tables:
+        codes = table.rows["ts_code"]
+        of_index = codes.isin([code for code in codes.unique() if code in lists or is_index_code(code)])
+        if not of_index.all():
+            stocks.append(replace(table, rows=table.rows[~of_index]))
+        if of_index.any() and table.kind == "bars":
+            columns = ["ts_code", "trade_date", *LEVEL_FIELDS]
+            indices.append(replace(table, rows=table.rows.loc[of_index, columns]))
+    return stocks, indices
+
+
+def _read_as(tables: Sequence[CheckedTable]) -> tuple[Note, ...]:
+    """What was taken for what, one line for all files that were read alike."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for table in tables:
+        if table.read_as is not None and table.read_as.en:
+            files.setdefault((table.read_as.zh, table.read_as.en), []).append(table.file)
+    return tuple(
+        Note(zh=f"{_listed(names, '、')}：{zh}", en=f"{_listed(names, ', ')}: {en}")
+        for (zh, en), names in files.items()
+    )
+
+
+def _listed(names: Sequence[str], separator: str) -> str:
+    more = f" … ({len(names)})" if len(names) > _SHOWN else ""
+    return separator.join(names[:_SHOWN]) + more
+
+
+def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
+    missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
+    if not missing:
+        return []
+    return [Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}")]
+
+
+def _never_known_notes(files: Sequence[FileContents]) -> list[Note]:
+    counts = (
+        (each.file, sum(one.known is None for one in each.records), len(each.records)) for each in files
+    )
+    return [
+        Note(
+            zh=f"{file}：{total} 条记录中有 {never} 条没有日期，永远不算已知",
+            en=f"{file}: {never} of {total} records have no date and are never known",
+        )
+        for file, never, total in counts
+        if never
+    ]
+
+
+def _levels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    levels = {}
+    for code, of_index in rows.groupby("ts_code"):
+        frame = of_index.set_index("trade_date")[list(LEVEL_FIELDS)].sort_index()
+        levels[str(code)] = frame.set_axis(session_index(frame.index))
+    return levels
+
+
+def _member_lists(tables: Sequence[CheckedTable]) -> dict[str, tuple[MemberList, ...]]:
+    if not tables:
+        return {}
+    rows = pd.concat([table.rows for table in tables]).drop_duplicates()
+    lists: dict[str, list[MemberList]] = {}
+    for (code, day), members in rows.groupby(["index_code", "trade_date"])["con_code"]:
+        listed = MemberList(listed_on=pd.Timestamp(str(day)), symbols=tuple(sorted(members)))
+        lists.setdefault(str(code), []).append(listed)
+    return {code: tuple(each) for code, each in lists.items()}
+
+
+def _names(tables: Sequence[CheckedTable], codes: set[str]) -> Mapping[str, str]:
+    """Latest name of each code; an index without one has its usual Chinese name."""
+    names = {code: INDEX_NAMES[code][0] for code in sorted(codes) if code in INDEX_NAMES}
+    for table in tables:
+        rows = table.rows
+        if "start_date" in rows:
+            rows = rows.sort_values("start_date", kind="stable")
+        pairs = zip(rows["ts_code"], rows["name"], strict=True)
+        names |= {code: name for code, name in pairs if code in codes and name}
+    return names
+
+
+def _dated_names(tables: Sequence[CheckedTable]) -> Mapping[str, tuple[DatedName, ...]]:
+    dated: dict[str, set[DatedName]] = {}
+    for table in tables:
+        if "start_date" in table.rows:
+            rows = table.rows[table.rows["name"].astype(bool)].dropna(subset="start_date")
+            for code, name, start in zip(rows["ts_code"], rows["name"], rows["start_date"], strict=True):
+                dated.setdefault(code, set()).add((pd.Timestamp(start), name))
+    return {code: tuple(sorted(names)) for code, names in dated.items()}
+
+
+_NAME = "DataFrame"
+
+
+class CallerTables(FrameSource):
+    """Daily bars, and what else a folder of files may hold, from frames in memory.
+
+    Columns are recognised as those of files are. Dates may be the index, with symbols or alone, and tickers a
+    level of the header, as yfinance gives them. Later changes of the frames are not seen.
+
+    Parameters
+    ----------
+    tables
+        A frame, or frames by name. A name that is a symbol is that of the rows of a frame without a column of
+        symbols.
+    options
+        Units of volumes and amounts and the order of dates, where the tables do not tell.
+
+    Raises
+    ------
+    BadOption
+        If something is no frame, or a name is no text.
+    BadFile
+        If a table is not valid; it is named as in ``tables``, and rows are counted from 1.
+    """
+
+    def __init__(
+        self, tables: pd.DataFrame | Mapping[str, pd.DataFrame], *, options: TableOptions | None = None
+    ) -> None:
+        super().__init__()
+        named = {_NAME: tables} if isinstance(tables, pd.DataFrame) else _named(tables)
+        if not named:
+            raise BadOption("source is empty; give a frame, or frames by symbol", parameter="source")
+        self._contents: list[FileContents] | None = [
+            _contents(name, table, options) for name, table in named.items()
+        ]
+        self._name = ", ".join(named) if len(named) <= 3 else f"{len(named)} frames"
+        self.fingerprint = {name: _hash(table) for name, table in named.items()}
+
+    @property
+    def name(self) -> str:
+        """``DataFrame``, or the names of the frames."""
+        return self._name
+
+    @property
+    def synthetic(self) -> bool:
+        """False: the numbers are the caller's own."""
+        return False
+
+    def _load(self) -> MarketTables:
+        market = market_tables(self._contents or [], self._name)
+        self._contents = None  # the market holds what they held
+        return market
+
+
+def _named(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
+    for name, table in tables.items():
+        if not isinstance(name, str) or not isinstance(table, pd.DataFrame):
+            raise BadOption(
+                f"source: {name!r:.40} is a {type(table).__name__}; give frames by symbol, like "
+                "{'600519.SH': frame}",
+                parameter="source",
+            )
+    return dict(tables)
+
+
+def _contents(name: str, table: pd.DataFrame, options: TableOptions | None) -> FileContents:
+    found = read_table(long_table(table, name), name, options, symbol=symbol_in(name))
+    if found.ignored_because:
+        raise BadFile(f"{name}: its {found.ignored_because}", file=name)
+    return FileContents(file=name, tables=found.tables)
+
+
+def _hash(table: pd.DataFrame) -> str:
+    """Hash of a frame's cells, index and columns."""
+    rows = pd.util.hash_pandas_object(table).to_numpy()
+    return content_hash(repr(list(table.columns)).encode() + rows.tobytes())

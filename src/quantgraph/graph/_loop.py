@@ -1,0 +1,210 @@
+"""The daily loop: one step for each turn, so that a run can be stopped and resumed between turns.
+
+The decision: the decider sees the view of the open, its orders are filled, the day is committed.
+
+Given data: a commit of the host's is traded as it is, without a request in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import pandas as pd
+
+from quantgraph._util.files import new_run_id, run_id_of
+from quantgraph._util.texts import say
+from quantgraph.broker.session import BLOCK_SESSIONS, commit_sessions
+from quantgraph.errors import BadWindow, NoData, QuantGraphError, UnknownSymbol
+from quantgraph.graph._approval import approved_result, earlier_approvals
+from quantgraph.graph._state import TradingState
+from quantgraph.graph._trading import Trading
+from quantgraph.market import session_of, sessions_between
+from quantgraph.runtime import STEP_LIMIT
+from quantgraph.runtime.dialogue import emit_session
+from quantgraph.runtime.endings import (
+    FATAL_ERRORS,
+    end_reason,
+    end_update,
+    has_ended_run,
+    language,
+    user_messages,
+)
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs_notes
+from quantgraph.tools import split_codes
+
+
+def begin_node(state: TradingState) -> dict[str, Any]:
+    """Reset the result for a new request; give it a new run if its run id belongs to an ended request."""
+    given = run_id_of(state.get("run_id"))
+    run_id = new_run_id() if has_ended_run(state, given) else given
+    return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
+
+
+def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
+    """Open the run, and set the first session that is not in the ledger, or None if all are.
+
+    The ledger decides, not the checkpoint, which may lag behind it.
+
+    Raises
+    ------
+    UnknownSymbol
+        If the rulebook has no board for a symbol.
+    LedgerConflict
+        If the ledger's run of this id has other cash, data, strategy, decider, rules or window.
+    """
+    sessions, run_id = trading.sessions(state), state.get("run_id") or new_run_id()
+    done = trading.open_run(run_id, state).last_session(run_id)
+    if done is None:
+        trading.check_tradable(state)
+    left = sessions if done is None else sessions[sessions > done]
+    is_first_turn = trading.approve and not state.get("session")
+    return {
+        **(earlier_approvals(state, done) if is_first_turn and done is not None else {}),
+        "run_id": run_id,
+        "session": f"{left[0]:%Y%m%d}" if len(left) else None,
+    }
+
+
+def route_after_daily_loop(state: TradingState) -> Literal["decision", "report", "__end__"]:
+    """After the loop: the decision if there is a session, else the report; the end if the run ended."""
+    if state.get("ended_because") not in (None, "done"):
+        return "__end__"
+    return "decision" if state.get("session") else "report"
+
+
+def route_after_decision(state: TradingState) -> Literal["daily_loop", "report"]:
+    """After the decision: the next session; the report if the run ended."""
+    return "daily_loop" if state.get("ended_because") in (None, "done") else "report"
+
+
+def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
+    """Trade the session and those after it that belong to this step; whole sessions enter the ledger.
+
+    A step is one session, or as many as :data:`BLOCK_SESSIONS` while the decider has a block rule. It is more
+    if the host's ``recursion_limit`` leaves too few steps for the rest of the window. A session that is in
+    the ledger already (the process was killed after its commit) is not traded again. With ``approve`` the
+    step is one session, traded as approved.
+    """
+    run_id, first = state["run_id"], session_of(state["session"])
+    ledger = trading.open_run(run_id, state)
+    done, sessions = ledger.last_session(run_id), trading.sessions(state)
+    if done is not None and first <= done:
+        return {"proposal": None} if trading.approve else {}
+    left = sessions[sessions >= first]
+    at_least = -(-len(left) // _turns(state))
+    if trading.approve:
+        result = approved_result(state, trading)
+        if result is not None:
+            ledger.commit_day(run_id, result)
+            emit_session(result.session, result.value, window=sessions)
+        return {"proposal": None}
+    with trading.growing_view(run_id, state, first) as walk:
+        commit_sessions(
+            trading.market(state),
+            list(left[: max(BLOCK_SESSIONS, at_least)]),
+            trading.decider,
+            ledger=ledger,
+            run_id=run_id,
+            run=trading.run_context(run_id, state),
+            growing_view=walk,
+            at_least=at_least,
+            on_session=partial(emit_session, window=sessions),
+        )
+    return {}
+
+
+def _turns(state: TradingState) -> int:
+    """Decisions that the steps left allow: each is followed by the loop, the last by report and end too."""
+    return max(1, (state.get("remaining_steps", STEP_LIMIT) - 2) // 2)
+
+
+def route_after_begin(state: TradingState) -> Literal["given_data", "signal"]:
+    """After begin, if no signal is needed: the host's data, unless the user said something."""
+    return "given_data" if state.get("data_ref") and not user_messages(state) else "signal"
+
+
+def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
+    """Fill the request from ``given`` and the commit ``data_ref``; no model and no source is asked.
+
+    Without symbols or a window in ``given`` the request has all that the commit has.
+
+    Returns
+    -------
+    dict
+        The request and the commit; or the reason for the end, if the commit has no such bars.
+    """
+    clean = initial_state(state.get("max_retries", 3)) | {"language": language(state)}
+    now: dict[str, Any] = {**state, **clean}
+    try:
+        request, ref = _request(state, trading)
+    except FATAL_ERRORS:
+        raise
+    except QuantGraphError as error:
+        return {**clean, **end_update(now, end_reason(error), error)}
+    extent = f"{request['start']}-{request['end']}"
+    text = say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
+    ready = {"request": request, "data_ref": ref, "given_ref": state["data_ref"], "data_ready": True}
+    return {**clean, **ready, **end_update(now, "done", text=text)}
+
+
+def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str]:
+    ref, given = state["data_ref"], state.get("given", {})
+    data = trading.resources.store.snapshot(ref)
+    bars = data["ohlcv"]
+    if not {"open", "close"} <= set(bars):
+        raise NoData(f"commit {ref[:12]} has no bars; data_ref must have open and close in ohlcv")
+    sessions, listed = pd.DatetimeIndex(bars["open"].index), bars["open"].columns
+    symbols = _symbols(given, listed)
+    if len(symbols) < len(listed):
+        ref = _only(ref, symbols, trading.resources.store)
+    inside = _window(state, given, sessions)
+    notes = needs_notes(trading.decider, sessions, inside[0], data)
+    notes += missing_indicators(trading.decider, data)
+    request = {
+        "ts_code": given.get("ts_code") or ",".join(symbols),
+        "trade": given.get("ts_code") or ",".join(symbols),
+        "index": [],
+        "start": f"{inside[0]:%Y%m%d}",
+        "end": f"{inside[-1]:%Y%m%d}",
+        "indicators": [],
+        "strategy": "",
+        "notes": [note.text(language(state)) for note in notes],
+        "index_code": None,
+    }
+    return request, ref
+
+
+def _symbols(given: Mapping[str, str], listed: pd.Index[str]) -> list[str]:
+    named = split_codes(given.get("ts_code") or "")
+    unknown = [symbol for symbol in named if symbol not in listed]
+    if unknown:
+        raise UnknownSymbol(
+            f"the commit has no {', '.join(unknown[:5])}; ts_code must name some of its {len(listed)} codes",
+            token=unknown[0],
+        )
+    return sorted(set(named)) or list(listed)
+
+
+def _window(state: TradingState, given: Mapping[str, str], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    """Return the sessions from ``start_date`` to ``end_date`` that the run may know."""
+    first, last = given.get("start_date") or sessions[0], given.get("end_date") or sessions[-1]
+    limit = state.get("as_of") or sessions[-1]
+    inside = sessions_between(sessions, session_of(first), min(session_of(last), session_of(limit)))
+    if inside.empty:
+        raise BadWindow(
+            f"the commit has no session in the window; it has {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}",
+            parameter="given",
+        )
+    return inside
+
+
+def _only(ref: str, symbols: list[str], store: DataState) -> str:
+    data = store.snapshot(ref)
+    panels = {
+        panel: {name: frame[frame.columns.intersection(symbols)] for name, frame in data[panel].items()}
+        for panel in ("ohlcv", "indicators")
+    }
+    return store.override(base=ref, signal={}, **panels)

@@ -1,0 +1,91 @@
+"""The report: the run's results from its ledger, beside the benchmark's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from langchain_core.messages import AIMessage
+
+from quantgraph._util.texts import say
+from quantgraph.broker import Market
+from quantgraph.data import MarketDataSource
+from quantgraph.errors import (
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+    UnknownSymbol,
+)
+from quantgraph.graph._state import TradingState
+from quantgraph.graph._trading import Trading
+from quantgraph.market import session_of
+from quantgraph.report import summarise, summary_notes
+from quantgraph.runtime.endings import language
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, market_source, restrict_to_request
+
+_INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
+"""Errors of a source without levels of the index; the run is then reported without them."""
+
+
+def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
+    """Summarise the run, as far as it was traded, and close its ledger."""
+    run_id, sessions = state["run_id"], trading.sessions(state)
+    ledger, is_done = trading.ledger_of(run_id), state.get("ended_because") in {None, "done"}
+    if not is_done:
+        done = ledger.last_session(run_id)
+        if done is None:
+            trading.close(run_id)
+            return {"session": None}
+        sessions = sessions[sessions <= done]
+    summary = summarise(
+        ledger,
+        run_id,
+        trading.market(state),
+        sessions,
+        signal=state["strategy"]["name"] if trading.decider.uses_signal else None,
+        cash=trading.cash,
+        index=_index_levels(state, market_source(state, trading.resources)),
+        benchmark=_traded_market(state, trading),
+    )
+    remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
+    trading.close(run_id)
+    found = state.get("validation", {}).get("data_summary", {})
+    summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
+    user_language = language(state)
+    summary["notes"] = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
+    account, benchmark = summary["account"], summary["benchmark"]
+    text = say(
+        user_language,
+        zh=f"回测完成：收益 {account['return']:.2%}，最大回撤 {account['max_drawdown']:.2%}，"
+        f"成交 {account['trades']} 笔；等权买入持有 {benchmark['return']:.2%}。",
+        en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
+        f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
+    )
+    notes = [*summary["notes"], *([] if trading.decider.uses_signal else state["request"]["notes"])]
+    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in notes)
+    message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
+    return {"summary": summary, "session": None, **message}
+
+
+def _traded_market(state: TradingState, trading: Trading) -> Market:
+    """Return the market of what is traded alone, without what is only watched."""
+    request, market = state["request"], trading.market(state)
+    if request.get("trade") == request.get("ts_code"):
+        return market
+    traded = {**request, "ts_code": request["trade"], "index": []}
+    ref = restrict_to_request(market.store, market.data_ref, traded, market_source(state, trading.resources))
+    return replace(market, data_ref=ref)
+
+
+def _index_levels(state: TradingState, source: MarketDataSource) -> pd.DataFrame | None:
+    """Return the levels of the requested index; None without one, or if the source has none."""
+    request, code = state["request"], state["request"].get("index_code")
+    if code is None:
+        return None
+    try:
+        return source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
+    except _INDEX_ERRORS:
+        return None

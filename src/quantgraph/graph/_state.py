@@ -1,0 +1,39 @@
+"""State of the main graph: the signal subgraph's, and the position of the daily loop."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from quantgraph.runtime.endings import Clarification
+from quantgraph.subgraphs.signal import SignalSubgraphState
+
+
+class Proposal(TypedDict):
+    """A session's orders before approval."""
+
+    session: str
+    orders: list[dict[str, Any]]
+    """As in :func:`quantgraph.broker.accounts.order_to_json`."""
+    notes: dict[str, Any]
+    """The decision's notes."""
+    in_order: bool
+    """Whether the orders are submitted as listed."""
+    question: Clarification | None
+    """None if there is nothing to approve."""
+    approved: list[str]
+    """Sequence numbers of the approved orders; empty until approved."""
+
+
+class TradingState(SignalSubgraphState):
+    """State of the main graph. Only ``messages`` is required; account and trades are in the ledger."""
+
+    session: NotRequired[str | None]
+    """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
+    proposal: NotRequired[Proposal | None]
+    """The session's orders, decided and not sent yet; only with ``approve``."""
+    approved_from: NotRequired[str | None]
+    """The session, ``YYYYMMDD``, whose answer approved the orders of all later ones."""
+    summary: NotRequired[dict[str, Any]]
+    """The result, plain JSON, see :func:`quantgraph.report.summarise`."""

@@ -1,0 +1,191 @@
+"""What the trading nodes share, built once per graph: resources, account, rules, and the open runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+
+import pandas as pd
+from langchain_core.language_models import BaseChatModel
+
+from quantgraph.broker import Decider, Market, RunContext
+from quantgraph.broker.accounts import MarkAt
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_identity
+from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
+from quantgraph.graph._state import TradingState
+from quantgraph.llm import role_model
+from quantgraph.market import Moment, Rulebook, session_of, sessions_between
+from quantgraph.market.money import CENT
+from quantgraph.recording.scope import branch, current_scope
+from quantgraph.runtime import OpenResources, run_database_path, settings_of
+from quantgraph.runtime.endings import language
+from quantgraph.settings import check_role
+from quantgraph.state import GrowingView
+
+_KNOWN_CODES = {
+    "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us(), "
+    "on the command line --market us",
+    "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland(), "
+    "on the command line --market cn",
+}
+_MAX_VIEWS = 8
+"""Runs whose growing views are kept between steps; those of other runs are made again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trading:
+    """What the nodes of one graph trade with, and the ledgers and views of its open runs.
+
+    Attributes
+    ----------
+    approve
+        Whether a session's orders are sent only after approval, asked as the resources' ``on_clarify`` says.
+    """
+
+    resources: OpenResources
+    decider: Decider
+    rules: Rulebook
+    cash: Decimal
+    mark_at: MarkAt = "close"
+    approve: bool = False
+    _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
+    _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
+    _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def market(self, state: TradingState) -> Market:
+        """Return the market on which the state's sessions are traded."""
+        return Market(
+            store=self.resources.store,
+            data_ref=state["data_ref"],
+            rules=self.rules,
+            mark_at=self.mark_at,
+        )
+
+    def ledger_of(self, run_id: str) -> Ledger:
+        """Return the ledger of a run, one for all threads. It stays open until :meth:`close`."""
+        where = run_database_path(self.resources.settings.runs_dir, run_id)
+        if self.resources.ledger is not None:
+            return self.resources.ledger
+        with self._lock:
+            if run_id not in self._open:
+                self._open[run_id] = Ledger(where)
+            return self._open[run_id]
+
+    def open_run(self, run_id: str, state: TradingState) -> Ledger:
+        """Return the ledger, with the run in it."""
+        request = state["request"]
+        identity = {
+            **run_identity(self.market(state), self.decider),
+            "code_hash": state["strategy"]["code_hash"] if self.decider.uses_signal else None,
+            "window": [request["start"], request["end"]],
+            **({"approve": True} if self.approve else {}),
+        }
+        ledger = self.ledger_of(run_id)
+        ledger.open_run(run_id, self.cash, identity)
+        return ledger
+
+    @contextmanager
+    def growing_view(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[GrowingView]:
+        """Lend a run's growing view of the data, from ``first`` on; the run's next step continues with it.
+
+        No other step has it meanwhile.
+        """
+        ref = state["data_ref"]
+        with self._lock:
+            view = self._views.pop(run_id, None)
+        if view is None or view.data_ref != ref or not view.reaches(Moment(first, "open")):
+            view = self.resources.store.growing_view(ref)
+        yield view
+        with self._lock:
+            self._views[run_id] = view
+            if len(self._views) > _MAX_VIEWS:
+                self._views.popitem(last=False)
+
+    def check_tradable(self, state: TradingState) -> None:
+        """Check before the first session that the rulebook knows each symbol, a fund's kind, and its fees."""
+        symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
+        self.check_boards(symbols)
+        first = self.sessions(state)[:1]
+        for symbol in symbols if len(first) else ():
+            self.rules.t_plus(symbol, first[0].date())
+            self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
+
+    def check_boards(self, symbols: Iterable[str]) -> None:
+        """Raise ``UnknownSymbol`` if the rulebook does not know a symbol."""
+        unknown = [symbol for symbol in symbols if not self._has_board(symbol)]
+        if unknown:
+            raise UnknownSymbol(
+                f"the rulebook {self.rules.name} has no board for {', '.join(unknown[:5])}"
+                f"{' …' if len(unknown) > 5 else ''}; {_KNOWN_CODES[self.rules.market]}",
+                symbols=tuple(unknown),
+            )
+
+    def run_context(self, run_id: str, state: TradingState) -> RunContext:
+        """Return what the running node hands to the decisions of a run."""
+        ledger = self.ledger_of(run_id)
+        context = RunContext(
+            rule=state["request"].get("rule", ""),
+            language=language({"messages": [], **state}),
+            history=partial(ledger.history, run_id),
+            model=self._model,
+            log_step=partial(ledger.log_step, run_id),
+        )
+        scope = current_scope()
+        if scope is None:  # a node that is called by hand
+            return context
+        return replace(context, scope=branch, check=scope.raise_fatal)
+
+    def close(self, run_id: str) -> None:
+        """Close a run's own ledger and recording and drop its view; the next use opens them again."""
+        self.resources.recorder.close(run_id)
+        with self._lock:
+            self._views.pop(run_id, None)
+            ledger = self._open.pop(run_id, None)
+        if ledger is not None:
+            ledger.close()
+
+    def sessions(self, state: TradingState) -> pd.DatetimeIndex:
+        """Return the sessions to trade: those of the data within the requested window.
+
+        Sessions before the strategy's signal counts are excluded, if the decider uses the signal.
+        """
+        strategy = state.get("strategy") or {}
+        if self.decider.uses_signal and not strategy:
+            raise NoSignal(
+                "there is nothing to trade: the state has no strategy; run the signal subgraph first"
+            )
+        index = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
+        request, first = state["request"], state["request"]["start"]
+        if self.decider.uses_signal:
+            first = max(first, strategy.get("evaluated_from") or first)
+        return sessions_between(index, session_of(first), session_of(request["end"]))
+
+    def _model(self, role: str) -> BaseChatModel:
+        """Return the model of one of the decider's roles, built once."""
+        if role not in self.decider.roles:
+            raise BadOption(
+                f"role {role!r} is not among the roles of decider {self.decider.name!r}: "
+                f"{', '.join(self.decider.roles) or 'none'}",
+                parameter="role",
+            )
+        with self._lock:
+            if role not in self._models:
+                settings = settings_of(self.decider, role, self.resources.settings)
+                self._models[role] = role_model(
+                    check_role(role), model=self.resources.model, settings=settings
+                )
+            return self._models[role]
+
+    def _has_board(self, symbol: str) -> bool:
+        try:
+            self.rules.board(symbol)
+        except UnknownSymbol:
+            return False
+        return True

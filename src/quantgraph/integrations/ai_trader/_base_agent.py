@@ -1,0 +1,494 @@
+"""AI-Trader's files of a run, below its signature's folder: rendered from the ledger, whole and at once.
+
+The ledger is the truth and the files are its rendering: what a killed process left out, the next one writes.
+
+``BaseAgent``: AI-Trader's agent as a face of a run, for hosts that trade session by session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from langchain_core.language_models import BaseChatModel
+from langgraph.runtime import RunControl
+
+from quantgraph._util.files import new_run_id, storage_errors, write_atomic
+from quantgraph._util.texts import Note
+from quantgraph.agents.trader import TraderAgent, first_message, results_text
+from quantgraph.broker import Account, Decider, SessionResult
+from quantgraph.broker.ledger import Ledger, LoggedExecution
+from quantgraph.data import SourceLike, open_source
+from quantgraph.data.symbols import symbol_list
+from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
+from quantgraph.integrations.ai_trader._config import TraderMarket, check_signature
+from quantgraph.integrations.ai_trader._ledger_positions import records_of_session
+from quantgraph.integrations.ai_trader._position_file import PositionRecord, record_line
+from quantgraph.integrations.ai_trader._trades import opening_record
+from quantgraph.integrations.ai_trader._verify import LogForm, SessionMessage, session_log
+from quantgraph.llm import KEYLESS, Model, get_llm
+from quantgraph.market import Rulebook, session_of
+from quantgraph.runs import RunResult, RunSpec, read_result, resume_run, start_run
+from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, lock_folder, read_manifest
+from quantgraph.runtime import Resources, run_database_path
+from quantgraph.runtime.dialogue import RunEvent
+from quantgraph.settings import ROLES, Settings, load_settings
+
+_FORMS: tuple[LogForm, ...] = ("messages", "ai-trader")
+
+
+class TraderFiles:
+    """Writes ``position/position.jsonl`` and ``log/{date}/log.jsonl`` of a run.
+
+    A file that is there must be an earlier rendering of the same run, in either form: anything else is left
+    alone, and is an error.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        init_date: str,
+        symbols: tuple[str, ...],
+        log_form: LogForm = "messages",
+        with_price: bool = False,
+        say: Callable[[Note], None] = lambda _note: None,
+    ) -> None:
+        self.folder = folder
+        self.position_file = folder / "position" / "position.jsonl"
+        self._init_date, self._symbols = init_date, symbols
+        self._log_form, self._with_price, self._say = log_form, with_price, say
+        self._last: PositionRecord | None = None
+        self._lines: list[str] = []
+        self._sessions = 0
+
+    def log_file(self, date: str) -> Path:
+        """Return the log of a session."""
+        return self.folder / "log" / date / "log.jsonl"
+
+    def check_unused(self) -> None:
+        """See that no file of another program is there, before a run begins."""
+        logs = sorted((self.folder / "log").glob("*/log.jsonl"))
+        for path in (self.position_file, *logs):
+            if path.exists():
+                raise _foreign(path, "no run of this folder wrote it")
+
+    def render(self, book: Ledger, run_id: str) -> None:
+        """Write what the ledger has of the run and the files do not."""
+        results = book.history(run_id) if book.has_run(run_id) else ()
+        if self._last is None:
+            self._last = opening_record(self._init_date, float(book.cash(run_id)), self._symbols)
+            self._lines = [record_line(self._last)]
+        elif len(results) == self._sessions:
+            return
+        for result in results[self._sessions :]:
+            for record in records_of_session(self._last, result, with_price=self._with_price):
+                self._lines.append(record_line(record))
+                self._last = record
+            self._write_log(book, run_id, result)
+        self._sessions = len(results)
+        content = "".join(f"{line}\n" for line in self._lines).encode("ascii")
+        self._put(self.position_file, content, lambda: self._with_other_prices(book, run_id, results))
+
+    def _with_other_prices(
+        self, book: Ledger, run_id: str, results: tuple[SessionResult, ...] | Any
+    ) -> Iterator[bytes]:
+        last = opening_record(self._init_date, float(book.cash(run_id)), self._symbols)
+        lines = [record_line(last)]
+        for result in results:
+            for record in records_of_session(last, result, with_price=not self._with_price):
+                lines.append(record_line(record))
+                last = record
+        yield "".join(f"{line}\n" for line in lines).encode("ascii")
+
+    def _write_log(self, book: Ledger, run_id: str, result: SessionResult) -> None:
+        date = f"{result.session:%Y-%m-%d}"
+        done = [each for each in book.executions(run_id, session=result.session) if each.symbol == "*"]
+        messages = session_messages(date, done[0] if done else None, result.notes.get("trader", {}))
+        name = self.folder.name
+        content = session_log(messages, self._log_form, signature=name)
+        others = [form for form in _FORMS if form != self._log_form]
+        self._put(
+            self.log_file(date),
+            content,
+            lambda: (session_log(messages, form, signature=name) for form in others),
+        )
+
+    def _put(self, path: Path, content: bytes, other_forms: Callable[[], Iterator[bytes]]) -> None:
+        """Write a file, unless it has the content; refuse to replace one that is not ours."""
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            there = path.read_bytes() if path.exists() else b""
+        if there == content and path.exists():
+            return
+        if not content.startswith(there) and not any(each.startswith(there) for each in other_forms()):
+            raise _foreign(path, "its lines are not those of this run's ledger")
+        if there and not there.endswith(b"\n"):
+            self._say(
+                Note(
+                    zh=f"{path} 的最后一行不完整，已按账本重写",
+                    en=f"the last line of {path} was torn; it is written again from the ledger",
+                )
+            )
+        write_atomic(path, content)
+
+
+def session_messages(
+    date: str, execution: LoggedExecution | None, notes: Mapping[str, Any]
+) -> list[SessionMessage]:
+    """Return the messages of a session: the first, each step with its results, and the final answer."""
+    messages = [SessionMessage(role="user", content=first_message(date))]
+    for step in execution.steps if execution else ():
+        answers = step.result
+        ends = answers is None or step is execution.steps[-1]  # type: ignore[union-attr]  # it has steps
+        messages.append(
+            SessionMessage(
+                role="assistant",
+                content=str(step.action.get("content", "")),
+                of_step=answers is not None,
+                unresolved=tuple(notes.get("unresolved_numbers", ())) if ends else (),
+            )
+        )
+        if answers is not None:
+            told = results_text(each["result"] for each in answers)
+            messages.append(SessionMessage(role="user", content=told, of_step=True))
+    return messages
+
+
+def _foreign(path: Path, reason: str) -> BadFile:
+    return BadFile(
+        f"{path} is there and is left as it is: {reason}; move it away, or choose another signature or "
+        "log_path",
+        file=str(path),
+    )
+
+
+TRADER_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
+"""What the run is asked; symbols and dates are given beside it."""
+_RUNS = "runs"
+
+
+class BaseAgent:
+    """A model that trades a portfolio day by day, and keeps AI-Trader's files.
+
+    It is a face of one run, which is in ``{log_path}/{signature}/runs/``: its ledger says which sessions are
+    done. An agent of the same arguments, in this process or a later one, goes on with it. Sessions are those
+    of the data. Beside the run stand ``position/position.jsonl`` and ``log/{date}/log.jsonl``, rendered from
+    the ledger after each session.
+
+    Parameters
+    ----------
+    signature
+        Name of the agent's folder below ``log_path``.
+    basemodel
+        A chat model, or the name of one, or ``keyless``.
+    stock_symbols
+        The universe. Default: all symbols of the source.
+    log_path
+        Folder of the signatures' folders. A relative one is below the working folder.
+    max_steps, max_retries, base_delay
+        See :class:`~quantgraph.agents.trader.TraderAgent`.
+    initial_cash
+        In the market's currency.
+    init_date, end_date
+        Day of the registration, ``YYYY-MM-DD``, which need not be a session and is never traded, and the
+        last day. Default of the last: that of the data. The run's window is fixed when it begins.
+    openai_base_url, openai_api_key
+        The model's own server and key, used for this model alone and written nowhere. Default: those of the
+        settings.
+    market
+        ``us`` or ``cn``.
+    source
+        See :class:`~quantgraph.runtime.Resources`.
+    rules
+        The market's rules and fees. Default: those of ``market``.
+    decider
+        In place of a ``TraderAgent`` of the options above.
+    log_form, with_price
+        See :func:`~quantgraph.integrations.ai_trader._verify`, and whether ``position.jsonl`` has the prices.
+    resources
+        Settings, ledger, checkpointer, what watches and what stops the run.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    NotConfigured
+        If the model needs a key and there is none.
+    """
+
+    def __init__(
+        self,
+        signature: str,
+        basemodel: str | BaseChatModel,
+        *,
+        stock_symbols: str | Sequence[str] | None = None,
+        log_path: str | Path = "./data/agent_data",
+        max_steps: int = 30,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        initial_cash: Decimal | float = 10_000,
+        init_date: str,
+        end_date: str | None = None,
+        openai_base_url: str | None = None,
+        openai_api_key: str | None = None,
+        market: TraderMarket = "us",
+        source: SourceLike | None = None,
+        rules: Rulebook | None = None,
+        decider: Decider | None = None,
+        log_form: LogForm = "messages",
+        with_price: bool = False,
+        resources: Resources | None = None,
+    ) -> None:
+        if market not in TRADER_QUESTION:
+            raise BadOption(f"market={market!r:.40}; must be one of us, cn", parameter="market")
+        self.signature = check_signature(signature)
+        self.folder = Path(log_path) / signature
+        given = resources or Resources()
+        self._settings = given.settings or load_settings()
+        chosen = given.source if source is None else source
+        self._source = self._settings.data_source if chosen is None else chosen
+        self._data = open_source(self._source, settings=self._settings)
+        self._decider = decider or TraderAgent(
+            max_steps=max_steps, max_retries=max_retries, base_delay=base_delay
+        )
+        self._models = _models(basemodel, self._settings, openai_base_url, openai_api_key)
+        self._given = replace(given, settings=self._settings, source=self._source, model=None)
+        self._init_date, self._end_date = init_date, end_date
+        self._cash, self._rules = Account.opening(initial_cash).cash, rules or _rules(market)
+        self._question = TRADER_QUESTION[market]
+        self._symbols = symbol_list(stock_symbols or self._data.symbols())
+        self.notes: list[Note] = []
+        self.files = TraderFiles(
+            self.folder,
+            init_date=f"{session_of(init_date, name='init_date'):%Y-%m-%d}",
+            symbols=self._symbols,
+            log_form=log_form,
+            with_price=with_price,
+            say=self.notes.append,
+        )
+        # One session at a time: a second call waits, and is then told that its session is done.
+        self._lock = threading.Lock()
+
+    @property
+    def run_dir(self) -> Path | None:
+        """Folder of the run; None before it has begun."""
+        runs = sorted((self.folder / _RUNS).glob(f"*/{MANIFEST_FILE}"))
+        return runs[-1].parent if runs else None
+
+    @property
+    def traded_dates(self) -> list[str]:
+        """Sessions that are in the ledger, ``YYYY-MM-DD``, ascending."""
+        return [f"{day:%Y-%m-%d}" for day in self._done()]
+
+    def get_trading_dates(self, init_date: str | None = None, end_date: str | None = None) -> list[str]:
+        """Return the sessions of the data that are left to trade, ``YYYY-MM-DD``, ascending.
+
+        Parameters
+        ----------
+        init_date, end_date
+            Only sessions after the one and up to the other. Default: those of the agent.
+        """
+        first = session_of(init_date or self._init_date, name="init_date")
+        last = session_of(end_date or self._end_date or self._last_session(), name="end_date")
+        done = self._done()
+        sessions = self._data.sessions()
+        left = sessions[(sessions > first) & (sessions <= last)]
+        return [f"{day:%Y-%m-%d}" for day in left if not done or day > done[-1]]
+
+    def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> RunResult:
+        """Trade all sessions that are left, and return the run's result.
+
+        Parameters
+        ----------
+        init_date, end_date
+            If given, those that the agent was made with.
+
+        Returns
+        -------
+        RunResult
+            As :func:`~quantgraph.runs.run_strategy` returns it: ``ended_because`` says whether all was done.
+
+        Raises
+        ------
+        BadOption
+            If the dates are others than the agent's.
+        BadWindow
+            If the data have no session between them.
+        BadFile
+            If a file of another program is where the agent's would be.
+        """
+        self._same_dates(init_date, end_date)
+        with self._lock:
+            return self._go_on(until=None)
+
+    async def run_trading_session(self, today_date: str) -> dict[str, Any]:
+        """Trade one session, the next one.
+
+        A session that was interrupted is resumed, never traded twice.
+
+        Returns
+        -------
+        dict
+            The session's notes: ``ended``, ``steps``, ``traded``, ``final_text`` and so on.
+
+        Raises
+        ------
+        BadOption
+            If it is not the next session, whose date the message and ``data["next"]`` tell.
+        ModelUnavailable, NoProgress
+            If the session could not be traded; it may be tried again.
+        """
+        return await asyncio.to_thread(self._trade_session, today_date)
+
+    def _trade_session(self, today_date: str) -> dict[str, Any]:
+        with self._lock:
+            left = self.get_trading_dates()
+            following = left[0] if left else None
+            if today_date != following:
+                told = f"the next is {following}" if following else "all sessions are done"
+                raise BadOption(
+                    f"today_date={today_date!r:.40} is not the next session; {told}",
+                    parameter="today_date",
+                    next=following,
+                )
+            session = session_of(today_date, name="today_date")
+            result = self._go_on(until=session)
+            place, run_id = self._ledger_place()
+            with Ledger(place) as book:
+                if book.last_session(run_id) == session:
+                    notes = book.notes(run_id).get(session, {})
+                    return dict(notes.get("trader", notes))
+        text = f"{today_date} is not traded: {result.get('error') or result['ended_because']}"
+        kind = ModelUnavailable if result["ended_because"] == "model_unavailable" else NoProgress
+        raise kind(text, run_dir=result["run_dir"], ended_because=result["ended_because"])
+
+    def _go_on(self, until: pd.Timestamp | None) -> RunResult:
+        """Begin the run or go on with it, to a session or to its end; the files follow its ledger."""
+        with lock_folder(self.folder, f"signature {self.signature!r}"), ExitStack() as stack:
+            folder = self.run_dir
+            begins = folder is None
+            if folder is None:
+                self._check_start()
+                folder = self.folder / _RUNS / new_run_id()
+            else:
+                self._same_run(folder)
+            place = self._given.ledger_place or run_database_path(folder.parent, folder.name)
+            render = self._renderer(place, folder.name, stack)
+            if not begins:
+                render()
+            control = self._given.control if until is None else RunControl()
+            outer = self._given.watch or (lambda _event: None)
+
+            def watch(event: RunEvent) -> None:
+                if event.kind == "session":
+                    render()
+                    if control and until is not None and session_of(event.text) > until:
+                        control.request_drain("one session")
+                outer(event)
+
+            live = replace(
+                self._given, model=self._models, decider=self._decider, watch=watch, control=control
+            )
+            result = start_run(self._spec(), folder, live) if begins else resume_run(folder, resources=live)
+            render()
+            return result
+
+    def _check_start(self) -> None:
+        """See that there is something to trade, and no file of another program in the folder."""
+        if not self.get_trading_dates():
+            raise BadWindow(
+                f"the data have no session after init_date={self._init_date} up to "
+                f"{self._end_date or 'their end'}; they end at {self._last_session()}",
+                parameter="end_date",
+            )
+        self.files.check_unused()
+
+    def _renderer(self, place: str | Path, run_id: str, stack: ExitStack) -> Callable[[], None]:
+        """Return what renders the files of a run; its ledger is opened once it is there."""
+        opened: list[Ledger] = []
+
+        def render() -> None:
+            if not opened:
+                if "://" not in str(place) and not Path(place).is_file():
+                    return
+                opened.append(stack.enter_context(Ledger(place)))
+            if opened[0].has_run(run_id):
+                self.files.render(opened[0], run_id)
+
+        return render
+
+    def _spec(self) -> RunSpec:
+        sessions = self._data.sessions()
+        first = sessions[sessions > session_of(self._init_date, name="init_date")][0]
+        last = session_of(self._end_date or self._last_session(), name="end_date")
+        return RunSpec(
+            question=self._question,
+            symbols=self._symbols,
+            start=f"{first:%Y%m%d}",
+            end=f"{last:%Y%m%d}",
+            cash=self._cash,
+            rules=self._rules,
+        )
+
+    def _same_run(self, folder: Path) -> None:
+        """Refuse other dates, symbols or cash than those that the run was begun with."""
+        begun, now = read_manifest(folder).spec, self._spec()
+        if self._end_date is None:
+            now = replace(now, end=begun.end)
+        then, wanted = begun.as_json(), now.as_json()
+        differing = [name for name in then if then[name] != wanted[name]]
+        if differing:
+            told = ", ".join(f"{name} {then[name]!s:.40} -> {wanted[name]!s:.40}" for name in differing)
+            raise RunMismatch(
+                f"signature {self.signature!r} has a run that was begun with others: {told}; give them as "
+                "they were, or choose another signature or log_path",
+                run_dir=str(folder),
+            )
+
+    def _same_dates(self, init_date: str | None, end_date: str | None) -> None:
+        for name, given, own in (
+            ("init_date", init_date, self._init_date),
+            ("end_date", end_date, self._end_date),
+        ):
+            if given is not None and given != own:
+                raise BadOption(f"{name}={given!r:.40}; the agent was made with {own!r}", parameter=name)
+
+    def _last_session(self) -> str:
+        return f"{self._data.sessions()[-1]:%Y-%m-%d}"
+
+    def _ledger_place(self) -> tuple[str | Path, str]:
+        folder = self.run_dir
+        if folder is None:
+            raise BadOption(f"signature {self.signature!r} has no run yet", parameter="signature")
+        return self._given.ledger_place or existing_ledger(read_manifest(folder), folder), folder.name
+
+    def _done(self) -> list[pd.Timestamp]:
+        """Return the committed sessions."""
+        folder = self.run_dir
+        if folder is None or "run_id" not in (read_result(folder) or {}):
+            return []
+        place, run_id = self._ledger_place()
+        with Ledger(place) as book:
+            return book.sessions(run_id) if book.has_run(run_id) else []
+
+
+def _models(
+    basemodel: str | BaseChatModel, settings: Settings, base_url: str | None, api_key: str | None
+) -> Model:
+    """The trader's model; nothing else of the run asks a server."""
+    given = {"openai_base_url": base_url, "openai_api_key": api_key}
+    if own := {name: value for name, value in given.items() if value}:
+        settings = load_settings(**{**settings.model_dump(), **own})
+    return dict.fromkeys(ROLES, KEYLESS) | {"trader": get_llm("trader", model=basemodel, settings=settings)}
+
+
+def _rules(market: TraderMarket) -> Rulebook:
+    return Rulebook.us() if market == "us" else Rulebook.mainland()

@@ -1,0 +1,320 @@
+"""Replaying a ``position.jsonl``: each record must follow from the one before.
+
+Each damage is reported once, at its record. The next record is compared with the recorded state and, after a
+mismatch, also with the state that should have been recorded: a byte that was changed afterwards leaves the
+following lines as they were, a program with an error goes on from its error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from quantgraph.broker.accounts import shares_after
+from quantgraph.broker.session import fits_lots
+from quantgraph.errors import BadFile, BadWindow, UnknownSymbol
+from quantgraph.integrations.ai_trader._position_file import PositionRecord
+from quantgraph.integrations.ai_trader._trades import cash_after, overdrawn
+from quantgraph.market import Rulebook
+from quantgraph.market.money import to_decimal
+from quantgraph.market.rules import Lots
+
+LedgerMarket = Literal["cn", "us"]
+
+_TERMS: dict[LedgerMarket, tuple[Lots, int]] = {
+    "cn": (Lots(first=100, step=100), 1),
+    "us": (Lots(first=1, step=1), 0),
+}
+"""Lots and T+n that AI-Trader knows; also those of a symbol that the rulebook does not know."""
+_CORPORATE = frozenset({"dividend", "split", "delisting"})
+_SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A line that does not follow from the one before.
+
+    ``line`` counts from 1.
+    """
+
+    line: int
+    id: int | None
+    date: str | None
+    field: str
+    expected: Any
+    found: Any
+    message: str
+
+
+class RecordFinding(NamedTuple):
+    """One thing that is wrong with a record."""
+
+    field: str
+    expected: Any
+    found: Any
+    message: str
+
+
+class PositionState(NamedTuple):
+    """Cash, and shares by symbol."""
+
+    cash: float
+    shares: Mapping[str, int]
+
+
+def replay_positions(
+    scanned: Iterable[tuple[int, PositionRecord | BadFile]],
+    bars: Mapping[str, pd.DataFrame],
+    market: LedgerMarket,
+) -> Iterator[Mismatch]:
+    """Yield a mismatch for each line that does not follow, in order.
+
+    Parameters
+    ----------
+    scanned
+        Lines as :func:`~quantgraph.integrations.ai_trader._position_file.scan_positions` returns them.
+    bars
+        Wide frames ``open``, ``high``, ``low`` of unadjusted prices, NaN without trading. Their index is the
+        calendar.
+    """
+    replay = _Replay(_Prices(bars), market)
+    for line, record in scanned:
+        read = None if isinstance(record, BadFile) else record
+        findings = replay.skip(record) if isinstance(record, BadFile) else replay.check(record)
+        if findings:
+            yield Mismatch(
+                line=line,
+                id=read.id if read else None,
+                date=read.date if read else None,
+                field=findings[0].field,
+                expected=findings[0].expected,
+                found=findings[0].found,
+                message="; ".join(finding.message for finding in findings),
+            )
+
+
+class _Prices:
+    """Prices by date as text."""
+
+    def __init__(self, bars: Mapping[str, pd.DataFrame]) -> None:
+        days = pd.DatetimeIndex(bars["open"].index).strftime("%Y-%m-%d").tolist()
+        self.sessions = {day: row for row, day in enumerate(days)}
+        self.symbols = {symbol: column for column, symbol in enumerate(bars["open"].columns)}
+        self.span = f"{days[0]} to {days[-1]}"
+        self._cells = {name: bars[name].to_numpy() for name in ("open", "high", "low")}
+
+    def at(self, field: str, date: str, symbol: str) -> float:
+        """NaN where there is none."""
+        row, column = self.sessions.get(date), self.symbols.get(symbol)
+        return math.nan if row is None or column is None else float(self._cells[field][row, column])
+
+
+class _Replay:
+    """What the next record may follow from.
+
+    ``states`` is empty while nothing is known: before the registration, after a line that is not a record,
+    and after an opening that cannot be.
+    """
+
+    def __init__(self, prices: _Prices, market: LedgerMarket) -> None:
+        self._prices = prices
+        self._rules = Rulebook.mainland() if market == "cn" else Rulebook.us()
+        self._terms = _TERMS[market]
+        self._ids: tuple[int, ...] = (0,)
+        self._states: tuple[PositionState, ...] = ()
+        self._since = ""
+        self._bought: Counter[tuple[str, str]] = Counter()
+        self._at_start = True
+
+    def skip(self, error: BadFile) -> list[RecordFinding]:
+        """Go past a line that is not a record: a record may have stood there, or none."""
+        self._ids = (self._ids[0] + 1, *self._ids)
+        self._states = ()
+        return [RecordFinding(error.data["field"], "a record", error.data["found"], str(error))]
+
+    def check(self, record: PositionRecord) -> list[RecordFinding]:
+        """Compare a record with the one before, and go on from it."""
+        registration = self._at_start and record.action is None
+        findings = [*self._check_id(record), *self._check_date(record, registration=registration)]
+        findings += self._register(record) if registration else self._check_action(record)
+        self._ids = (record.id + 1,) if record.id in self._ids else (record.id + 1, self._ids[0] + 1)
+        self._since = min(self._since, record.date) if findings else record.date
+        self._at_start = False
+        return findings
+
+    def _check_id(self, record: PositionRecord) -> Iterator[RecordFinding]:
+        if record.id not in self._ids:
+            expected = self._ids[0]
+            message = f"id {record.id} where {expected} follows: a line is missing or the id was changed"
+            yield RecordFinding("id", expected, record.id, message)
+
+    def _check_date(self, record: PositionRecord, *, registration: bool) -> Iterator[RecordFinding]:
+        if not registration and record.date not in self._prices.sessions:
+            message = f"date {record.date!r} is not a session of the prices, {self._prices.span}"
+            yield RecordFinding("date", "a session", record.date, message)
+        elif record.date < self._since:
+            yield RecordFinding("date", self._since, record.date, f"date {record.date} after {self._since}")
+
+    def _register(self, record: PositionRecord) -> list[RecordFinding]:
+        """An account opens with cash alone."""
+        opened = PositionState(record.cash, dict.fromkeys(record.positions, 0))
+        self._states = (opened,) if record.cash >= 0 else ()
+        findings = []
+        if record.cash < 0:
+            message = f"the account opens with {record.cash} of cash"
+            findings.append(RecordFinding("positions.CASH", "not negative", record.cash, message))
+        for symbol, shares in record.positions.items():
+            if shares:
+                message = f"the account opens with {shares} {symbol} that were never bought"
+                findings.append(RecordFinding(f"positions.{symbol}", 0, shares, message))
+        return findings
+
+    def _check_action(self, record: PositionRecord) -> list[RecordFinding]:
+        recorded = PositionState(record.cash, record.positions)
+        candidates, self._states = self._states, (recorded,)
+        if record.action is None:
+            message = "this_action is missing after the first record"
+            return [RecordFinding("this_action", "an action", None, message)]
+        price, findings = self._price(record)
+        if not candidates:
+            if self._at_start and record.id == self._ids[-1]:
+                message = "the first record is not a registration: it has an action"
+                findings.append(RecordFinding("this_action", None, record.action, message))
+            return [*findings, *self._check_rules(record, None)]
+        outcomes = [(before, _after(before, record, price)) for before in candidates]
+        before, expected = min(outcomes, key=lambda outcome: len(_differences(outcome[1], recorded)))
+        differing = _differences(expected, recorded)
+        if differing:
+            findings.append(_explained(before, record, price, differing))
+            self._states = (recorded, expected)
+        if record.action == "buy":
+            grown = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
+            self._bought[record.date, record.symbol] += max(0, min(record.amount, grown))
+        findings += _corporate_findings(before, record)
+        return [*findings, *_below_zero(before, record), *self._check_rules(record, before)]
+
+    def _price(self, record: PositionRecord) -> tuple[float, list[RecordFinding]]:
+        """The price of the fill, NaN if it is unknown: the open, or a recorded one that was traded."""
+        symbol, date, prices = record.symbol, record.date, self._prices
+        opened, low, high = (prices.at(field, date, symbol) for field in ("open", "low", "high"))
+        if record.action == "no_trade":
+            return math.nan, []
+        if symbol not in prices.symbols:
+            message = f"symbol {symbol!r} is unknown to the prices"
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol of the prices", symbol, message)]
+        if record.action in _CORPORATE or not record.amount or date not in prices.sessions:
+            return opened, []
+        if math.isnan(opened):
+            message = f"{symbol} has no price on {date}"
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol with a price", symbol, message)]
+        price = opened if record.price is None else record.price
+        if price == opened or low <= price <= high:
+            return price, []
+        message = f"price {price} of {symbol} was not traded on {date}, its open is {opened}"
+        return opened, [RecordFinding("this_action.price", opened, price, message)]
+
+    def _check_rules(self, record: PositionRecord, before: PositionState | None) -> Iterator[RecordFinding]:
+        """Lots and T+1; what is held is unknown without a state ``before``."""
+        action, symbol, amount, day = record.action, record.symbol, record.amount, record.date
+        if action not in ("buy", "sell") or not amount or (action == "sell" and before is None):
+            return
+        usual, t_plus = self._terms
+        lots = usual
+        with suppress(UnknownSymbol, BadWindow):
+            lots, t_plus = self._rules.lots(symbol, day), self._rules.t_plus(symbol, day)
+        held = before.shares.get(symbol, 0) if before else 0
+        if not any(fits_lots(action, amount, held, allowed) for allowed in (usual, lots)):
+            message = f"{action} of {amount} {symbol} is not in lots of {usual.step}"
+            yield RecordFinding("this_action.amount", f"lots of {usual.step}", amount, message)
+        free = held - self._bought[day, symbol] * t_plus
+        if action == "sell" and t_plus and amount > free:
+            message = f"sells {amount} {symbol} of which {free} were not bought on {day} (T+1)"
+            yield RecordFinding("this_action.amount", free, amount, message)
+
+
+def _after(before: PositionState, record: PositionRecord, price: float) -> PositionState:
+    """State after the action. Cash is taken as recorded where the price is unknown."""
+    held = before.shares.get(record.symbol, 0)
+    if record.action in _CORPORATE:
+        left = {"dividend": held, "split": _split_shares(held, record), "delisting": 0}[record.action]
+        return PositionState(before.cash + (record.received or 0.0), {**before.shares, record.symbol: left})
+    if record.action not in ("buy", "sell") or not record.amount:
+        return before
+    change = record.amount if record.action == "buy" else -record.amount
+    cash = cash_after(before.cash, record.action, price, record.amount, record.fees)
+    shares = {**before.shares, record.symbol: held + change}
+    return PositionState(record.cash if math.isnan(cash) else cash, shares)
+
+
+def _split_shares(held: int, record: PositionRecord) -> int:
+    """Shares after a split: whole ones, as its ratio says; the record's own without a ratio."""
+    return record.amount if record.ratio is None else int(shares_after(held, to_decimal(record.ratio)))
+
+
+def _differences(
+    expected: PositionState, recorded: PositionState
+) -> list[tuple[str, float | None, float | None]]:
+    """Field, expected and found value, cash first; None for a symbol that is not listed.
+
+    Cash is compared as doubles, to the last bit.
+    """
+    differing: list[tuple[str, float | None, float | None]] = []
+    if expected.cash != recorded.cash:
+        differing.append(("positions.CASH", expected.cash, recorded.cash))
+    for symbol in {**expected.shares, **recorded.shares}:
+        shares = expected.shares.get(symbol), recorded.shares.get(symbol)
+        if shares[0] != shares[1]:
+            differing.append((f"positions.{symbol}", *shares))
+    return differing
+
+
+def _explained(
+    before: PositionState,
+    record: PositionRecord,
+    price: float,
+    differing: list[tuple[str, float | None, float | None]],
+) -> RecordFinding:
+    """Name the amount if another one explains the whole state, else the first difference."""
+    if record.action in ("buy", "sell"):
+        change = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
+        amount = change if record.action == "buy" else -change
+        meant = _after(before, replace(record, amount=amount), price)
+        if amount >= 0 and not _differences(meant, PositionState(record.cash, record.positions)):
+            message = f"amount {record.amount} where the state says {amount}"
+            return RecordFinding("this_action.amount", amount, record.amount, message)
+    shown = [f"{field} is {found!r}, expected {expected!r}" for field, expected, found in differing[:_SHOWN]]
+    more = len(differing) - _SHOWN
+    return RecordFinding(*differing[0], ", ".join(shown) + (f" and {more} more" if more > 0 else ""))
+
+
+def _corporate_findings(before: PositionState, record: PositionRecord) -> Iterator[RecordFinding]:
+    """What a corporate action must say of itself; the cash that it paid is taken as recorded."""
+    if record.action not in _CORPORATE:
+        return
+    held = before.shares.get(record.symbol, 0)
+    expected = {"dividend": 0, "split": record.positions.get(record.symbol, 0), "delisting": held}
+    amount = expected[record.action]
+    if record.amount != amount:
+        message = f"{record.action} of {record.amount} {record.symbol} where the state says {amount}"
+        yield RecordFinding("this_action.amount", amount, record.amount, message)
+    missing = "ratio" if record.action == "split" and not record.ratio else ""
+    if missing := missing or ("cash" if record.action == "dividend" and not record.received else ""):
+        yield RecordFinding(
+            f"this_action.{missing}", "above 0", None, f"{record.action} of {record.symbol} without {missing}"
+        )
+
+
+def _below_zero(before: PositionState, record: PositionRecord) -> Iterator[RecordFinding]:
+    """What this record took below zero, or further below."""
+    if overdrawn(record.cash, record.id) and record.cash < before.cash:
+        yield RecordFinding("positions.CASH", "not negative", record.cash, f"cash is negative: {record.cash}")
+    for symbol, shares in record.positions.items():
+        if shares < 0 and shares < before.shares.get(symbol, 0):
+            message = f"{symbol} is negative: {shares} shares"
+            yield RecordFinding(f"positions.{symbol}", "not negative", shares, message)

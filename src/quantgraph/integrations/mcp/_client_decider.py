@@ -1,0 +1,275 @@
+"""One day of a client: what its calls do, each order once, until it finishes the day.
+
+A decider whose decisions come from a client of the run's MCP server, call by call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, SessionResult
+from quantgraph.broker.ledger import LoggedStep
+from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
+from quantgraph.integrations.mcp._server import ClientDesk
+from quantgraph.llm import current_run_control, drain_error
+from quantgraph.recording.scope import recorded
+from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.tools import MOST_SYMBOLS, DecisionTools, call_tool, refusal, shortened, trader_catalog
+from quantgraph.tools.mcp import FINISH_DAY, served_tool
+
+MOST_CALLS: Final = 2_000
+"""Calls in one day; then it can only be finished."""
+MOST_ORDERS: Final = 500
+"""Order ids in one day."""
+
+_NOTES = "mcp_client"
+_TRADES = frozenset({"buy", "sell"})
+_LONGEST_ID, _LONGEST_TEXT, _LONGEST_ANSWER = 64, 10_000, 12_000
+_TIMEOUT = 30.0
+
+
+class ClientDay:
+    """Carries the calls of one day out. The same calls in the same order have the same answers."""
+
+    def __init__(
+        self, *, tools: DecisionTools, rule: str, sessions: Callable[[], Sequence[SessionResult]]
+    ) -> None:
+        self.date = f"{tools.as_of.session:%Y-%m-%d}"
+        self.finished = False
+        self._tools, self._rule, self._sessions = tools, rule, sessions
+        self._calls = 0
+        self._orders: dict[str, dict[str, Any]] = {}
+        self._text, self._request_id = "", ""
+
+    @property
+    def committed(self) -> dict[str, Any]:
+        """What ``finish_day`` answers of this day."""
+        return {"committed": self.date}
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What the ledger keeps of the day: with each order id its order and its answer."""
+        own = {"calls": self._calls, "text": self._text, "orders": self._orders}
+        return {_NOTES: own | ({"request_id": self._request_id} if self._request_id else {})}
+
+    def answer(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Return what a call answers, a JSON value; an error that the client can answer is one, too."""
+        self._calls += 1
+        try:
+            if name == FINISH_DAY:
+                return self._finish(**_checked(name, args))
+            if self._calls > MOST_CALLS:
+                raise BadOption(f"{MOST_CALLS:,} calls were made today, and no more are; call {FINISH_DAY}")
+            if name == "get_today":
+                _checked(name, args)
+                return self._today()
+            return self._traded(name, args) if name in _TRADES else self._called(name, args)
+        except FATAL_ERRORS:
+            raise
+        except QuantGraphError as error:
+            return refusal(error.code, error.message)
+
+    def _called(self, name: str, args: Mapping[str, Any]) -> Any:
+        return shortened(
+            call_tool(trader_catalog[name], args, self._tools, timeout=_TIMEOUT), _LONGEST_ANSWER
+        )
+
+    def _traded(self, name: str, args: Mapping[str, Any]) -> Any:
+        own = dict(args)
+        order_id = _id("order_id", own.pop("order_id", None))
+        order = {"side": name, **own}
+        if before := self._known(order_id):
+            if canonical_json(before["order"]) != canonical_json(order):
+                return refusal(
+                    "ledger_conflict",
+                    f"order_id={order_id!r} was used by another order; each order needs an id of its own",
+                    order=before["order"],
+                    date=before["date"],
+                )
+            return before["answer"]
+        if len(self._orders) >= MOST_ORDERS:
+            raise BadOption(f"{MOST_ORDERS} orders were sent today, and no more are; call {FINISH_DAY}")
+        market = self._tools.market
+        submitted = len(market.submitted) if market else 0
+        answer = self._called(name, own)
+        if market is None or len(market.submitted) == submitted:
+            return answer  # it did not come to an order: the id is free
+        self._orders[order_id] = {"order": order, "answer": answer}
+        return answer
+
+    def _known(self, order_id: str) -> dict[str, Any] | None:
+        """Return what became of an order id, today or earlier in the run."""
+        if order_id in self._orders:
+            return {**self._orders[order_id], "date": self.date}
+        for result in reversed(self._sessions()):
+            kept = result.notes.get(_NOTES, {}).get("orders", {})
+            if order_id in kept:
+                return {**kept[order_id], "date": f"{result.session:%Y-%m-%d}"}
+        return None
+
+    def _finish(self, notes: Any = "", request_id: Any = None) -> Any:
+        if not isinstance(notes, str) or len(notes) > _LONGEST_TEXT:
+            raise BadOption(
+                f"notes must be a text of at most {_LONGEST_TEXT:,} characters", parameter="notes"
+            )
+        if request_id is not None:
+            wanted = _id("request_id", request_id)
+            sessions = self._sessions()
+            for place, result in enumerate(sessions):
+                if result.notes.get(_NOTES, {}).get("request_id") == wanted:
+                    following = [f"{each.session:%Y-%m-%d}" for each in sessions[place + 1 : place + 2]]
+                    return {
+                        "committed": f"{result.session:%Y-%m-%d}",
+                        "next": following[0] if following else self.date,
+                    }
+            self._request_id = wanted
+        self._text, self.finished = notes, True
+        return self.committed
+
+    def _today(self) -> dict[str, Any]:
+        symbols = self._tools.symbols
+        return {
+            "date": self.date,
+            "rule": self._rule,
+            "positions": self._called("get_positions", {}),
+            "symbols": list(symbols[:MOST_SYMBOLS]),
+            "symbol_count": len(symbols),
+            "order_ids": list(self._orders),
+        }
+
+
+def _checked(name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    valid = served_tool(name).parameters["properties"]
+    for given in args:
+        if given not in valid:
+            listed = f"valid are {', '.join(valid)}" if valid else "it has none"
+            raise BadOption(f"{name} has no parameter {given[:60]!r}; {listed}", parameter=given[:60])
+    return args
+
+
+def _id(name: str, value: object) -> str:
+    if isinstance(value, str) and 1 <= len(value) <= _LONGEST_ID and value.isprintable():
+        return value
+    raise BadOption(
+        f"{name}={value!r:.80}; must be a text of 1 to {_LONGEST_ID} printable characters", parameter=name
+    )
+
+
+_SESSIONS = 260
+"""A year, and what the slowest usual indicators need before they are stable."""
+
+
+class McpClient(Decider):
+    """A program outside of the run trades its portfolio, by the tools of an MCP server.
+
+    Each call is recorded before it is carried out, so a run that was killed goes on at the next call, and a
+    replay needs no client. ``buy`` and ``sell`` meet the market as those of
+    :class:`~quantgraph.agents.trader.TraderAgent` do; ``finish_day`` commits the session.
+
+    Parameters
+    ----------
+    desk
+        Where the calls arrive. Without one only recorded calls are carried out, as in a replay.
+
+    Notes
+    -----
+    A replay carries the recorded calls out anew. It compares orders, fills and the notes, and the log with
+    what each call was answered.
+    """
+
+    def __init__(self, desk: ClientDesk | None = None) -> None:
+        self._desk = desk
+        self._committed: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """``mcp_client``."""
+        return "mcp_client"
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the client decides, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: ``get_today`` tells the client a rule in words."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, and news."""
+        return DataNeeds(sessions=_SESSIONS, records=("news",))
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Carry the client's calls out until it finishes the day.
+
+        Raises
+        ------
+        NotConfigured
+            If a call is wanted that is not recorded, and there is no desk.
+        GraphDrained
+            If the run is told to stop: it goes on with the same day.
+        """
+        tools = DecisionTools.of(context.view, context.account, context.rules, market=context.market)
+        day = ClientDay(tools=tools, rule=context.rule, sessions=lambda: context.history)
+        if self._desk is not None and self._committed not in (None, day.committed):
+            self._desk.answer({**(self._committed or {}), "next": day.date})
+        number = 0
+        while not day.finished:
+            number += 1
+            call = recorded("tool", {"client": number}, self._next_call)
+            answer = day.answer(call["tool"], call["args"])
+            context.log_step(_step(context, number, call, answer))
+            if self._desk is not None and not day.finished:
+                self._desk.answer(answer)
+        self._committed = day.committed
+        return Decision(context.market.submitted, notes=day.notes, in_order=True)
+
+    def _next_call(self) -> dict[str, Any]:
+        if self._desk is None:
+            raise NotConfigured(
+                "the decisions of this run come from an MCP client; 'quantgraph mcp RUN' goes on with it"
+            )
+        return self._desk.next_call(partial(_check_stop, current_run_control()))
+
+    def close_desk(self, answer: Mapping[str, Any], *, is_done: bool) -> None:
+        """Answer all calls from now on by one answer, when the run has ended.
+
+        Parameters
+        ----------
+        is_done
+            Whether the last session was committed, which its ``finish_day`` is told.
+        """
+        if self._desk is not None:
+            last = {**self._committed, "next": None} if self._committed and is_done else None
+            self._desk.close(answer, last=last)
+
+
+def _check_stop(control: Any) -> None:
+    if control is not None and control.drain_requested:
+        raise drain_error("told to stop")
+
+
+def _step(context: DecisionContext, number: int, call: Mapping[str, Any], answer: Any) -> LoggedStep:
+    moment = context.view.moment
+    calls = [{"name": call["tool"], "args": call["args"]}]
+    return LoggedStep(
+        rule_name="mcp_client",
+        rule=context.rule,
+        symbol="*",
+        session=moment.session,
+        step=number,
+        action_type="decision" if call["tool"] == FINISH_DAY else "tool_call",
+        action={"content": "", "tool_calls": calls},
+        result=[{"name": call["tool"], "result": answer}],
+        timestamp=moment.timestamp.isoformat(),
+    )

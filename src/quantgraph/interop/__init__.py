@@ -1,1 +1,0 @@
-"""File formats of other programs: read, written and verified."""

@@ -1,0 +1,535 @@
+"""One turn of the planner: find the part of the prompt that drives it, and answer or call a tool.
+
+The keyless planner as a chat model.
+
+It is not a language model: it reads a documented family of sentences by fixed rules (see
+``docs/keyless-planner.md``), says so when asked, and asks a question about any other sentence. The same
+messages give the same answer, down to the ids of tool calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.tool import tool_call, tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.texts import Language, language_of
+from quantgraph.errors import BadWindow, QuantGraphError
+from quantgraph.llm import _keyless_replies as replies
+from quantgraph.llm._keyless_deciders import (
+    decide_portfolio,
+    filter_symbols,
+    next_action,
+    next_move,
+    symbols_of,
+)
+from quantgraph.llm._keyless_replies import (
+    CODE_TOOL,
+    Tool,
+    dictated_arguments,
+    fill_arguments,
+    malformed_date_answer,
+    reflection_answer,
+    request_facts,
+    tool_parameters,
+)
+from quantgraph.llm.messages import _tags as tags
+from quantgraph.sentences import (
+    ParsedRequest,
+    RequestContext,
+    Watched,
+    read_request,
+    watched_of,
+    without_names,
+    write_code,
+)
+from quantgraph.sentences.phrases import changed_request
+
+BAR_TOOL = "tushare_daily_bar"
+INDICATOR_TOOL = "tushare_daily_basic"
+_DRIVERS: tuple[tags.Tag, ...] = (
+    "trader_day",
+    "execution_facts",
+    "decision_facts",
+    "filter_facts",
+    "clarify",
+    "validate",
+    "fetch",
+    "strategy",
+    "user_request",
+)
+_RESULTS = "Tool results: "
+"""Beginning of the text with what a trader's tools answered."""
+_ANSWERS = {"task_type", "validation_passed", "stocks_need_fundamental", "decisions"}
+"""A schema with one of these fields is that of a final answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerCall:
+    """A tool call; its id is a hash of its content."""
+
+    name: str
+    args: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Hash of name and arguments."""
+        return "call_" + content_hash(canonical_json([self.name, self.args]), size=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerTurn:
+    """A text, or one tool call."""
+
+    text: str = ""
+    call: PlannerCall | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """One call of the planner: the messages, the place of the driving message, and the tools."""
+
+    messages: Sequence[BaseMessage]
+    tools: Mapping[str, Tool]
+    forced: bool
+    begin: int
+
+    def answer_to(self, call: PlannerCall, *, newest: bool = False) -> ToolMessage | None:
+        """The tool's answer to this call. A server in between may have changed the call's id."""
+        places = [place for place, message in enumerate(self.messages) if isinstance(message, HumanMessage)]
+        since = self.messages[(max(places, default=self.begin) if newest else self.begin) + 1 :]
+        asked = {
+            made["id"]
+            for message in since
+            if isinstance(message, AIMessage)
+            for made in message.tool_calls
+            if (made["name"], made["args"]) == (call.name, call.args)
+        }
+        for message in reversed(since):
+            if isinstance(message, ToolMessage) and message.tool_call_id in {call.id, *asked}:
+                return message
+        return None
+
+    def part(self, name: tags.Tag) -> str | None:
+        """The newest part of a name in any message."""
+        for message in reversed(self.messages):
+            if isinstance(message, HumanMessage | SystemMessage):
+                found = tags.read(name, message.text)
+                if found is not None:
+                    return found
+        return None
+
+
+def _json_object(text: str | None) -> dict[str, Any]:
+    """A JSON object; empty if the text is not one."""
+    try:
+        value = json.loads(text or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _day(value: object) -> str | None:
+    text = re.sub(r"\D", "", str(value or ""))
+    return text if re.fullmatch(r"\d{8}", text) else None
+
+
+def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
+    facts = _json_object(prompt.part("context"))
+    names = facts.get("names")
+    pairs = names if isinstance(names, dict) else {}
+    examples = facts.get("examples")
+    executes = facts.get("executes")
+    context = RequestContext(
+        first_session=_day(facts.get("first_session")),
+        last_session=_day(facts.get("last_session")),
+        names={str(name): str(code) for name, code in pairs.items()},
+        examples=tuple(map(str, examples)) if isinstance(examples, list) else (),
+        executes=frozenset(map(str, executes)) if isinstance(executes, list) else frozenset(),
+    )
+    return context, facts
+
+
+def _fenced(value: Mapping[str, Any]) -> str:
+    return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
+
+
+def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
+    """The object as a call of a bound schema that it fits, else as fenced JSON."""
+    for name, tool in prompt.tools.items():
+        known = tool_parameters(tool)
+        if known and set(known) <= set(value) and set(known) & _ANSWERS:
+            call = PlannerCall(name=name, args={key: value[key] for key in known})
+            if prompt.answer_to(call) is None:
+                return PlannerTurn(call=call)
+    return PlannerTurn(text=_fenced(value))
+
+
+def _answers(prompt: _Prompt) -> list[str]:
+    """The user's answers to the questions of this request."""
+    try:
+        answers = json.loads(prompt.part("answers") or "[]")
+        return [str(each["answer"]) for each in answers]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, facts = _context(prompt)
+    text = without_names(text, _codes(facts.get("decider"))).lstrip(" ,，、;；:：")
+    last = _json_object(prompt.part("last_request"))
+    text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
+    errors = prompt.part("errors") or ""
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return _as_schema(prompt, malformed_date_answer(error, text, context, facts, errors))
+    return _as_schema(prompt, reflection_answer(request, text, context, facts, errors))
+
+
+def _codes_of(kind: type[QuantGraphError]) -> set[str]:
+    return {kind.code}.union(*(_codes_of(child) for child in kind.__subclasses__()))
+
+
+def _failed(message: ToolMessage) -> bool:
+    """Whether a tool failed: by the message's status, or by its error code if the wire format has no status."""
+    return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
+
+
+def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
+    options = _json_object(text)
+    symbols = options.get("ts_code") or ""
+    codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
+    start, end = str(options.get("start_date") or ""), str(options.get("end_date") or "")
+    fields = [str(name) for name in options.get("required_indicators") or []]
+    language = _prompt_language(prompt, options)
+    window = {"ts_code": codes, "start_date": start, "end_date": end}
+    calls = [PlannerCall(name=BAR_TOOL, args=window)]
+    if fields:
+        calls.append(PlannerCall(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
+    for call in calls:
+        answer = prompt.answer_to(call)
+        if answer is None and call.name not in prompt.tools:
+            return PlannerTurn(
+                text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
+            )
+        if answer is None:
+            return PlannerTurn(call=call)
+        if _failed(answer):
+            return PlannerTurn(text=replies.fetch_failed(call.name, answer.text, language))
+    return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
+
+
+def _prompt_language(prompt: _Prompt, options: Mapping[str, Any]) -> Language:
+    """The language that a prompt names, else that of the user's newest text, else that of the prompt."""
+    named = options.get("language")
+    if named in ("zh", "en"):
+        return cast(Language, named)
+    for name in ("user_request", "strategy"):
+        text = prompt.part(name)
+        if text:
+            return language_of(text)
+    return language_of(prompt.messages[prompt.begin].text) if prompt.messages else "en"
+
+
+def _codes(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
+    """The watched security: of the understanding in the prompt if it has one, else as the strategy says."""
+    understood = _json_object(prompt.part("understanding"))
+    watch, trade = _codes(understood.get("watch")), _codes(understood.get("trade"))
+    if trade:
+        return watched_of(watch or trade, trade)
+    return watched_of(request.watch, request.trade)
+
+
+def _code(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
+    if request.strategy is None:
+        return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
+    code = write_code(request.strategy, _watched(prompt, request))
+    call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
+    answer = prompt.answer_to(call, newest=True)  # code that failed is not mended: it fails again
+    if answer is None:
+        if CODE_TOOL not in prompt.tools:
+            return PlannerTurn(text=f"```python\n{code.source}```")
+        return PlannerTurn(call=call)
+    if _failed(answer) or f"signal {code.name}:" not in answer.text:
+        return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
+    return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), request.language))
+
+
+def _clarify(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
+    options = _json_object(text)
+    reason = str(options.get("reason") or "")
+    language = options.get("language")
+    language_ = cast(Language, language) if language in ("zh", "en") else language_of(reason)
+    number = options.get("round")
+    round_ = number if isinstance(number, int) else 1
+    return PlannerTurn(
+        text=replies.clarification(
+            reason, str(options.get("kind") or ""), round_, language_, context.examples
+        )
+    )
+
+
+def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - handlers share a signature
+    verdict: dict[str, Any] = {
+        "validation_passed": True,
+        "checks_performed": [],
+        "issues_found": [],
+        "data_summary": {},
+        "recommendations": [],
+    }
+    return _as_schema(prompt, verdict)
+
+
+def _filter(prompt: _Prompt, text: str) -> PlannerTurn:
+    return _as_schema(prompt, filter_symbols(_json_object(text)))
+
+
+def _decide(prompt: _Prompt, text: str) -> PlannerTurn:
+    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
+    facts = _json_object(text)
+    symbols = symbols_of(facts)
+    facts_of_message, _, behind = prompt.messages[-1].text.rpartition("</decision_facts>")
+    asked_for = _listed_last(behind, symbols)
+    retries = sum(isinstance(message, AIMessage) for message in prompt.messages)
+    given = (tags.read("decision_facts", message.text) for message in prompt.messages)
+    decided = decide_portfolio(
+        facts,
+        symbols=symbols if facts_of_message else asked_for or symbols,
+        universe=max(len(symbols_of(_json_object(part))) for part in given),
+        retries=retries,
+        rejected=asked_for if facts_of_message else (),
+    )
+    return _as_schema(prompt, decided)
+
+
+def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
+    """The symbols that a text lists behind its last colon."""
+    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
+    return [symbol for symbol in symbols if symbol in listed]
+
+
+def _act(prompt: _Prompt, text: str) -> PlannerTurn:
+    """The next action of an execution: its step and the results so far stand in the messages."""
+    told = [message.text for message in prompt.messages if isinstance(message, HumanMessage | ToolMessage)]
+    results = [_json_object(part).get("result") for each in told if (part := tags.read("observation", each))]
+    replies_given = sum(isinstance(message, AIMessage) for message in prompt.messages)
+    action = next_action(
+        _json_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results)
+    )
+    return PlannerTurn(text=_fenced(action))
+
+
+def _trade(prompt: _Prompt, text: str) -> PlannerTurn:
+    """The next move of a trader's day: what the tools answered stands in the messages, in either form."""
+    answers = [
+        message.text.removeprefix(_RESULTS)
+        for message in prompt.messages
+        if isinstance(message, ToolMessage)
+        or (isinstance(message, HumanMessage) and message.text.startswith(_RESULTS))
+    ]
+    stop_signal = prompt.messages[prompt.begin].text.rstrip().rpartition("\n")[2]
+    move = next_move(text, stop_signal, [_json_object(answer) for answer in answers])
+    call = PlannerCall(name=move.tool, args=dict(move.args)) if move.tool else None
+    return PlannerTurn(text=move.text, call=call)
+
+
+def _plain(prompt: _Prompt) -> PlannerTurn:
+    """A prompt without tags: call the bound tools from the user's newest text, else answer."""
+    said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
+    text = said[-1] if said else ""
+    context, _ = _context(prompt)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return PlannerTurn(text=error.line)
+    facts = request_facts(request, text, context.examples)
+    answers: list[str] = []
+    for name, tool in prompt.tools.items():
+        if name == INDICATOR_TOOL and not request.fields:
+            continue
+        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, prompt.forced)
+        if args is None:
+            continue
+        call = PlannerCall(name=name, args=args)
+        answer = prompt.answer_to(call)
+        if answer is None:
+            return PlannerTurn(call=call)
+        if _failed(answer):
+            return PlannerTurn(text=replies.fetch_failed(name, answer.text, request.language))
+        answers.append(answer.text)
+    if answers:
+        return PlannerTurn(text="\n".join(answers))
+    if not request.symbols and request.intent == "unclear":
+        return PlannerTurn(text=replies.introduction(request.language))
+    ask = replies.next_question(request, context.examples) or ""
+    return PlannerTurn(text=f"{replies.analysis(request, '')} {ask}".strip())
+
+
+_HANDLERS = {
+    "trader_day": _trade,
+    "execution_facts": _act,
+    "decision_facts": _decide,
+    "filter_facts": _filter,
+    "clarify": _clarify,
+    "validate": _validate,
+    "fetch": _fetch,
+    "strategy": _code,
+    "user_request": _reflect,
+}
+
+
+def _last_answer(messages: Sequence[BaseMessage]) -> int:
+    """Place of the last message that ended a turn; -1 without one."""
+    ended = (
+        at
+        for at in range(len(messages) - 1, -1, -1)
+        if isinstance(messages[at], AIMessage) and not cast(AIMessage, messages[at]).tool_calls
+    )
+    return next(ended, -1)
+
+
+def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str, int] | None:
+    """The part that drives the messages from a place on: by the order of ``_DRIVERS``, then the newest."""
+    for name in _DRIVERS:
+        for at in range(len(messages) - 1, since - 1, -1):
+            if isinstance(messages[at], HumanMessage | SystemMessage):
+                text = tags.read(name, messages[at].text)
+                if text is not None:
+                    return name, text, at
+    return None
+
+
+def answer_conversation(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> PlannerTurn:
+    """The answer to a conversation."""
+    bound = {str(tool["name"]): tool for tool in tools}
+    found = _driver(messages, _last_answer(messages) + 1) or _driver(messages, 0)
+    if found is not None:
+        name, text, begin = found
+        return _HANDLERS[name](_Prompt(messages=messages, tools=bound, forced=forced, begin=begin), text)
+    humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return _plain(_Prompt(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))
+
+
+_MODEL = "quantgraph-keyless-planner"
+_NO_TOKENS = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
+
+
+class KeylessPlanner(BaseChatModel):
+    """A deterministic chat model that needs no key.
+
+    Examples
+    --------
+    >>> "not a language model" in KeylessPlanner().invoke("who are you?").text
+    True
+    """
+
+    name: str | None = "keyless planner"
+    model_name: str = _MODEL
+    bound_tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str | None = None
+
+    @property
+    def _llm_type(self) -> str:
+        return _MODEL
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": _MODEL, "bound_tools": self.bound_tools, "tool_choice": self.tool_choice}
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """A copy that may call these tools; ``tool_choice`` of ``"any"``, ``"required"`` or a name forces a call."""
+        specs = tuple(convert_to_openai_tool(tool) for tool in tools)
+        return self.model_copy(update={"bound_tools": specs, "tool_choice": tool_choice})
+
+    def _turn(self, messages: Sequence[BaseMessage]) -> PlannerTurn:
+        tools = [spec["function"] for spec in self.bound_tools]
+        return answer_conversation(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class passes it
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base class passes it
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
+    ) -> ChatResult:
+        turn = self._turn(messages)
+        calls = [] if turn.call is None else [
+            tool_call(name=turn.call.name, args=turn.call.args, id=turn.call.id)
+        ]  # fmt: skip
+        message = AIMessage(
+            content=turn.text,
+            tool_calls=calls,
+            response_metadata={"model_name": _MODEL},
+            usage_metadata=_NO_TOKENS,
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class passes it
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
+    ) -> Iterator[ChatGenerationChunk]:
+        for message in _pieces(self._turn(messages)):
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager is not None:
+                run_manager.on_llm_new_token(message.text, chunk=chunk)
+            yield chunk
+
+
+def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
+    """The text word by word, then the arguments of a call in two pieces."""
+    for word in re.findall(r"\S+\s*|\s+", turn.text):
+        yield AIMessageChunk(content=word)
+    if turn.call is not None:
+        args = json.dumps(turn.call.args, ensure_ascii=False)
+        half = len(args) // 2
+        first = tool_call_chunk(name=turn.call.name, args=args[:half], id=turn.call.id, index=0)
+        yield AIMessageChunk(content="", tool_call_chunks=[first])
+        rest = tool_call_chunk(name=None, args=args[half:], id=None, index=0)
+        yield AIMessageChunk(content="", tool_call_chunks=[rest])
+    yield AIMessageChunk(
+        content="",
+        response_metadata={"model_name": _MODEL},
+        usage_metadata=_NO_TOKENS,
+        chunk_position="last",
+    )

@@ -1,0 +1,267 @@
+"""One model call: served from the record or the cache, else sent within the budget and recorded."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage
+
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
+from quantgraph.llm._cache import ReplyCache, add_pending
+from quantgraph.llm._cancellation import AT_ONCE, current_run_control, drain_error, is_abandoned
+from quantgraph.llm._retry import ModelFacts, classify_error
+from quantgraph.llm._token_prices import Price
+from quantgraph.llm.messages._json import (
+    ModelRequest,
+    finish_reason,
+    is_usable,
+    message_from_json,
+    reply_to_json,
+    token_counts,
+)
+from quantgraph.recording import Entry, Key, error_json
+from quantgraph.recording.budget import (
+    Caller,
+    CallEstimate,
+    CallUsage,
+    Reservation,
+    max_tokens_of,
+    no_answer_text,
+)
+from quantgraph.recording.scope import NumberedCall, Scope
+
+if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
+
+
+@dataclass(kw_only=True)
+class ModelCall:
+    """One call and its attempts, of one thread or task.
+
+    Attributes
+    ----------
+    node_seconds
+        Seconds of work after which a node sends no call and waits for none.
+    """
+
+    request: ModelRequest
+    facts: ModelFacts
+    role: str
+    scope: Scope
+    price: Price | None
+    cache: ReplyCache | None
+    node_seconds: float
+    attempt: int = 0
+    _call: NumberedCall = field(init=False)
+    _key: Key = field(init=False)
+    _session: str | None = field(init=False)
+    _control: RunControl | None = field(init=False)
+    _reservation: Reservation | None = field(init=False, default=None)
+    _began: float = field(init=False, default=0.0)
+    _failed: Entry | None = field(init=False, default=None)
+    _cached_as: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self._session = self.scope.session
+        self._control = current_run_control()
+        self._call = self.scope.next_call(self.request.digest)
+
+    def recorded_reply(self) -> AIMessage | None:
+        """The reply in the record or the cache; None if the model must be called."""
+        self._key = self.scope.key_of(self._call)
+        entry = self.scope.recording.find(self._key, self.request.text)
+        if entry is None:
+            kept = self._cached()
+            if kept is None:
+                return None
+            self.attempt = 1
+            nothing = {"prompt_tokens": 0, "completion_tokens": 0, "cost": "0", "seconds": 0.0}
+            facts = self._facts(
+                finish=finish_reason(message_from_json(json.loads(kept))), cached=True, **nothing
+            )
+            entry = self._entry(reply=kept, facts=facts)
+            self.scope.recording.add(entry)
+            if self.cache is not None:
+                add_pending(self.cache, self._cached_as, None)
+        self._notify(entry, served=True)
+        return self._message(entry)
+
+    def reserve(self) -> bool:
+        """Reserve the budget of the next attempt; False if it must wait for calls in flight."""
+        self.check()
+        self._record_failed()
+        caller = Caller(self.role, self.facts.name, self._session)
+        self._reservation = self.scope.recording.budget_tracker.reserve(
+            caller, self._needs(self.request.max_tokens)
+        )
+        if self._reservation is None:
+            return False
+        self.attempt += 1
+        self._began = time.monotonic()
+        return True
+
+    def on_reply(self, message: AIMessage) -> AIMessage:
+        """Record a reply and return it as replays will serve it."""
+        text = self.facts.hide(canonical_json(reply_to_json(message)))
+        prompt, completion = token_counts(message)
+        facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
+        entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
+        self._record(entry)
+        if self.cache is not None and is_usable(message):
+            add_pending(self.cache, self._cached_as, text)
+        return self._message(entry)
+
+    def on_failure(self, error: BaseException) -> None:
+        """Count an attempt without a reply; it is recorded when the next begins or the call ends."""
+        fault = classify_error(error, self.facts) if isinstance(error, Exception) else None
+        # An error status costs nothing; the cost of any other failure is unknown.
+        tokens = None if fault is None or fault.status is None else 0
+        facts = self._settle(tokens, tokens, self._needs(0))
+        if isinstance(error, QuantGraphError):
+            error_fields = error_json(error)
+        else:
+            reason = fault.reason if fault else f"{type(error).__name__}: {error}"
+            error_fields = error_json(ModelUnavailable(reason) if fault else QuantGraphError(reason))
+        self._failed = self._entry(error=error_fields, facts=facts, final=False)
+
+    def on_end(self, problem: BaseException) -> None:
+        """Record the end of a call without a reply: a ``QuantGraphError`` or another exception."""
+        if _ends_run(problem):
+            self.scope.fatal = self.scope.fatal or problem
+        if self._reservation is not None:  # stopped before the attempt was sent
+            self.scope.recording.budget_tracker.release(self._reservation)
+        error_fields = None
+        if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
+            error_fields = error_json(problem)
+        if error_fields and (self._failed is None or isinstance(problem, BudgetExceeded)):
+            self._record_failed()  # the error has a cause of its own
+            self.attempt += 1
+            self._record(self._entry(error=error_fields, facts=self._facts()))
+        elif self._failed is not None:
+            last, self._failed = self._failed, None
+            self._record(
+                replace(last, error=self._redacted(error_fields), final=True) if error_fields else last
+            )
+
+    def check(self, seconds: float = 0.0) -> None:
+        """Check that the run goes on and has time to wait for so many seconds."""
+        if self._control is not None and self._control.drain_reason is not None:
+            raise drain_error(self._control.drain_reason)
+        if is_abandoned():
+            raise drain_error(AT_ONCE)
+        self._check_time(seconds)
+
+    def check_in_flight(self) -> None:
+        """As :meth:`check` for a call in flight, which only a stop "at once" abandons."""
+        if is_abandoned() or (self._control is not None and self._control.drain_reason == AT_ONCE):
+            raise drain_error(AT_ONCE)
+        self._check_time(0.0)
+
+    def message_id(self) -> str:
+        """The id of the attempt's message, the same after a resume and in a replay."""
+        return self._id(self._key, self.attempt)
+
+    def _cached(self) -> str | None:
+        """The cached reply. A run that repeats a request gets another reply than before."""
+        if self.cache is None:
+            return None
+        before = self.scope.times_before(self._call)
+        self._cached_as = content_hash(f"{self.request.digest}|{before}") if before else self.request.digest
+        return self.cache.get(self._cached_as)
+
+    def _check_time(self, ahead: float) -> None:
+        self.scope.recording.budget_tracker.check_seconds(self._session, ahead)
+        if time.monotonic() + ahead - self.scope.begun >= self.node_seconds:
+            raise BudgetExceeded(
+                f"{self.role}: a node may work for {self.node_seconds:g} seconds (settings: node_seconds)"
+                + no_answer_text(ahead),
+                limit="seconds",
+                of="node",
+            )
+
+    def _needs(self, completion: int | None) -> CallEstimate:
+        """The most that a call takes if its reply has at most so many tokens."""
+        prompt = max_tokens_of(self.request.text)
+        if self.price is None:
+            return CallEstimate(prompt_tokens=prompt, completion_tokens=completion)
+        endless = completion is None and self.price.completion > 0
+        return CallEstimate(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            money=None if endless else self.price.cost(prompt, completion or 0),
+            least_money=self.price.cost(prompt, 0),
+        )
+
+    def _settle(self, prompt: int | None, completion: int | None, most: CallEstimate) -> dict[str, Any]:
+        cost = None
+        if prompt == completion == 0 or self.price == Price(Decimal(0), Decimal(0)):
+            cost = Decimal(0)
+        elif self.price is not None and prompt is not None and completion is not None:
+            cost = self.price.cost(prompt, completion)
+        if self._reservation is not None:
+            spent = CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
+            self.scope.recording.budget_tracker.settle(self._reservation, spent)
+            self._reservation = None
+        return self._facts(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cost=None if cost is None else str(cost),
+            seconds=time.monotonic() - self._began,
+        )
+
+    def _facts(self, **more: Any) -> dict[str, Any]:
+        return {"role": self.role, "model": self.facts.name, **more}
+
+    def _entry(self, *, facts: Mapping[str, Any], final: bool = True, **outcome: Any) -> Entry:
+        if outcome.get("error"):
+            outcome["error"] = self._redacted(outcome["error"])
+        return Entry(
+            key=self._key,
+            request=self.request.text,
+            attempt=self.attempt,
+            final=final,
+            session=self._session,
+            facts=facts,
+            **outcome,
+        )
+
+    def _redacted(self, error: Mapping[str, Any]) -> Any:
+        return json.loads(self.facts.hide(canonical_json(error)))
+
+    def _record_failed(self) -> None:
+        if self._failed is not None:
+            self.scope.recording.add(self._failed)
+            self._failed = None
+
+    def _record(self, entry: Entry) -> None:
+        self.scope.recording.add(
+            replace(entry, final=entry.final and not is_abandoned())
+        )  # an abandoned reply is never served
+        self._notify(entry, served=False)
+
+    def _notify(self, entry: Entry, *, served: bool) -> None:
+        if self.scope.on_model_call is not None:
+            self.scope.on_model_call(entry, served)
+
+    def _message(self, entry: Entry) -> AIMessage:
+        message = message_from_json(entry.outcome())
+        message.id = message.id or self._id(entry.key, entry.attempt)
+        return message
+
+    def _id(self, key: Key, attempt: int) -> str:
+        return content_hash(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")
+
+
+def _ends_run(problem: BaseException) -> bool:
+    """Whether no code of a decider may go on after the end of a call: a stop, or the end of the budget."""
+    from langgraph.errors import GraphDrained  # the package is imported without LangGraph
+
+    if isinstance(problem, BudgetExceeded):
+        return problem.data.get("of") != "session"
+    return isinstance(problem, GraphDrained | StorageUnavailable)

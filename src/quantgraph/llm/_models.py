@@ -1,0 +1,208 @@
+"""The model of each role: ``ChatOpenAI`` with a key, the keyless planner without one.
+
+Building a model never touches the network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel, SecretStr
+
+from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm._cache import reply_cache
+from quantgraph.llm._capability_model import CapabilityChatModel
+from quantgraph.llm._recorded_model import RecordedChatModel
+from quantgraph.llm._retry import CallPolicy
+from quantgraph.llm._token_prices import load_prices
+from quantgraph.settings import Role, Settings, check_role, load_settings
+
+Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
+"""A chat model, a model's name, or either by role."""
+
+
+KEYLESS = "keyless"
+"""The model name of the keyless planner, for use even with a key."""
+
+DEFAULT_MODEL = "gpt-4o-mini"
+"""Default for OpenAI's own server. Other servers have no default."""
+
+_LOCAL_KEY = "local-server-needs-no-key"
+_KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),)
+
+
+def get_llm(
+    role: Role = "reflection", *, model: Model | None = None, settings: Settings | None = None
+) -> BaseChatModel:
+    """Return the chat model of a role.
+
+    Parameters
+    ----------
+    role
+        The role that uses the model.
+    model
+        A chat model, returned unchanged; a model name; ``"keyless"`` for the planner; or a mapping by
+        role, in which the settings decide missing roles. None means that the settings decide.
+    settings
+        None means :func:`~quantgraph.settings.load_settings`.
+
+    Raises
+    ------
+    BadOption
+        The role, or the kind of ``model``, does not exist.
+    NotConfigured
+        A model is named without a key (a loopback server needs no key), or a server is set without a
+        model name. The message names the variable to set.
+    """
+    return _choose(role, model, settings, light=False)
+
+
+def get_light_llm(
+    role: Role = "data_fetch", *, model: Model | None = None, settings: Settings | None = None
+) -> BaseChatModel:
+    """Return a role's model for simple work: as :func:`get_llm`, but ``light_model`` before ``model``."""
+    return _choose(role, model, settings, light=True)
+
+
+def role_model(
+    role: Role,
+    *,
+    model: Model | None,
+    settings: Settings,
+    light: bool = False,
+    answer: type[BaseModel] | None = None,
+    first_wait: float | None = None,
+) -> BaseChatModel:
+    """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
+
+    Parameters
+    ----------
+    light
+        Whether it does simple work, see :func:`get_light_llm`.
+    answer
+        Schema of the final answer, a JSON object; None means text.
+    first_wait
+        Seconds before the first retry; later waits double. Default: ``retry_wait`` of the settings.
+
+    Raises
+    ------
+    BadFile
+        If the file of prices cannot be read.
+    """
+    choose = get_light_llm if light else get_llm
+    recorded = RecordedChatModel(
+        choose(role, model=model, settings=settings),
+        role=role,
+        policy=CallPolicy(
+            max_attempts=settings.max_attempts,
+            first_wait=settings.retry_wait if first_wait is None else first_wait,
+        ),
+        prices=load_prices(settings.prices),
+        cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
+        node_seconds=settings.node_seconds,
+    )
+    return CapabilityChatModel(recorded, mode=settings.model_rung, answer=answer)
+
+
+def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
+    check_role(role)
+    choice: object = model
+    if isinstance(model, Mapping):
+        for name in model:
+            check_role(name)
+        choice = model.get(role)
+    if isinstance(choice, BaseChatModel):
+        return choice
+    if choice is not None and not isinstance(choice, str):
+        kind = type(choice).__name__
+        raise BadOption(
+            f"model must be a chat model, a model name, or a mapping by role, not {kind}", option="model"
+        )
+    settings = settings or load_settings()
+    return _build(choice or settings.model_for(role, light=light), role, settings)
+
+
+def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
+    key = settings.openai_api_key
+    local = is_loopback(settings.openai_base_url)
+    if name == KEYLESS or (name is None and key is None and not local):
+        from quantgraph.llm._keyless import KeylessPlanner
+
+        return KeylessPlanner()
+    if key is None and not local:
+        raise NotConfigured(
+            f"model {name!r} for role {role!r} needs a key: set OPENAI_API_KEY, or QUANTGRAPH_MODEL=keyless "
+            "for the planner that needs none",
+            role=role,
+            variable="OPENAI_API_KEY",
+        )
+    return _chat_openai(
+        name or _default_name(settings), role, key or SecretStr(_LOCAL_KEY), settings, local=local
+    )
+
+
+_OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
+_OPENAI_REASONING = re.compile(r"(?:openai/)?(?:o\d|gpt-5)")
+
+
+def _default_name(settings: Settings) -> str:
+    url = settings.openai_base_url
+    if url is None or urlsplit(url).hostname == "api.openai.com":
+        return DEFAULT_MODEL
+    raise NotConfigured(
+        f"no model is named for the server {urlsplit(url).netloc}: set QUANTGRAPH_MODEL to one of its models",
+        variable="QUANTGRAPH_MODEL",
+    )
+
+
+def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI
+
+    params = settings.parameters_for(role)
+    if _limit_field(name, settings) == "max_tokens" and params["max_tokens"]:
+        # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.
+        params["extra_body"] = {"max_tokens": params.pop("max_tokens")}
+    return ChatOpenAI(
+        model=name,
+        base_url=settings.openai_base_url,
+        api_key=key,
+        timeout=settings.request_timeout,
+        **params,
+        stream_usage=True,  # or a streamed reply has no token counts
+        max_retries=0,  # RecordedChatModel retries
+        # A transport of its own keeps requests to this machine away from a proxy in the environment.
+        http_socket_options=_KEEPALIVE if local else None,
+    )
+
+
+def _limit_field(name: str, settings: Settings) -> str:
+    """Field of a request that limits a reply.
+
+    OpenAI's reasoning models refuse ``max_tokens``; servers of others, such as DeepSeek, ignore
+    ``max_completion_tokens``.
+    """
+    if settings.reply_limit_field != "auto":
+        return settings.reply_limit_field
+    host = urlsplit(settings.openai_base_url or "https://api.openai.com").hostname or ""
+    is_openai = host.endswith(_OPENAI_HOSTS) or _OPENAI_REASONING.match(name)
+    return "max_completion_tokens" if is_openai else "max_tokens"
+
+
+def is_loopback(url: str | None) -> bool:
+    """Whether a URL names this machine by ``localhost`` or a loopback address.
+
+    >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
+    (True, True, False)
+    """
+    host = urlsplit(url or "").hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,50 @@
+"""Prompts with tagged parts, and JSON read from a model's reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.llm.messages._json import (
+        build_request,
+        is_cut_off,
+        is_too_deep,
+        reply_text,
+        to_json,
+        token_counts,
+        without_thoughts,
+    )
+    from quantgraph.llm.messages._structured import ask_json, find_json, read_json, read_object
+    from quantgraph.llm.messages._tags import Tag, escape_markup, escape_tags, field_list, read, wrap
+
+__all__ = [
+    "Tag",
+    "ask_json",
+    "build_request",
+    "escape_markup",
+    "escape_tags",
+    "field_list",
+    "find_json",
+    "is_cut_off",
+    "is_too_deep",
+    "read",
+    "read_json",
+    "read_object",
+    "reply_text",
+    "to_json",
+    "token_counts",
+    "without_thoughts",
+    "wrap",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_json": "build_request is_cut_off is_too_deep reply_text to_json token_counts without_thoughts",
+            "_structured": "ask_json find_json read_json read_object",
+            "_tags": "Tag escape_markup escape_tags field_list read wrap",
+        },
+    )

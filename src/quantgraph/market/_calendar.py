@@ -1,0 +1,146 @@
+"""Sessions of an exchange, from ``exchange_calendars``; past their end an error."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market._moment import session_of
+
+_SAME_SESSIONS = {"XSHE": "XSHG", "BJSE": "XSHG"}
+"""Shenzhen and Beijing trade on Shanghai's days; the library has no calendars of theirs."""
+
+_START_WITHOUT_BOUND = "1990-01-01"
+
+
+def sessions(start: object, end: object, *, exchange: str = "XSHG") -> pd.DatetimeIndex:
+    """Sessions from ``start`` to ``end``, both inclusive.
+
+    Parameters
+    ----------
+    start, end
+        Anything :func:`~quantgraph.market.session_of` reads; they need not be sessions.
+    exchange
+        Market identifier code: ``XSHG``, ``XSHE``, ``BJSE``, ``XNYS``, ...
+
+    Returns
+    -------
+    pandas.DatetimeIndex
+        Naive ``datetime64[us]``, ascending, named ``trade_date``; empty if there is none.
+
+    Raises
+    ------
+    BadWindow
+        If the window is reversed, or outside of the calendar.
+    BadOption
+        If the exchange is not known.
+
+    Examples
+    --------
+    >>> [f"{day:%m-%d}" for day in sessions("2025-09-29", "2025-10-10")]
+    ['09-29', '09-30', '10-09', '10-10']
+    """
+    first, last = session_of(start, name="start"), session_of(end, name="end")
+    if first > last:
+        raise BadWindow(f"start={first:%Y-%m-%d} is after end={last:%Y-%m-%d}", parameter="start")
+    known = _known(exchange)
+    for name, day in (("start", first), ("end", last)):
+        _check_known(known, exchange, name, day)
+    return known[known.searchsorted(first) : known.searchsorted(last, side="right")]
+
+
+def next_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp:
+    """Find the first session after a day.
+
+    Raises
+    ------
+    BadWindow
+        If the calendar ends before it.
+
+    Examples
+    --------
+    >>> f"{next_session('2025-09-30'):%Y-%m-%d}"
+    '2025-10-09'
+    """
+    return _neighbour(session, exchange, step=1)
+
+
+def previous_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp:
+    """Find the last session before a day.
+
+    Raises
+    ------
+    BadWindow
+        If the calendar begins after it.
+    """
+    return _neighbour(session, exchange, step=-1)
+
+
+def last_session(*, exchange: str = "XSHG") -> pd.Timestamp:
+    """The last session that the calendar knows, which is in the future; a newer library knows more.
+
+    Raises
+    ------
+    BadOption
+        If the exchange is not known.
+    """
+    return pd.Timestamp(_known(exchange)[-1])
+
+
+def _neighbour(session: object, exchange: str, *, step: int) -> pd.Timestamp:
+    day, known = session_of(session), _known(exchange)
+    _check_known(known, exchange, "session", day)
+    place = int(known.searchsorted(day, side="right") if step > 0 else known.searchsorted(day) - 1)
+    if not 0 <= place < len(known):
+        side = "after" if step > 0 else "before"
+        raise BadWindow(
+            f"the {exchange} calendar knows no session {side} {day:%Y-%m-%d}; {_range(known)}",
+            parameter="session",
+        )
+    return pd.Timestamp(known[place])
+
+
+def _check_known(known: pd.DatetimeIndex, exchange: str, name: str, day: pd.Timestamp) -> None:
+    if not known[0] <= day <= known[-1]:
+        raise BadWindow(
+            f"{name}={day:%Y-%m-%d} is outside what the {exchange} calendar knows; {_range(known)}",
+            parameter=name,
+        )
+
+
+def _range(known: pd.DatetimeIndex) -> str:
+    return f"it runs from {known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}"
+
+
+def _known(exchange: str) -> pd.DatetimeIndex:
+    with _LOADING:
+        return _loaded(exchange)
+
+
+# Loading takes half a second and changes warning filters, which belong to the whole process.
+_LOADING = threading.Lock()
+
+
+@lru_cache(maxsize=16)
+def _loaded(exchange: str) -> pd.DatetimeIndex:
+    import exchange_calendars  # half a second that only calendar questions pay
+    from exchange_calendars.errors import InvalidCalendarName
+
+    name = _SAME_SESSIONS.get(exchange, exchange)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the library's own, about pandas 4
+            # Without a start the library begins twenty years before today.
+            bound: Any = exchange_calendars.get_calendar(name).bound_min()
+            calendar = exchange_calendars.get_calendar(name, start=bound or _START_WITHOUT_BOUND)
+    except InvalidCalendarName as error:
+        raise BadOption(
+            f"exchange={exchange!r} is not a known market identifier code; for example XSHG, XSHE, XNYS",
+            parameter="exchange",
+        ) from error
+    return pd.DatetimeIndex(calendar.sessions.to_numpy().astype("datetime64[us]"), name="trade_date")

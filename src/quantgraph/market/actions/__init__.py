@@ -1,0 +1,37 @@
+"""Dividends, splits and other corporate actions by date, and prices adjusted for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.market.actions._actions import (
+        ACTION_FIELDS,
+        DATE_FIELDS,
+        CorporateAction,
+        KnownActions,
+        actions_of,
+    )
+    from quantgraph.market.actions._adjust import Column, adjusted, column_adjustment
+
+__all__ = [
+    "ACTION_FIELDS",
+    "DATE_FIELDS",
+    "Column",
+    "CorporateAction",
+    "KnownActions",
+    "actions_of",
+    "adjusted",
+    "column_adjustment",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_actions": "ACTION_FIELDS CorporateAction DATE_FIELDS KnownActions actions_of",
+            "_adjust": "Column adjusted column_adjustment",
+        },
+    )

@@ -1,0 +1,40 @@
+"""Trading rules by date and board: lots, ticks, price bands, T+1, halts. Read from dated TOML tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.market.rules._dated_rules import MarketCode, load_rules
+    from quantgraph.market.rules._order_rules import (
+        ListingStatus,
+        Lots,
+        OrderType,
+        exchange_of,
+        find_board,
+        fund_kind,
+        halt_days,
+    )
+
+__all__ = [
+    "ListingStatus",
+    "Lots",
+    "MarketCode",
+    "OrderType",
+    "exchange_of",
+    "find_board",
+    "fund_kind",
+    "halt_days",
+    "load_rules",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_dated_rules": "MarketCode load_rules",
+            "_order_rules": "ListingStatus Lots OrderType exchange_of find_board fund_kind halt_days",
+        },
+    )

@@ -1,0 +1,295 @@
+"""Which board a symbol is on, and which kind of fund it is, by its code.
+
+What an order must satisfy: price band, tick, lots, size, day of resale, halts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache, lru_cache
+from typing import Any, Literal, get_args
+
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
+from quantgraph.market.rules._dated_rules import dated, decimal_value, load_rules
+
+Board = Literal["main", "chinext", "star", "bse", "fund", "us"]
+
+FundKind = Literal["stock", "stock_20", "bond", "gold", "commodity", "cross_border"]
+"""``bond`` includes money-market funds; ``stock_20`` tracks only shares with a 20 % band."""
+
+_US = re.compile(r"[A-Z]{1,5}([.-](P?[A-Z]|PR[A-Z]|WS|WT|RT))?")
+_LONGEST_FIRST = (6, 3, 2)
+
+
+@lru_cache(maxsize=2**14)
+def board_of(symbol: str) -> Board:
+    """Board of a symbol by its code.
+
+    Mainland symbols are six digits and an exchange.
+
+    Examples
+    --------
+    >>> [board_of(code) for code in ("600519.SH", "301001.SZ", "688981.SH", "920002.BJ", "510300.SH")]
+    ['main', 'chinext', 'star', 'bse', 'fund']
+    >>> board_of("AAPL"), board_of("BRK.B")
+    ('us', 'us')
+    """
+    entry = _entry(symbol)
+    if entry:
+        return entry[0]
+    if _US.fullmatch(symbol):
+        return "us"
+    raise UnknownSymbol(
+        f"{symbol!r} is on no board of the rulebook; shares are written like 600519.SH, 000001.SZ, "
+        "300750.SZ, 688981.SH, 920002.BJ, funds like 510300.SH, US symbols like AAPL or BRK.B",
+        symbol=symbol,
+    )
+
+
+def find_board(symbol: str) -> Board | None:
+    """Board of a symbol by its code, None if it is on none.
+
+    >>> find_board("600519.SH"), find_board("000016.SH")
+    ('main', None)
+    """
+    try:
+        return board_of(symbol)
+    except UnknownSymbol:
+        return None
+
+
+def fund_kind(symbol: str) -> FundKind:
+    """Kind of a fund by its code.
+
+    Raises
+    ------
+    UnknownSymbol
+        If its code segment holds funds of many kinds.
+
+    Examples
+    --------
+    >>> fund_kind("510300.SH"), fund_kind("510900.SH"), fund_kind("588000.SH")
+    ('stock', 'cross_border', 'stock_20')
+    """
+    entry = _entry(symbol)
+    kind = entry[1] if entry else None
+    if kind is None:
+        raise UnknownSymbol(
+            f"the code of {symbol} does not tell what kind of fund it is; say it when the rulebook is made: "
+            f"funds={{{symbol!r}: 'stock'}}, one of {', '.join(get_args(FundKind))}",
+            symbol=symbol,
+        )
+    return kind
+
+
+def exchange_of(symbol: str) -> str:
+    """Exchange of a mainland symbol as the names of tables have it: ``sh``, ``sz``, ``bj``."""
+    return symbol[-2:].lower()
+
+
+def _entry(symbol: str) -> tuple[Board, FundKind | None] | None:
+    digits, _, exchange = symbol.partition(".")
+    if len(digits) != 6 or not (digits.isascii() and digits.isdecimal()):
+        return None
+    codes = _codes()
+    found = (codes.get((exchange, digits[:length])) for length in _LONGEST_FIRST)
+    return next(filter(None, found), None)
+
+
+@cache
+def _codes() -> dict[tuple[str, str], tuple[Board, FundKind | None]]:
+    codes: dict[tuple[str, str], tuple[Board, FundKind | None]] = {}
+    for row in load_rules("cn")["codes"]:
+        kind = row.get("kind")
+        entry = row["board"], None if kind == "unknown" else kind
+        codes |= {(row["exchange"], prefix): entry for prefix in row["prefixes"]}
+    return codes
+
+
+OrderType = Literal["open", "close", "limit"]
+"""In the opening auction, in the closing auction, or with a limit price during the session."""
+
+Band = tuple[Decimal, Decimal]
+"""Fractions of the previous close, up and down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingStatus:
+    """What the data says of a symbol on a day; sessions count from 1.
+
+    Attributes
+    ----------
+    st
+        ST or *ST on that day.
+    listing_day
+        1 on the first session after the listing; None if it is long ago or not known.
+    delisting_day
+        1 on the first session of the delisting period; None outside of it.
+    """
+
+    st: bool = False
+    listing_day: int | None = None
+    delisting_day: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("listing_day", "delisting_day"):
+            day = getattr(self, name)
+            if day is not None and day < 1:
+                raise BadOption(f"{name}={day} must be >= 1: sessions count from 1", parameter=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lots:
+    """The smallest buy, and the step above it; what is left below it is sold in one piece."""
+
+    first: int | Decimal
+    step: int | Decimal
+
+
+def limits(
+    symbol: str, day: dt.date, pre_close: Decimal, status: ListingStatus, kind: FundKind | None
+) -> tuple[Decimal, Decimal] | None:
+    """Upper and lower limit: ``pre_close * (1 ± band)``, half up to the tick; None without a band.
+
+    Where the rules say so a limit is at least one tick away from ``pre_close`` (SZSE since 2011-02-28,
+    SSE since 2023-04-10); the lower one is never below one tick.
+    """
+    if pre_close <= 0:
+        raise BadOption(f"pre_close={pre_close} of {symbol} must be > 0", parameter="pre_close")
+    board = board_of(symbol)
+    venue = f"main_{exchange_of(symbol)}" if board == "main" else board
+    band = _fund_band(symbol, day, kind) if kind else _share_band(board, venue, day, status)
+    if band is None:
+        return None
+    step = tick(symbol, day)
+    upper, lower = (
+        (pre_close * factor).quantize(step, rounding=ROUND_HALF_UP) for factor in (1 + band[0], 1 - band[1])
+    )
+    if _at_least_one_tick(exchange_of(symbol), day, delisting=status.delisting_day is not None):
+        upper, lower = max(upper, pre_close + step), min(lower, pre_close - step)
+    return upper, max(lower, step)
+
+
+def tick(symbol: str, day: dt.date) -> Decimal:
+    """Smallest step of a mainland price, in CNY."""
+    name = "fund" if board_of(symbol) == "fund" else "stock"
+    return dated(f"tick of {name}", "cn", ("tick", name), decimal_value).on(day)
+
+
+def us_tick(day: dt.date, price: Decimal) -> Decimal:
+    """Smallest step of a US price, in USD (SEC Rule 612)."""
+    from_one, below_one = dated("tick", "us", ("tick",), _us_ticks).on(day)
+    return from_one if price >= 1 else below_one
+
+
+def lots(symbol: str, day: dt.date) -> Lots:
+    """Lots of a mainland symbol."""
+    board = board_of(symbol)
+    return dated(f"lots of {board}", "cn", ("lots", board), _lots).on(day)
+
+
+def order_cap(symbol: str, day: dt.date) -> int:
+    """Most shares in one limit order of a mainland symbol; auctions take limit orders alone."""
+    board = board_of(symbol)
+    return dated(f"largest order of {board}", "cn", ("cap", board), _integer).on(day)
+
+
+def t_plus(symbol: str, day: dt.date, kind: FundKind | None) -> int:
+    """Sessions between buying and selling a mainland symbol; ``kind`` is the fund's, None for shares."""
+    name = "stock" if kind is None else f"fund_{kind.removesuffix('_20')}"
+    if kind == "commodity":
+        name = f"{name}_{exchange_of(symbol)}"
+    return dated(f"day of resale of {name}", "cn", ("t_plus", name), _integer).on(day)
+
+
+def market_halted(day: dt.date, type: OrderType) -> bool:  # noqa: A002 - the word for it
+    """Whether the mainland's market was halted to the close, so that the closing price could not be traded.
+
+    The circuit breaker of 2016-01-04 and 2016-01-07 came after the opening auction.
+    """
+    return type == "close" and day in halt_days()
+
+
+def _share_band(board: str, venue: str, day: dt.date, status: ListingStatus) -> Band | None:
+    if status.delisting_day is not None:
+        rule = dated(
+            f"price band of {venue} in a delisting period", "cn", ("delisting", venue), _delisting_bands
+        )
+        first, later = rule.on(day)
+        return _delisting_band(first if status.delisting_day == 1 else later, venue, day)
+    if status.listing_day is not None:
+        new = dated(f"price band of {venue} after a listing", "cn", ("listing", venue), _first_sessions)
+        rule_of_day = new.on(day)
+        if rule_of_day.covers(status.listing_day, day):
+            return rule_of_day.band
+    return _usual_band(f"{board}_st" if status.st and board in {"main", "chinext"} else board, day)
+
+
+def _fund_band(symbol: str, day: dt.date, kind: FundKind) -> Band:
+    return _usual_band(f"fund_20_{exchange_of(symbol)}" if kind == "stock_20" else "fund", day)
+
+
+def _usual_band(name: str, day: dt.date) -> Band:
+    band = dated(f"price band of {name}", "cn", ("band", name), decimal_value).on(day)
+    return band, band
+
+
+def _delisting_band(text: str, venue: str, day: dt.date) -> Band | None:
+    if text == "unknown":
+        raise BadWindow(
+            f"the band of {venue} in a delisting period on {day} depends on when the period began, which the "
+            "rulebook does not know; give up_limit and down_limit in the data",
+            day=str(day),
+        )
+    return None if text == "none" else (Decimal(text), Decimal(text))
+
+
+def _at_least_one_tick(exchange: str, day: dt.date, *, delisting: bool) -> bool:
+    tables = load_rules("cn")["one_tick"]
+    names = (exchange, f"{exchange}_delisting") if delisting else (exchange,)
+    return any(row["since"] <= day for name in names for row in tables.get(name, ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FirstSessions:
+    """The band of new shares: for so many sessions, where the listing is not before ``since``."""
+
+    since: dt.date
+    sessions: int
+    band: Band | None
+
+    def covers(self, listing_day: int, day: dt.date) -> bool:
+        # Shares listed before the row keep the rules of their listing. Each row that speaks of several
+        # sessions begins on a Monday of a full week, so days and sessions since it are the same number.
+        return listing_day <= min(self.sessions, (day - self.since).days + 1)
+
+
+def _first_sessions(row: Mapping[str, Any]) -> _FirstSessions:
+    band = (Decimal(row["up"]), Decimal(row["down"])) if "up" in row else None
+    return _FirstSessions(since=row["since"], sessions=row["sessions"], band=band)
+
+
+def _delisting_bands(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["first"], row["later"]
+
+
+def _us_ticks(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    return Decimal(row["value"]), Decimal(row["below_one"])
+
+
+def _lots(row: Mapping[str, Any]) -> Lots:
+    return Lots(first=row["first"], step=row["step"])
+
+
+def _integer(row: Mapping[str, Any]) -> int:
+    return int(row["value"])
+
+
+@cache
+def halt_days() -> frozenset[dt.date]:
+    """Days on which the mainland's market was halted."""
+    return frozenset(row["day"] for row in load_rules("cn")["halts"])

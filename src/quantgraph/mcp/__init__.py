@@ -1,1 +1,0 @@
-"""The tools of ``tools/`` as MCP services, and tools of such services (extra ``mcp``)."""

@@ -1,0 +1,46 @@
+"""A run as one HTML file that opens offline: figures, charts, trades, sessions of the decider.
+
+``render_page`` draws a ``RunView``; ``render_comparison`` puts runs side by side. Texts from outside are
+escaped by Jinja2. To add a picture: data in ``_data``, drawing in ``_drawings``, its place in
+``page.html.j2``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.page._comparison import render_comparison, run_differences, run_numbers
+    from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
+    from quantgraph.page._drawings import sparkline, trade_rows
+    from quantgraph.page._page import Page, plotly_name, plotly_script, render_page, shown
+
+__all__ = [
+    "FOLDER",
+    "CallStory",
+    "Page",
+    "RunView",
+    "SessionStory",
+    "plotly_name",
+    "plotly_script",
+    "render_comparison",
+    "render_page",
+    "run_differences",
+    "run_numbers",
+    "shown",
+    "sparkline",
+    "trade_rows",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_comparison": "render_comparison run_differences run_numbers",
+            "_data": "CallStory FOLDER RunView SessionStory",
+            "_drawings": "sparkline trade_rows",
+            "_page": "Page plotly_name plotly_script render_page shown",
+        },
+    )

@@ -1,0 +1,534 @@
+"""What the page of a run shows: plain data that were gathered from its folder, and nothing that runs.
+
+The arithmetic of a page's pictures: drawdowns, months, rolling ratios, fewer points for a curve.
+
+What a page's script draws, as JSON: curves, fills, candles, sessions; large parts in own files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph._util.texts import Language, escape_controls
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallStory:
+    """A request to a model, an agent's tool or a person, as it was recorded.
+
+    Attributes
+    ----------
+    path
+        Of the node, from the outermost graph down.
+    kind
+        ``model``, ``tool`` or ``answer``.
+    role
+        Of the model; who answered, if not a person.
+    asked
+        Messages that the calls before it at the same path did not have: who says it, and the text.
+    reply
+        Its text; the error's line if it failed.
+    tools
+        Tool calls in the reply: name and arguments.
+    tokens
+        Of prompt and completion, None if one is not known.
+    """
+
+    path: str
+    kind: str
+    role: str
+    model: str
+    asked: tuple[tuple[str, str], ...]
+    reply: str
+    tools: tuple[tuple[str, str], ...] = ()
+    failed: bool = False
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionStory:
+    """A session of a decider that thinks.
+
+    Attributes
+    ----------
+    session
+        ``YYYYMMDD``.
+    calls
+        Its calls, in order.
+    notes
+        Of its decision, plain JSON.
+    before, after
+        Shares held at the end of the session before, and of this one.
+    """
+
+    session: str
+    calls: tuple[CallStory, ...]
+    notes: Mapping[str, Any]
+    before: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunView:
+    """A run as its page shows it.
+
+    Attributes
+    ----------
+    run_id
+        Its name.
+    language
+        Of its sentence.
+    result
+        The content of ``result.json``.
+    closing
+        If it is not done: what happened, and what to do next.
+    resumed_by
+        The command that goes on with it; empty if it would end so again.
+    missing
+        Names of files and folders of the run that are gone, so that the page lacks what they had.
+    decider
+        Name of its decider.
+    said
+        What was understood, a line each.
+    parameters
+        Its configuration by name, plain JSON, without places of the machine.
+    hashes
+        Names and hashes: the run's identity, its data, its strategy, the head of its ledger.
+    days
+        See :meth:`~quantgraph.broker.ledger.Ledger.days`; empty if nothing was traded.
+    fills
+        A row a fill, in order: ``session`` (``YYYY-MM-DD``), ``symbol``, ``side``, ``quantity``, ``price``,
+        ``notional``, ``cost`` (all charges), ``sequence``, ``reason``.
+    refused
+        A row an order that was refused, or cut off by the volume cap: ``session, symbol, side, quantity,
+        code, message, sequence, reason``.
+    splits
+        By symbol: sessions in which a split changed a holding, and by how many shares.
+    bars
+        Frames sessions x symbols of open, high, low, close and vol, as far as there are any.
+    signal
+        The signal, sessions x symbols; None if there is none.
+    indicators
+        Called with symbols: by a label for people, the values (sessions x symbols) that the rule names.
+    stories
+        By session, of deciders that keep notes or ask models.
+    calls
+        Those outside of a session.
+    code
+        The strategy's source, empty if there is none.
+    """
+
+    run_id: str
+    language: Language
+    result: Mapping[str, Any]
+    decider: str
+    said: Sequence[str]
+    parameters: Mapping[str, Any]
+    hashes: Mapping[str, str]
+    days: pd.DataFrame
+    fills: pd.DataFrame
+    refused: pd.DataFrame
+    splits: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    bars: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    signal: pd.DataFrame | None = None
+    indicators: Callable[[Sequence[str]], Mapping[str, pd.DataFrame]] = lambda _symbols: {}
+    stories: Sequence[SessionStory] = ()
+    calls: Sequence[CallStory] = ()
+    code: str = ""
+    closing: str = ""
+    resumed_by: str = ""
+    missing: Sequence[str] = ()
+
+
+ROLLING = 63
+"""Sessions of a rolling ratio: a quarter."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """A fall of a value from a peak and its way back.
+
+    Attributes
+    ----------
+    depth
+        The largest fall as a fraction of the peak, negative.
+    """
+
+    peak: pd.Timestamp
+    trough: pd.Timestamp
+    recovery: pd.Timestamp | None
+    depth: float
+
+
+def drawdown(values: pd.Series[float]) -> pd.Series[float]:
+    """Value over the highest so far, less 1."""
+    return values / values.cummax() - 1
+
+
+def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Episode]:
+    """The deepest falls that do not overlap, the deepest first."""
+    array = values.to_numpy(dtype=np.float64)
+    highest = np.maximum.accumulate(array)
+    below = np.concatenate([[False], array < highest, [False]])
+    edges = np.flatnonzero(below[1:] != below[:-1])
+    episodes = []
+    for first, end in zip(edges[::2], edges[1::2], strict=True):
+        trough = first + int(np.argmin(array[first:end] / highest[first:end]))
+        episodes.append(
+            Episode(
+                peak=values.index[first - 1],
+                trough=values.index[trough],
+                recovery=values.index[end] if end < len(array) else None,
+                depth=float(array[trough] / highest[trough] - 1),
+            )
+        )
+    return sorted(episodes, key=lambda episode: episode.depth)[:count]
+
+
+def _by_period(values: pd.Series[float], frequency: str) -> pd.Series[float]:
+    """Return of each calendar period: its last value over the last one before it."""
+    last = values.groupby(pd.DatetimeIndex(values.index).to_period(frequency)).last()
+    begun = pd.concat([values.iloc[:1], last]).to_numpy(dtype=np.float64)
+    return pd.Series(begun[1:] / begun[:-1] - 1, index=last.index)
+
+
+def monthly_returns(values: pd.Series[float]) -> pd.DataFrame:
+    """Returns by year (rows, ascending) and month (columns 1 to 12); NaN for months without a session."""
+    months = _by_period(_from_first_session(values), "M")
+    periods = pd.PeriodIndex(months.index)
+    table = pd.DataFrame({"year": periods.year, "month": periods.month, "return": months.to_numpy()})
+    return table.pivot_table(index="year", columns="month", values="return").reindex(columns=range(1, 13))
+
+
+def yearly_returns(values: pd.Series[float]) -> pd.Series[float]:
+    """Returns by calendar year, ascending."""
+    years = _by_period(_from_first_session(values), "Y")
+    return pd.Series(years.to_numpy(), index=pd.PeriodIndex(years.index).year)
+
+
+def _from_first_session(values: pd.Series[float]) -> pd.Series[float]:
+    """The initial cash stands on the day before the first session, perhaps in the month before: move it."""
+    index = values.index.to_series()
+    index.iloc[0] = index.iloc[min(1, len(index) - 1)]
+    return pd.Series(values.to_numpy(), index=pd.DatetimeIndex(index))
+
+
+def rolling_ratios(
+    values: pd.Series[float], benchmark: pd.Series[float] | None, *, periods_per_year: int
+) -> dict[str, pd.Series[float]]:
+    """Sharpe ratio, volatility and beta of the last :data:`ROLLING` returns; NaN before there are so many.
+
+    Of a year as the numbers of the summary: mean over standard deviation (ddof 1) times its root; beta is the
+    covariance with the benchmark's returns over their variance.
+    """
+    returns = values.pct_change(fill_method=None)
+    window = returns.rolling(ROLLING)
+    spread, root = window.std(), periods_per_year**0.5
+    found = {"sharpe": window.mean() / spread.where(spread > 0) * root, "volatility": spread * root}
+    if benchmark is not None:
+        theirs = benchmark.pct_change(fill_method=None)
+        variance = theirs.rolling(ROLLING).var()
+        found["beta"] = window.cov(theirs) / variance.where(variance > 0)
+    return found
+
+
+def largest_triangles(y: Floats, count: int) -> NDArray[np.int64]:
+    """Places of ``count`` points that keep a curve's shape; all of them if there are no more.
+
+    The first and the last one stay; of each block of equal length the point that makes the largest triangle
+    with the point kept before it and the mean of the block behind. (Sveinn Steinarsson, Downsampling Time
+    Series for Visual Representation, 2013: Largest-Triangle-Three-Buckets.)
+
+    Parameters
+    ----------
+    y
+        (n,) at equal distances; NaN counts as 0.
+    """
+    if len(y) <= count:
+        return np.arange(len(y))
+    heights = np.nan_to_num(y)
+    edges = np.linspace(1, len(y) - 1, count - 1).astype(np.int64)
+    kept = [0]
+    for (first, end), mean_x, mean_y in zip(pairwise(edges), *_behind(heights, edges), strict=True):
+        x = np.arange(first, end)
+        before = kept[-1]
+        area = np.abs(
+            (before - mean_x) * (heights[first:end] - heights[before])
+            - (before - x) * (mean_y - heights[before])
+        )
+        kept.append(first + int(np.argmax(area)))
+    return np.array([*kept, len(y) - 1])
+
+
+def _behind(heights: Floats, edges: NDArray[np.int64]) -> Iterator[list[float]]:
+    """Mean place and mean height of the block behind each block; behind the last one is the last point."""
+    blocks = [*pairwise(edges[1:]), (len(heights) - 1, len(heights))]
+    yield [(first + end - 1) / 2 for first, end in blocks]
+    yield [float(heights[first:end].mean()) for first, end in blocks]
+
+
+FOLDER = "report_files"
+"""Folder beside the page with what it loads on demand."""
+MOST_FILLS, MOST_CANDLES = 5_000, 60
+"""Fills and symbols' candles in the page itself."""
+_POINTS = 2_000
+"""Of a curve."""
+_FILLS_A_FILE = 50_000
+_SYMBOLS = 1_000
+"""Whose candles are written at all: those with the most fills."""
+_STORY_BYTES = 500_000
+_TEXT = 20_000
+"""Characters of one message that are shown."""
+
+
+@dataclass(kw_only=True)
+class PageData:
+    """The JSON in the page, the files beside it by name, and which candles were left out."""
+
+    inside: dict[str, Any]
+    files: dict[str, bytes] = field(default_factory=dict)
+    without_candles: int = 0
+
+
+def page_data(view: RunView, rows: pd.DataFrame, *, inline: bool) -> PageData:
+    """Gather the JSON of a page."""
+    sessions = [f"{day:%Y-%m-%d}" for day in view.days.index]
+    symbols = list(dict.fromkeys([*view.fills["symbol"], *view.refused["symbol"]]))
+    inside: dict[str, Any] = {
+        "sessions": sessions,
+        "symbols": [_shown(symbol) for symbol in symbols],
+        "curves": _curves(view),
+        "days": _days(view.days),
+    }
+    data = PageData(inside=inside)
+    _add_fills(data, view, rows, sessions, symbols, inline=inline)
+    _add_candles(data, view, symbols, inline=inline)
+    _add_stories(data, view.stories, inline=inline)
+    return data
+
+
+def curve(values: pd.Series[float]) -> dict[str, Any]:
+    """A curve of at most :data:`_POINTS` points: days and values."""
+    known = values[values.notna()]
+    places = largest_triangles(np.asarray(known, dtype=np.float64), _POINTS)
+    return {
+        "x": [f"{day:%Y-%m-%d}" for day in known.index[places]],
+        "y": known.to_numpy(dtype=np.float64)[places].tolist(),
+    }
+
+
+def _curves(view: RunView) -> dict[str, Any]:
+    equity: Mapping[str, Any] | None = view.result.get("equity")
+    if not equity:
+        return {}
+    index = pd.DatetimeIndex(pd.to_datetime(equity["sessions"], format="%Y%m%d"))
+    frames = {
+        name: pd.Series(equity[name], index=index, dtype=np.float64)
+        for name in ("account", "benchmark", "index")
+        if equity.get(name)
+    }
+    account, periods = frames["account"], view.result.get("periods_per_year") or 252
+    rolling = rolling_ratios(account, frames.get("benchmark"), periods_per_year=periods)
+    returns = account.pct_change(fill_method=None).iloc[1:]
+    return {
+        "equity": {name: curve(values) for name, values in frames.items()},
+        "drawdown": {name: curve(drawdown(values)) for name, values in frames.items()},
+        "rolling": {name: curve(values) for name, values in rolling.items()},
+        "returns": {
+            "x": [f"{day:%Y-%m-%d}" for day in returns.index],
+            "y": [round(each, 8) for each in returns.tolist()],
+        },
+    }
+
+
+def _days(days: pd.DataFrame) -> dict[str, Any]:
+    if days.empty:
+        return {}
+    return {
+        "positions": days["positions"].astype(int).tolist(),
+        "exposure": (days["stocks"] / days["value"]).round(6).tolist(),
+        "traded": days["traded"].tolist(),
+    }
+
+
+def _add_fills(
+    data: PageData,
+    view: RunView,
+    rows: pd.DataFrame,
+    sessions: Sequence[str],
+    symbols: Sequence[str],
+    *,
+    inline: bool,
+) -> None:
+    place, number = ({name: at for at, name in enumerate(names)} for names in (sessions, symbols))
+    reasons = list(dict.fromkeys(rows["reason"]))
+    reason = {text: at for at, text in enumerate(reasons)}
+    reasons = [_shown(text) for text in reasons]
+    columns = {
+        "day": rows["session"].map(place),
+        "symbol": rows["symbol"].map(number),
+        "sell": (rows["side"] == "sell").astype(int),
+        **{name: rows[name] for name in ("quantity", "price", "notional", "cost")},
+        "profit": rows["profit"].astype(float).round(2),
+        "holding": rows["holding"],
+        "mae": rows["mae"].astype(float).round(6),
+        "mfe": rows["mfe"].astype(float).round(6),
+        "reason": rows["reason"].map(reason),
+    }
+    places = {"day", "symbol", "sell", "reason"}
+    arrays = {
+        name: np.asarray(column, dtype=np.int64 if name in places else np.float64)
+        for name, column in columns.items()
+    }
+    data.inside |= {
+        "reasons": reasons,
+        "fills": {name: array[:MOST_FILLS] for name, array in arrays.items()},
+        "fill_count": len(rows),
+        "fill_files": [],
+        "refused": _refused(view.refused, place, number),
+    }
+    if inline:
+        return
+    for first in range(MOST_FILLS, len(rows), _FILLS_A_FILE):
+        name = f"fills-{first}.js"
+        part = {key: array[first : first + _FILLS_A_FILE] for key, array in arrays.items()}
+        data.files[name] = _script("fills", part)
+        data.inside["fill_files"].append(name)
+
+
+def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
+    """Refused orders: session, symbol, side, quantity, code, message."""
+    return [
+        [place.get(row[0], -1), number[row[1]], row[2], row[3], *map(_shown, row[4:6])]
+        for row in table.head(MOST_FILLS).itertuples(index=False, name=None)
+    ]
+
+
+def _add_candles(data: PageData, view: RunView, symbols: Sequence[str], *, inline: bool) -> None:
+    """The bars of traded symbols, those with the most fills first; the files on demand are by symbol."""
+    data.inside |= {"candles": {}, "candle_files": {}}
+    close = view.bars.get("close")
+    if close is None:
+        return
+    traded = view.fills["symbol"].value_counts(sort=True)
+    order = [*sorted(traded.index, key=lambda each: -int(traded[each]))]
+    order += [each for each in symbols if each not in traded.index]
+    known = [each for each in order if each in close.columns]
+    kept = known[: MOST_CANDLES if inline else _SYMBOLS]
+    data.without_candles = len(known) - len(kept)
+    data.inside["bar_days"] = [f"{day:%Y-%m-%d}" for day in close.index]
+    for number, (symbol, bars) in enumerate(_candles(view, kept)):
+        if number < MOST_CANDLES:
+            data.inside["candles"][symbol] = bars
+        else:
+            name = f"bars-{number}.js"
+            data.files[name] = _script("bars", {"symbol": symbol, "bars": bars})
+            data.inside["candle_files"][symbol] = name
+
+
+def _candles(view: RunView, symbols: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    index = view.bars["close"].index
+    indicators = view.indicators(symbols) if symbols else {}
+    signal = None if view.signal is None else view.signal.reindex(index)
+    frames = {
+        name: frame.to_numpy(dtype=np.float64).T
+        for name, frame in ((name, frame.reindex(columns=list(symbols))) for name, frame in view.bars.items())
+    }
+    values = {
+        label: np.round(frame.reindex(index=index, columns=list(symbols)).to_numpy(dtype=np.float64).T, 6)
+        for label, frame in indicators.items()
+    }
+    for at, symbol in enumerate(symbols):
+        bars: dict[str, Any] = {name: np.ascontiguousarray(array[at]) for name, array in frames.items()}
+        if signal is not None and symbol in signal.columns:
+            opinions = signal[symbol].to_numpy()
+            bars["signal"] = [[int(day), int(opinions[day])] for day in np.flatnonzero(np.abs(opinions) == 1)]
+        bars["lines"] = {_shown(label): np.ascontiguousarray(array[at]) for label, array in values.items()}
+        yield _shown(symbol), bars
+
+
+def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: bool) -> None:
+    """The sessions of a decider that thinks, in files of about half a megabyte."""
+    data.inside |= {"stories": [story.session for story in stories], "story_files": []}
+    packs: list[list[dict[str, Any]]] = [[]]
+    size = 0
+    for story in stories:
+        told = _story(story)
+        length = len(_dumps(told))
+        if packs[-1] and size + length > _STORY_BYTES:
+            packs.append([])
+            size = 0
+        packs[-1].append(told)
+        size += length
+    inside = itertools.chain.from_iterable(packs if inline else packs[:1])
+    data.inside["told"] = {each["session"]: each for each in inside}
+    if inline:
+        return
+    for number, pack in enumerate(packs[1:], 1):
+        name = f"sessions-{number}.js"
+        data.files[name] = _script("sessions", pack)
+        data.inside["story_files"].append([name, *(each["session"] for each in pack)])
+
+
+def _story(story: SessionStory) -> dict[str, Any]:
+    return {
+        "session": story.session,
+        "notes": _notes(story.notes),
+        "calls": [_call(call) for call in story.calls],
+        "held": [
+            [_shown(symbol), story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
+            for symbol in sorted({*story.before, *story.after})
+        ],
+    }
+
+
+def _call(call: CallStory) -> dict[str, Any]:
+    return {
+        **{name: _shown(getattr(call, name)) for name in ("path", "kind", "role", "model", "reply")},
+        "asked": [[_shown(who), _shown(text)] for who, text in call.asked],
+        "tools": [[_shown(name), _shown(text)] for name, text in call.tools],
+        "failed": call.failed,
+        "tokens": call.tokens,
+    }
+
+
+def _notes(notes: Mapping[str, Any]) -> str:
+    """Notes as indented JSON: the page reads it, and shows it."""
+    return escape_controls(json.dumps(notes, indent=1, ensure_ascii=False), multiline=True) if notes else ""
+
+
+def _shown(text: str) -> str:
+    return escape_controls(text[:_TEXT], multiline=True)
+
+
+def _dumps(value: Any) -> bytes:
+    """JSON in which nothing ends a script; NaN is null."""
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return (
+        text.replace(b"<", b"\\u003c")
+        .replace(b"\xe2\x80\xa8", b"\\u2028")
+        .replace(b"\xe2\x80\xa9", b"\\u2029")
+    )
+
+
+def _script(kind: str, value: Any) -> bytes:
+    """A file that hands its content to the page: a page that was opened from a folder may fetch nothing."""
+    return b"quantgraph(" + _dumps(kind) + b"," + _dumps(value) + b")\n"
+
+
+def page_json(inside: Mapping[str, Any]) -> str:
+    """The JSON in the page."""
+    return _dumps(inside).decode()

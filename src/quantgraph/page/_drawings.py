@@ -1,0 +1,245 @@
+"""Still pictures: the graph's path, a card to share, a small curve. Plain SVG; every text is escaped.
+
+The fills of a run with what each sale closed: profit, holding time, how far it went against or for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph._util.texts import Language, escape_controls
+from quantgraph.page._data import CallStory, RunView, largest_triangles
+from quantgraph.page._words import labels
+
+_SIGNAL = ("reflection", "data_fetch", "signal_generate", "validate", "clarify")
+_TRADING = ("daily_loop", "decision", "approval", "report")
+_BOX, _HIGH, _GAP = 150, 74, 34
+
+
+def _text(value: object) -> str:
+    return escape(escape_controls(str(value)))
+
+
+def path_drawing(view: RunView) -> str:
+    """The nodes that a run passed, with calls, tokens, failed calls, questions and seconds."""
+    words, seconds = labels(view.language), view.result.get("seconds") or {}
+    calls = [*view.calls, *(call for story in view.stories for call in story.calls)]
+    by_node: dict[str, list[CallStory]] = {}
+    for call in calls:
+        by_node.setdefault(_node_of(call.path), []).append(call)
+    rows = [[name for name in row if name in seconds or name in by_node] for row in (_SIGNAL, _TRADING)]
+    rows = [row for row in rows if row]
+    width = max((len(row) for row in rows), default=1) * (_BOX + _GAP)
+    height = len(rows) * (_HIGH + _GAP)
+    parts = [
+        f'<svg class="path" width="{width}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{_text(words["graph"])}">'
+    ]
+    for down, row in enumerate(rows):
+        for across, name in enumerate(row):
+            x, y = across * (_BOX + _GAP), down * (_HIGH + _GAP) + 4
+            if across:
+                parts.append(
+                    f'<path class="edge" d="M{x - _GAP} {y + _HIGH / 2}h{_GAP - 7}m-6 -5l7 5l-7 5"/>'
+                )
+            parts.append(f'<rect class="node" x="{x}" y="{y}" width="{_BOX}" height="{_HIGH}" rx="6"/>')
+            lines = [name, *_node_lines(by_node.get(name, []), seconds.get(name), words)]
+            for number, line in enumerate(lines[:4]):
+                kind = "name" if number == 0 else "fact"
+                parts.append(
+                    f'<text class="{kind}" x="{x + 9}" y="{y + 18 + 16 * number}">{_text(line)}</text>'
+                )
+    return "".join(parts) + "</svg>"
+
+
+def _node_of(path: str) -> str:
+    parts = path.split("/")
+    return parts[1] if parts[0] == "signal" and len(parts) > 1 else parts[0]
+
+
+def _node_lines(calls: Sequence[CallStory], seconds: float | None, words: Mapping[str, str]) -> list[str]:
+    lines, kinds = [], Counter(call.kind for call in calls)
+    if kinds["model"]:
+        tokens = [call.tokens for call in calls if call.kind == "model"]
+        known = "?" if None in tokens else f"{sum(filter(None, tokens)):,}"
+        lines.append(f"{kinds['model']:,} {words['calls']} · {known} {words['tokens']}")
+    also = [
+        f"{count:,} {word}"
+        for count, word in (
+            (sum(call.failed for call in calls), words["retries"]),
+            (kinds["tool"], words["tools"]),
+            (kinds["answer"], words["question"]),
+        )
+        if count
+    ]
+    if also:
+        lines.append(" · ".join(also))
+    if seconds is not None:
+        lines.append(f"{seconds:,.2f} s")
+    return lines
+
+
+def sparkline(values: Sequence[float], *, width: int = 240, height: int = 48) -> str:
+    """A small curve as an SVG path; empty with fewer than two values."""
+    if len(values) < 2:
+        return ""
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+        f'<path d="{_curve(values, width, height)}" fill="none" stroke="currentColor" '
+        'stroke-width="1.5"/></svg>'
+    )
+
+
+def _curve(values: Sequence[float], width: float, height: float, top: float = 2.0) -> str:
+    array = np.asarray(values, dtype=np.float64)
+    places = largest_triangles(array, max(3, int(width)))
+    low, spread = float(array.min()), float(np.ptp(array)) or 1.0
+    x = places / (len(array) - 1) * width
+    y = top + (height - 2 * top) * (1 - (array[places] - low) / spread)
+    points = " ".join(f"{across:.1f} {down:.1f}" for across, down in zip(x, y, strict=True))
+    return f"M{points}"
+
+
+def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]]) -> str:
+    """A picture of a run to share: its first line, its equity and four numbers."""
+    equity: Mapping[str, Any] = view.result.get("equity") or {}
+    values = equity.get("account") or []
+    words, title = labels(view.language), _short(first_line, view.language)
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 420" font-family="system-ui, sans-serif">',
+        '<rect width="800" height="420" fill="#ffffff"/>',
+        f'<text x="32" y="46" font-size="20" fill="#0f172a">{_text(title)}</text>',
+    ]
+    note = words["synthetic"] if view.result["source"]["synthetic"] else view.run_id
+    parts.append(f'<text x="32" y="72" font-size="13" fill="#64748b">{_text(note)}</text>')
+    if len(values) > 1 and (benchmark := equity.get("benchmark")):
+        both = [*values, *benchmark]
+        low, spread = min(both), (max(both) - min(both)) or 1.0
+        parts += [
+            f'<path transform="translate(32 {96 + 200 * (1 - (max(each) - low) / spread):.1f})" '
+            f'd="{_curve(each, 736, max(200 * (max(each) - min(each)) / spread, 1), 0)}" fill="none" '
+            f'stroke="{colour}" stroke-width="2"/>'
+            for each, colour in ((benchmark, "#94a3b8"), (values, "#0369a1"))
+        ]
+    for place, (label, number) in enumerate(shown[:4]):
+        x = 32 + 190 * place
+        parts.append(f'<text x="{x}" y="350" font-size="13" fill="#64748b">{_text(label)}</text>')
+        parts.append(f'<text x="{x}" y="382" font-size="24" fill="#0f172a">{_text(number)}</text>')
+    return "".join(parts) + "</svg>\n"
+
+
+def _short(text: str, language: Language) -> str:
+    most = 36 if language == "zh" else 72
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+_ROUNDING = 1e-6
+"""Of a holding: a rest below it is none."""
+
+
+def trade_rows(view: RunView) -> pd.DataFrame:
+    """The fills of a view with four more columns, NaN in purchases.
+
+    ``profit``: what a sale brought, less the average cost of its shares, charges of both sides included.
+    ``holding``: sessions from the position's first purchase. ``mae`` and ``mfe``: the worst and the best
+    price while the position was open, of lows, highs and the sale, over the mean purchase price, less 1; NaN
+    where the bars do not tell, or a split fell in between.
+    """
+    fills = view.fills.reset_index(drop=True)
+    extra = np.full((len(fills), 4), np.nan)
+    sessions = {f"{day:%Y-%m-%d}": place for place, day in enumerate(view.days.index)}
+    days = np.asarray(fills["session"].map(sessions), dtype=np.int64)
+    columns = [fills[name].to_numpy() for name in ("quantity", "price", "notional", "cost")]
+    sells = (fills["side"] == "sell").to_numpy()
+    for name, places in fills.groupby("symbol", sort=False).indices.items():
+        symbol = str(name)
+        sales = _Sales(
+            days=days,
+            columns=columns,
+            sells=sells,
+            low=_bars_of(view, "low", symbol, np.inf),
+            high=_bars_of(view, "high", symbol, -np.inf),
+            splits=[(sessions[day], change) for day, change in view.splits.get(symbol, ())],
+        )
+        sales.close(extra, np.asarray(places))
+    found: pd.DataFrame = fills.assign(
+        profit=extra[:, 0], holding=extra[:, 1], mae=extra[:, 2], mfe=extra[:, 3]
+    )
+    return found
+
+
+def _bars_of(view: RunView, name: str, symbol: str, missing: float) -> Floats | None:
+    frame = view.bars.get(name)
+    if frame is None or symbol not in frame.columns:
+        return None
+    bars = frame[symbol].reindex(view.days.index).to_numpy(dtype=np.float64)
+    return np.where(np.isnan(bars), missing, bars)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sales:
+    """The fills of a run, by columns, with the bars (infinite where there is none) and splits of a symbol."""
+
+    days: Places
+    columns: Sequence[Floats]
+    sells: NDArray[np.bool_]
+    low: Floats | None
+    high: Floats | None
+    splits: Sequence[tuple[int, float]]
+
+    def close(self, extra: Floats, places: Places) -> None:
+        """Fill in the rows of the symbol's sales, at average cost."""
+        quantities, prices, notionals, costs = self.columns
+        held = paid = spent = 0.0  # shares, what they cost without and with charges
+        opened, last = 0, -1
+        for place in places:
+            quantity, day = float(quantities[place]), int(self.days[place])
+            held += sum(change for split, change in self.splits if last < split <= day)
+            last = day
+            if not self.sells[place]:
+                opened = day if held <= _ROUNDING else opened
+                held, paid = held + quantity, paid + float(notionals[place])
+                spent += float(notionals[place]) + float(costs[place])
+                continue
+            part = min(quantity / held, 1.0)
+            extra[place, 0] = float(notionals[place]) - float(costs[place]) - spent * part
+            extra[place, 1] = day - opened
+            extra[place, 2:] = self._excursions(opened, day, float(prices[place]), paid / held)
+            held, paid, spent = held - quantity, paid * (1 - part), spent * (1 - part)
+
+    def _excursions(self, opened: int, day: int, price: float, mean: float) -> tuple[float, float]:
+        """MAE and MFE of a position that was sold at ``price`` on ``day``."""
+        split = any(opened < each <= day for each, _ in self.splits)  # the bars are as quoted
+        if self.low is None or self.high is None or split:
+            return np.nan, np.nan
+        worst = min(price, float(self.low[opened:day].min(initial=np.inf)))
+        best = max(price, float(self.high[opened:day].max(initial=-np.inf)))
+        return worst / mean - 1, best / mean - 1
+
+
+def per_symbol(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a symbol, the largest profit or loss first: ``buys, sells, notional, cost, profit, won``."""
+    sells = rows["side"] == "sell"
+    table = pd.DataFrame(
+        {
+            "buys": (~sells).groupby(rows["symbol"]).sum(),
+            "sells": sells.groupby(rows["symbol"]).sum(),
+            "notional": rows["notional"].groupby(rows["symbol"]).sum(),
+            "cost": rows["cost"].groupby(rows["symbol"]).sum(),
+            "profit": rows["profit"].groupby(rows["symbol"]).sum(min_count=1),
+            "won": (rows["profit"] > 0).groupby(rows["symbol"]).sum(),
+        }
+    )
+    order = table["profit"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+    return table.reindex(order)

@@ -1,0 +1,51 @@
+"""Where in a run a question is asked: the path of names that makes its recording key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.recording.scope._scope import (
+        OWN_NAME,
+        AnsweredBy,
+        NumberedCall,
+        Scope,
+        ask_once,
+        branch,
+        current_scope,
+        happened,
+        in_scope,
+        keep_answer,
+        recorded,
+        recorded_answer,
+        replaying,
+    )
+
+__all__ = [
+    "OWN_NAME",
+    "AnsweredBy",
+    "NumberedCall",
+    "Scope",
+    "ask_once",
+    "branch",
+    "current_scope",
+    "happened",
+    "in_scope",
+    "keep_answer",
+    "recorded",
+    "recorded_answer",
+    "replaying",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_scope": (
+                "AnsweredBy NumberedCall OWN_NAME Scope ask_once branch current_scope happened in_scope "
+                "keep_answer recorded recorded_answer replaying"
+            ),
+        },
+    )

@@ -1,0 +1,283 @@
+"""Identity of a run: configuration, graph, data and code, in parts, so that differences can be shown."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import quantgraph
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph.agents import SignalRule, decider_file, make_decider
+from quantgraph.broker import DataNeeds, Decider
+from quantgraph.errors import RunMismatch
+from quantgraph.llm import KeylessPlanner, Model, get_light_llm, get_llm, model_facts
+from quantgraph.llm.messages import build_request
+from quantgraph.recording import unrecorded_source
+from quantgraph.runs._specification import RunSpec, source_fingerprint
+from quantgraph.runtime import OpenResources, settings_of
+from quantgraph.settings import LIGHT_ROLES, Role, Settings, check_role
+
+Part = Literal["configuration", "graph", "data", "code"]
+
+IDENTITY_SETTINGS = (
+    "temperature",
+    "model_rung",
+    "fetch",
+    "record_zone",
+    "volume_unit",
+    "amount_unit",
+    "date_order",
+    "code_timeout",
+    "code_memory_mb",
+    "code_isolation",
+    "sandbox_packages",
+    "review",
+    "audit_cuts",
+    "audit_walk_seconds",
+    "audit_seed",
+)
+"""Settings that change what a run does; retries of a server and budgets do not."""
+_ROLES: tuple[Role, ...] = ("reflection", "data_fetch", "signal_generate", "validation", "clarify")
+_REMEDY = {
+    "configuration": "set it as it was",
+    "graph": "use the quantgraph that it was begun with",
+    "data": "give the data that it was begun with",
+    "code": "use the quantgraph that it was begun with",
+}
+_DECIDER_REMEDY = "give the one that it was begun with: --decider FILE.py:CLASS, or decider= in Python"
+_DECIDER = "decider."
+_MAX_WIDTH, _MAX_NAMES = 60, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentityDifference:
+    """One value that differs; None where there is none on that side."""
+
+    part: Part
+    name: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.name}{' is ' if self._hashed else ': '}{self.change}"
+
+    @property
+    def change(self) -> str:
+        """The change without the name; long values are cut."""
+        if self._hashed:  # a hash says nothing to a person
+            return "new" if self.old is None else "gone" if self.new is None else "changed"
+        return " -> ".join(_cut(side) for side in (self.old, self.new))
+
+    @property
+    def _hashed(self) -> bool:
+        return self.part in {"code", "data"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Each part maps a name to a JSON value."""
+
+    configuration: Mapping[str, Any]
+    graph: Mapping[str, Any]
+    data: Mapping[str, Any]
+    code: Mapping[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """Content hash of all parts, 32 hex digits."""
+        return content_hash(canonical_json({part: getattr(self, part) for part in get_args(Part)}))
+
+    def differences(self, now: Identity) -> list[IdentityDifference]:
+        """Values that differ from those of another identity."""
+        return [
+            IdentityDifference(part=part, name=name, old=old.get(name), new=new.get(name))
+            for part in get_args(Part)
+            for old, new in [(getattr(self, part), getattr(now, part))]
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        ]
+
+
+def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity:
+    """Identity that a run of this specification and these resources has now."""
+    settings, decider = resources.settings, resources.decider or SignalRule()
+    configuration = (
+        _spec_values(spec)
+        | _decider_values(decider)
+        | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
+    )
+    for role in (*_ROLES, *(check_role(role) for role in decider.roles)):
+        configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
+    return Identity(
+        configuration=configuration,
+        graph={
+            f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
+            for edge in graph.get_graph(xray=True).edges
+        },
+        data=source_fingerprint(unrecorded_source(resources.source)),
+        code=code_hashes(),
+    )
+
+
+def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
+    """Refuse to continue a run under another identity."""
+    found = then.differences(now)
+    if not found:
+        return
+    parts = []
+    for part in dict.fromkeys(each.part for each in found):
+        of_part = [each for each in found if each.part == part]
+        more = f" and {len(of_part) - 1} more" if len(of_part) > 1 else ""
+        parts.append(f"other {part} ({of_part[0]}{more}; {_remedy(of_part[0])})")
+    error = RunMismatch(
+        f"run {run_id} was begun with {', '.join(parts)}, or begin a new run" + (f"; {also}" if also else ""),
+        run_id=run_id,
+        differences=[vars(each) for each in found],
+        diff=_diff_text(found),
+    )
+    error.add_note(error.data["diff"])
+    raise error
+
+
+def _remedy(difference: IdentityDifference) -> str:
+    """Say what makes a value again what it was."""
+    name, role = difference.name, difference.name.removeprefix("model.")
+    if _of_decider(name):
+        return _DECIDER_REMEDY
+    if role in get_args(Role) and isinstance(difference.old, str) and role != name:
+        is_keyless = difference.old == KeylessPlanner().model_name
+        model = "keyless" if is_keyless else difference.old.partition(" at ")[0]
+        return f"set QUANTGRAPH_MODEL_{role.upper()}={model}, or give model= in Python"
+    return _REMEDY[difference.part]
+
+
+def check_same_decider(run_id: str, then: Identity, decider: Decider) -> None:
+    """Refuse another decider than the one that the run was begun with."""
+    others = {name: value for name, value in then.configuration.items() if not _of_decider(name)}
+    check_identity(run_id, then, replace(then, configuration=others | _decider_values(decider)))
+
+
+def recorded_decider(identity: Identity, place: str | None) -> Decider:
+    """The run's decider, made again of its place or, a ``SignalRule`` or a trader, of its options.
+
+    If the run had an object of another kind, it is the default ``SignalRule``.
+    """
+    if place is not None:
+        return make_decider(place)
+    stored = identity.configuration
+    if stored.get(f"{_DECIDER}class") == "TraderAgent":
+        return _trader(stored)
+    if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
+        return SignalRule()
+    options = {
+        name.removeprefix(_DECIDER): value for name, value in stored.items() if name.startswith(_DECIDER)
+    }
+    options |= {name: _decimal(options[name]) for name in ("max_weight", "cash_reserve")}
+    if options["weights"] is not None:
+        options["weights"] = {symbol: _decimal(share) for symbol, share in options["weights"].items()}
+    return SignalRule(**options)
+
+
+def _trader(stored: Mapping[str, Any]) -> Decider:
+    """A trader made again of its options; a source of news that was an object serves its recorded answers."""
+    from quantgraph.agents.trader import TraderAgent  # a run with another decider starts without it
+    from quantgraph.tools.news import NEWS_NAMES, RecordedNews
+
+    names = inspect.signature(TraderAgent).parameters
+    options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
+    if options.get("news", "commit") not in NEWS_NAMES:
+        options["news"] = RecordedNews(options["news"], live=options["allow_leaky_search"])
+    return TraderAgent(**options)
+
+
+def _decimal(share: str) -> Decimal:
+    exact = Fraction(share)
+    return Decimal(exact.numerator) / exact.denominator
+
+
+@cache
+def code_hashes() -> dict[str, str]:
+    """A hash of each file of this package, by its path in it."""
+    root = Path(quantgraph.__file__).parent
+    return {str(path.relative_to(root)): file_hash(path) for path in sorted(root.rglob("*.py"))}
+
+
+def _spec_values(spec: RunSpec) -> dict[str, Any]:
+    """All of the specification but how questions are answered."""
+    values = spec.as_json()
+    rules = values.pop("rules")
+    del values["on_clarify"]
+    return values | {f"rules.{name}": value for name, value in rules.items()}
+
+
+def _of_decider(name: str) -> bool:
+    return f"{name}.".startswith(_DECIDER)
+
+
+def _decider_values(decider: Decider) -> dict[str, Any]:
+    """Name and options; besides, unless it is ``SignalRule``, its class, roles, prompts and file."""
+    values = _json(canonical_json(dict(decider.options)))
+    if type(decider) is not SignalRule:
+        prompts = {f"prompt.{name}": content_hash(text) for name, text in sorted(decider.prompts.items())}
+        values |= {"class": type(decider).__name__, **prompts}
+    if decider.roles:
+        values["roles"] = list(decider.roles)
+    if decider.needs != DataNeeds():
+        values["needs"] = _json(canonical_json(asdict(decider.needs)))
+    if file := decider_file(decider):
+        values["file"] = file_hash(file)
+    return {"decider": decider.name} | {_DECIDER + name: value for name, value in values.items()}
+
+
+def _model_values(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
+    """What a request to the model shows of it, without secrets."""
+    choose = get_light_llm if role in LIGHT_ROLES else get_llm
+    chosen = choose(role, model=model, settings=settings)
+    request = _json(build_request(chosen, model_facts(chosen), ()).text)
+    address = f" at {request['base_url']}" if request["base_url"] else ""
+    return {
+        f"model.{role}": request["model"] + address,
+        f"model.{role}.class": type(chosen).__name__,
+        **{f"model.{role}.{name}": value for name, value in request["params"].items()},
+    }
+
+
+def _json(text: str) -> dict[str, Any]:
+    """Parse JSON; NaN and the infinities become text, because NaN does not equal itself."""
+    values: dict[str, Any] = json.loads(text, parse_constant=str)
+    return values
+
+
+def _diff_text(differences: Sequence[IdentityDifference]) -> str:
+    """All differences by part; equal changes share a line."""
+    parts: dict[Part, dict[str, list[str]]] = {}
+    for each in differences:
+        parts.setdefault(each.part, {}).setdefault(each.change, []).append(each.name)
+    return "\n".join(
+        line
+        for part, changes in parts.items()
+        for line in (f"{part}:", *(f"  {_joined(names)}: {change}" for change, names in changes.items()))
+    )
+
+
+def _cut(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= _MAX_WIDTH else text[: _MAX_WIDTH - 1] + "…"
+
+
+def _joined(names: list[str]) -> str:
+    """The first few names; ``model.*`` stands for the model of every role."""
+    first_role = f"model.{_ROLES[0]}"
+    for end in [name.removeprefix(first_role) for name in names if name.startswith(first_role)]:
+        of_all = {f"model.{role}{end}" for role in _ROLES}
+        if of_all <= {*names}:
+            names = [f"model.*{end}", *(name for name in names if name not in of_all)]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -1,0 +1,295 @@
+"""What a run leaves in its folder: ``strategy.py``, ``signal.parquet``, ``result.json``, ``checksums.json``.
+
+Checksums are 128 bits of BLAKE2b, hexadecimal. Commits of the data state are named by their content, and the
+lines of the ledger are a hash chain: both need no checksum.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import MetaData, select
+
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph._util.database import open_engine
+from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.packages import parse_code
+from quantgraph.audit.bars import signal_counts
+from quantgraph.data import AsOfSource, MarketDataSource
+from quantgraph.errors import BadFile
+from quantgraph.market import Moment
+from quantgraph.recording import PASSING_ERRORS, Recording
+from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
+
+CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
+CHECKPOINTS_FILE = "checkpoints.sqlite"
+_CELL = "# %%"
+_NAME = re.compile(r"\n\nname: (.+)")
+_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
+"""Ends that a resume would only repeat."""
+_TEMPORARY_ENDS = frozenset({"code_unavailable", "data_unavailable", "model_unavailable", "timeout"})
+"""Ends that a later resume may overcome."""
+_SPENT = re.compile(
+    r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
+)
+_REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
+"""Keys of a report's summary that a result repeats."""
+
+
+def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    """Result of a run that has not ended: ``state`` is ``running``."""
+    return {
+        "run_id": manifest.run_id,
+        "run_dir": str(folder),
+        "state": "running",
+        "ended_because": None,
+        "question": manifest.spec.question,
+        "source": {name: value for name, value in manifest.source.items() if name != "open" and value != []},
+        "started": manifest.started,
+        "versions": dict(manifest.versions),
+    }
+
+
+def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str, Any]:
+    """The part of a result that the graph's state holds: how it ended, and the request."""
+    request, history = state.get("request") or {}, list(state.get("execution_history") or [])
+    reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
+    error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
+    unanswered = state.get("open_question")
+    # Without a request the source may be the reason of the end: it is not called again.
+    symbols = traded_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
+    return {
+        "ended_because": reason,
+        **({} if reason == "done" else {"error": error}),
+        **({"open_question": open_question(unanswered)} if unanswered else {}),
+        "understanding": state.get("understanding"),
+        "assumptions": list(state.get("assumptions") or []),
+        "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
+        "symbols": list(symbols),
+        "window": {"start": request.get("start"), "end": request.get("end")},
+        "data_ref": state.get("data_ref"),
+        "validation": state.get("validation"),
+        "history": history,
+    }
+
+
+def can_be_resumed(result: Mapping[str, Any]) -> bool:
+    """Whether a run that is resumed would go on, and not end as it did."""
+    return result.get("ended_because") not in _FINAL and not questions_used_up(result)
+
+
+def questions_used_up(result: Mapping[str, Any]) -> bool:
+    """Whether a run ended for want of an answer after it had asked as many questions as it may."""
+    answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
+    waits = "asked" in result
+    return result.get("ended_because") == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
+
+
+def next_command(result: Mapping[str, Any], command: str) -> str:
+    """``command``, which resumes a run, with what it needs; empty if the run would end so again."""
+    because, error = result["ended_because"], result["error"]
+    if because == "needs_answer":
+        return "" if questions_used_up(result) else f"{command} --answer TEXT"
+    if spent := _SPENT.search(error):
+        whose, most, limit = spent.groups()
+        option = "--budget" if whose == "run" else "--session-budget"
+        return f"{command} {option} {limit.replace(' ', '_')}=N, with N above {most}"
+    passes = because in _TEMPORARY_ENDS and error.partition(":")[0] in PASSING_ERRORS
+    return command if passes or because == "cancelled" else ""
+
+
+def open_question(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The question that a run waits at or ended at, as a result has it."""
+    return {key: task[key] for key in ("id", "kind", "reason", "question", "options", "default", "unread")}
+
+
+def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
+    """Write ``strategy.py`` and ``signal.parquet`` if there are any; return their part of the result."""
+    strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
+    saved: dict[str, Any] = {"strategy": None, "signal": None}
+    if strategy and state.get("signal_ready"):
+        path = folder / "strategy.py"
+        write_atomic(path, strategy_source(strategy, question).encode())
+        saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref", "said")} | {
+            "path": str(path)
+        }
+        signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
+        saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
+    data_summary = (state.get("validation") or {}).get("data_summary", {})
+    saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
+    return saved | {key: summary.get(key) for key in _REPORTED}
+
+
+def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
+    write_atomic(path, signal.to_parquet())
+    return {"name": name, "path": str(path), "counts": signal_counts(signal)}
+
+
+def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
+    """Write ``result.json``, and before it ``checksums.json``, which includes ``sums``."""
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    with storage_errors(folder):
+        _write_checksums(folder, result, text, sums or {})
+    write_atomic(folder / RESULT_FILE, text)
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """Result of a run; None if there is no ``result.json``.
+
+    The paths in it are those in this folder, which may be a copy of the original.
+
+    Raises
+    ------
+    BadFile
+        If the file is not a result.
+    """
+    path = folder / RESULT_FILE
+    if not path.is_file():
+        return None
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result["ended_because"]
+        if "run_dir" in result:
+            result["run_dir"] = str(folder)
+        for each in filter(None, (result.get("strategy"), result.get("signal"))):
+            each["path"] = str(folder / Path(each["path"]).name)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BadFile(
+            f"{path} is not a result of a run: {type(error).__name__}: {error}; without the file the run "
+            "counts as stopped",
+            file=str(path),
+        ) from error
+    return result
+
+
+def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: Mapping[str, Any]) -> None:
+    """Write ``checksums.json`` before the result: both the old and the new result match it."""
+    named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
+    sums: dict[str, Any] = {
+        name: file_hash(folder / name)
+        for name in (MANIFEST_FILE, RESULT_FILE, *named)
+        if (folder / name).is_file()
+    }
+    before = sums.pop(RESULT_FILE, None)
+    now = content_hash(text)
+    sums |= {**more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
+    stored = json.dumps({**sums, CHECKSUMS_FILE: content_hash(canonical_json(sums))}, indent=1)
+    write_atomic(folder / CHECKSUMS_FILE, f"{stored}\n".encode())
+
+
+def read_checksums(folder: Path) -> dict[str, Any]:
+    """Checksums by file name; a list for ``result.json``, lines and content for the record."""
+    path = folder / CHECKSUMS_FILE
+    try:
+        sums: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        own = sums.pop(CHECKSUMS_FILE)
+    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadFile(
+            f"{path} is not the file of checksums that a run writes: {reason}", path=str(path)
+        ) from error
+    if own != (content := content_hash(canonical_json(sums))):
+        raise BadFile(f"{path} has been changed: its own checksum must be {content}", path=str(path))
+    return sums
+
+
+def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
+    """Checksums of what grows during a run: the lines of its record, and its checkpoints."""
+    lines, content = recording.content()
+    path = folder / CHECKPOINTS_FILE
+    checkpoints = {CHECKPOINTS_FILE: rows_checksum(path)} if path.is_file() else {}
+    return {RECORD_KEY: {"lines": lines, "content": content}, **checkpoints}
+
+
+def rows_checksum(path: Path) -> str:
+    """Checksum of all rows of a SQLite file, in any order."""
+    engine, tables = open_engine(path), MetaData()
+    try:
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            rows = [
+                content_hash(repr((name, *row)))
+                for name, table in tables.tables.items()
+                for row in connection.execute(select(table))
+            ]
+    finally:
+        engine.dispose()
+    return content_hash(*sorted(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyFile:
+    """Content of a strategy file."""
+
+    about: str
+    cells: tuple[str, ...]
+    name: str | None = None
+
+
+def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
+    """Text of a strategy file: a docstring, then the code as ``# %%`` cells."""
+    about = question.replace("\\", "\\\\").replace('"""', "'''")
+    head = (
+        f'"""{about}\n\nname: {strategy["name"]}\ncode_hash: {strategy["code_hash"]}\n'
+        f"data_ref: {strategy['data_ref']}\n\n"
+        'In scope: pd, np, GLOBAL_DATA_STATE and snapshot = GLOBAL_DATA_STATE.snapshot().\n"""\n'
+    )
+    return head + "".join(f"\n# %%\n{cell.rstrip()}\n" for cell in strategy["cells"])
+
+
+def read_strategy(path: str | Path) -> StrategyFile:
+    """Read a file written by :func:`strategy_source`, or any Python file with or without ``# %%`` cells.
+
+    A folder stands for the ``strategy.py`` in it.
+
+    Raises
+    ------
+    BadFile
+        If it cannot be read, or has no code.
+    """
+    path = Path(path, "strategy.py") if Path(path).is_dir() else path
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path} cannot be read: {error}", path=str(path)) from error
+    about, line = _docstring(text, path)
+    code = tuple(cell for cell in _cells(text.splitlines()[line:]) if cell)
+    if not code:
+        raise BadFile(f"{path} has no code; a strategy must write a signal to GLOBAL_DATA_STATE")
+    *_, named = [None, *_NAME.finditer(about)]
+    sentence = about[: named.start()] if named else about
+    return StrategyFile(about=sentence, cells=code, name=named.group(1).strip() if named else None)
+
+
+def _docstring(text: str, path: str | Path) -> tuple[str, int]:
+    """The docstring and the number of its last line; empty and 0 without one."""
+    try:
+        tree = parse_code(text)
+    except (SyntaxError, ValueError) as error:
+        raise BadFile(f"{path} is not Python: {error}", path=str(path)) from error
+    about = ast.get_docstring(tree, clean=False)
+    return ("", 0) if about is None else (about, tree.body[0].end_lineno or 0)
+
+
+def _cells(lines: Sequence[str]) -> Iterator[str]:
+    """The text between ``# %%`` comments."""
+    tokens = tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline)
+    marks = [
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.start[1] == 0 and token.string.startswith(_CELL)
+    ]
+    for first, last in pairwise([0, *marks, len(lines) + 1]):
+        yield "\n".join(lines[first : last - 1]).strip("\n")

@@ -1,0 +1,526 @@
+"""A run's folder read into what its page shows; nothing is run or asked.
+
+The pages of runs as files: written beside the run, written again with the same bytes, and verified.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.texts import Language, language_of
+from quantgraph.broker.accounts import Split
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadFile, QuantGraphError
+from quantgraph.page import (
+    FOLDER,
+    CallStory,
+    Page,
+    RunView,
+    SessionStory,
+    plotly_name,
+    plotly_script,
+    render_comparison,
+    render_page,
+)
+from quantgraph.recording import Entry, Recorder
+from quantgraph.runs._outputs import next_command, read_result
+from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest, existing_ledger, read_manifest
+from quantgraph.runtime.endings import closing_text
+from quantgraph.sentences import Number, RequestContext, describe_value, read_request
+from quantgraph.sentences.evaluation import Panel, RuleValues, open_conventions, values_of
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import understanding_lines
+
+_BARS = ("open", "high", "low", "close", "vol")
+_FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "cost", "sequence", "reason")
+_REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", "sequence", "reason")
+_HIDDEN = ("base_url", "class")
+"""Last parts of names of a configuration that tell a place, or nothing to people."""
+_FOLDERS = re.compile(
+    r"(?:file://|(?<![A-Za-z0-9_/:.<]))(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
+)
+_PATHS = re.compile(
+    r"(?:^|(?<=[\s'\"`(\[=,，：；（\u4e00-\u9fff])|(?<=\\n))~?(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE
+)
+"""Folders of an absolute path, in texts that also hold code and divisions."""
+_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
+
+
+def view_run(folder: Path, *, language: Language | None = None, with_calls: bool = True) -> RunView:
+    """Gather what the page of a run shows."""
+    manifest, result = read_manifest(folder), read_result(folder)
+    if result is None:
+        raise BadFile(
+            f"{folder} has no result.json: the run goes on, or was killed; wait for its end, or resume it"
+        )
+    spoken = language or language_of(manifest.spec.question)
+    traded = _Traded()
+    calls: tuple[CallStory, ...] = ()
+    stories: tuple[SessionStory, ...] = ()
+    try:
+        place = existing_ledger(manifest, folder)
+    except BadFile:
+        if result.get("account"):
+            raise
+        place = None  # a run may end before it has one
+    if place is not None:
+        with Ledger(place) as ledger:
+            if ledger.has_run(manifest.run_id):
+                traded = _Traded.read(ledger, manifest.run_id)
+    if place is not None and with_calls:
+        with closing(Recorder(place).of(manifest.run_id)) as recording:
+            calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
+        stories = _stories(by_session, traded.notes, place, manifest.run_id)
+    signal, bars = _data(folder, result)
+    shown = _placeless(result)
+    told, command = _ending(shown, spoken)
+    return RunView(
+        run_id=manifest.run_id,
+        language=spoken,
+        result=shown,
+        closing=told,
+        resumed_by=command,
+        decider=str(manifest.identity.configuration.get("decider", "")),
+        said=_said(result, spoken),
+        parameters=_parameters(manifest),
+        hashes=_hashes(manifest, result, traded.head),
+        days=traded.days,
+        fills=traded.fills,
+        refused=traded.refused,
+        splits=traded.splits,
+        bars=bars,
+        signal=signal,
+        indicators=_indicators_of(manifest.spec.question, bars, spoken),
+        stories=stories,
+        calls=calls,
+        code=_code(folder, result),
+        missing=_missing(folder, result),
+    )
+
+
+def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> RunView:
+    """The part of a view that the rows of its trades are made of, from a ledger that has the run."""
+    run_id = str(result["run_id"])
+    with Ledger(place) as ledger:
+        traded = _Traded.read(ledger, run_id)
+    return RunView(
+        run_id=run_id,
+        language="en",
+        result=result,
+        decider="",
+        said=(),
+        parameters={},
+        hashes={},
+        days=traded.days,
+        fills=traded.fills,
+        refused=traded.refused,
+        splits=traded.splits,
+        bars=_data(folder, result)[1],
+    )
+
+
+class _Traded:
+    """What the ledger tells."""
+
+    def __init__(self) -> None:
+        self.days = pd.DataFrame()
+        self.fills = pd.DataFrame(columns=_FILL_COLUMNS)
+        self.refused = pd.DataFrame(columns=_REFUSED_COLUMNS)
+        self.splits: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        self.notes: Mapping[pd.Timestamp, Mapping[str, Any]] = {}
+        self.head = ""
+
+    @classmethod
+    def read(cls, ledger: Ledger, run_id: str) -> _Traded:
+        found = cls()
+        found.days, found.notes = ledger.days(run_id), ledger.notes(run_id)
+        orders = ledger.orders(run_id)
+        days = {day: f"{day:%Y-%m-%d}" for day in orders["trade_date"].unique()}
+        orders = orders.assign(session=orders["trade_date"].map(days)).rename(columns={"ts_code": "symbol"})
+        found.fills = orders.loc[orders["price"].notna(), list(_FILL_COLUMNS)].reset_index(drop=True)
+        found.refused = _refused(orders[orders["code"] != ""])
+        for event in ledger.event_records(run_id):
+            if isinstance(event, Split):
+                change = float(event.after - event.before)
+                found.splits[event.symbol].append((f"{event.session:%Y-%m-%d}", change))
+        lines, head = ledger.head(run_id)
+        found.head = f"{head} ({lines})"
+        return found
+
+
+def _refused(orders: pd.DataFrame) -> pd.DataFrame:
+    side = orders["side"].where(orders["side"] != "", orders["wish"])
+    message = orders["message"].map(_without_folders)
+    table = orders.assign(side=side, quantity=orders["size"], message=message)
+    return table[list(_REFUSED_COLUMNS)].reset_index(drop=True)
+
+
+def _calls(
+    entries: Iterator[Entry], places: Sequence[str]
+) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
+    """The calls outside of sessions, and those of each session."""
+    outside, inside = list[CallStory](), defaultdict[str, list[CallStory]](list)
+    before: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry.key.kind == "model":
+            request = json.loads(entry.request)
+            known = entry.key.path, str(entry.facts.get("role", ""))
+            messages = request.get("messages", [])
+            new = messages[_common(before.get(known, []), messages) :]
+            call = _model_call(entry, new, places)
+            before[known] = messages
+        elif entry.key.kind in ("tool", "answer"):
+            call = _other_call(entry, places)
+        else:
+            continue
+        if entry.session:
+            inside[entry.session].append(call)
+        else:
+            outside.append(call)
+    return tuple(outside), inside
+
+
+def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+    """How many messages two requests have in common at their beginning."""
+    count = 0
+    while count < min(len(before), len(now)) and before[count] == now[count]:
+        count += 1
+    return count
+
+
+def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]], places: Sequence[str]) -> CallStory:
+    told = partial(_text, places=places)
+    reply = json.loads(entry.reply) if entry.reply else {}
+    numbers = [entry.facts.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    return CallStory(
+        path=entry.key.path,
+        kind="model",
+        role=str(entry.facts.get("role", "")),
+        model=str(entry.facts.get("model", "")),
+        asked=tuple((str(each.get("role", "")), told(each.get("content"))) for each in messages),
+        reply=told(reply.get("content")) if entry.error is None else _error(entry.error),
+        tools=tuple((str(tool["name"]), told(tool["args"])) for tool in reply.get("tool_calls") or ()),
+        failed=entry.error is not None,
+        tokens=None if None in numbers else sum(map(int, filter(None, numbers))),
+        seconds=entry.facts.get("seconds"),
+    )
+
+
+def _other_call(entry: Entry, places: Sequence[str]) -> CallStory:
+    told = partial(_text, places=places)
+    failed = entry.error is not None
+    return CallStory(
+        path=entry.key.path,
+        kind=entry.key.kind,
+        role=str(entry.facts.get("role", "")),
+        model="",
+        asked=((entry.key.kind, told(json.loads(entry.request))),),
+        reply=_error(entry.error) if entry.error else told(json.loads(entry.reply or '""')),
+        failed=failed,
+    )
+
+
+def _error(error: Mapping[str, Any]) -> str:
+    return without_places(str(error["message"]))
+
+
+def _text(value: Any, places: Sequence[str]) -> str:
+    """A JSON value as text for people, without these places."""
+    value = _without_folders(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    for place in places:
+        text = text.replace(place, "")
+    return text
+
+
+def _hidden_in(manifest: Manifest, folder: Path) -> list[str]:
+    """Folders that a model or a tool may have been told: that of the source's files, and of the runs."""
+    places = [folder.absolute().parent, *(Path(each).parent for each in (manifest.source["open"],) if each)]
+    return [f"{place}/" for place in places if place.is_absolute() and place != place.parent]
+
+
+def _stories(
+    calls: Mapping[str, Sequence[CallStory]],
+    notes: Mapping[pd.Timestamp, Mapping[str, Any]],
+    place: str | Path,
+    run_id: str,
+) -> tuple[SessionStory, ...]:
+    told = {f"{session:%Y%m%d}": _without_folders(note) for session, note in notes.items()}
+    if not (calls or told):
+        return ()
+    before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
+    with Ledger(place) as ledger:
+        for result in ledger.results(run_id) if ledger.has_run(run_id) else ():
+            shares = {name: float(each.quantity) for name, each in result.account.positions.items()}
+            held[f"{result.session:%Y%m%d}"] = before, shares
+            before = shares
+    return tuple(
+        SessionStory(
+            session=session,
+            calls=tuple(calls.get(session, ())),
+            notes=told.get(session, {}),
+            before=held.get(session, ({}, {}))[0],
+            after=held.get(session, ({}, {}))[1],
+        )
+        for session in sorted({*calls, *told})
+    )
+
+
+def _data(folder: Path, result: Mapping[str, Any]) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
+    """The signal and the bars of the run's last commit, as far as its data are there."""
+    ref = result.get("data_ref")
+    if not ref or not (folder / "data").is_dir():
+        return None, {}
+    with suppress(QuantGraphError):
+        panels = DataState(folder / "data", read_only=True).snapshot(ref)
+        bars = {name: panels["ohlcv"][name] for name in _BARS if name in panels["ohlcv"]}
+        name = (result.get("strategy") or {}).get("name", "")
+        signals = panels["signal"]
+        return signals.get(name), bars
+    return None, {}
+
+
+def _indicators_of(
+    question: str, bars: Mapping[str, pd.DataFrame], language: Language
+) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
+    """The values that the rule of the sentence names, of some symbols; none if it cannot be read."""
+
+    def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
+        rule = read_request(question, RequestContext()).strategy
+        if rule is None or "close" not in bars:
+            return {}
+        panel = Panel(bars={name: frame.reindex(columns=list(symbols)) for name, frame in bars.items()})
+        values = RuleValues(panel=panel, common=next(open_conventions(rule, adjusted=False)), gaps="blind")
+        found = {}
+        for value in dict.fromkeys(values_of(rule)):
+            if not isinstance(value, Number):
+                with suppress(QuantGraphError):  # a field that was not fetched
+                    found[describe_value(value, language)] = values.frame(value)
+        return found
+
+    return computed
+
+
+def _ending(result: Mapping[str, Any], language: Language) -> tuple[str, str]:
+    """Of a run that is not done: what happened and what to do next, and the command that goes on."""
+    because, command = result["ended_because"], f"quantgraph resume {result['run_id']}"
+    if because == "done":
+        return "", ""
+    if because is None:
+        return result.get("error", ""), command
+    return closing_text(because, result["error"], language), next_command(result, command)
+
+
+def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result without folders and hosts in what it tells of the machine."""
+    told = {name: each if name == "question" else _without_folders(each) for name, each in result.items()}
+    told["history"] = [without_places(line) for line in told.get("history") or ()]
+    if error := told.get("error"):
+        told["error"] = without_places(error)
+    source = told["source"]
+    lines = [without_places(line) for line in source.get("provenance") or ()]
+    told["source"] = {**source, "name": without_places(source["name"]), "provenance": lines}
+    return told
+
+
+def _without_folders(value: Any) -> Any:
+    """A JSON value without the folders of the absolute paths in its texts."""
+    if isinstance(value, str):
+        return _PATHS.sub("", value)
+    if isinstance(value, Mapping):
+        return {name: _without_folders(each) for name, each in value.items()}
+    return [_without_folders(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def without_places(text: str) -> str:
+    """A text for strangers: files without their folders, and no hosts.
+
+    >>> without_places("/home/me/prices/a.csv, row 3: 127.0.0.1:9 or http://host:80/v1 refused 1/2")
+    'a.csv, row 3: … or http://…/v1 refused 1/2'
+    """
+    return _HOSTS.sub("…", _FOLDERS.sub("", text))
+
+
+def _said(result: Mapping[str, Any], language: Language) -> list[str]:
+    understanding = result.get("understanding")
+    return understanding_lines(understanding, language) if understanding else []
+
+
+def _parameters(manifest: Manifest) -> dict[str, Any]:
+    return {
+        name: without_places(value) if isinstance(value, str) else value
+        for name, value in manifest.identity.configuration.items()
+        if name.rpartition(".")[2] not in _HIDDEN
+    }
+
+
+def _hashes(manifest: Manifest, result: Mapping[str, Any], head: str) -> dict[str, str]:
+    strategy = result.get("strategy") or {}
+    found = {
+        "run": manifest.identity.hash,
+        "data": result.get("data_ref") or "",
+        "strategy": strategy.get("code_hash", ""),
+        "ledger": head,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _missing(folder: Path, result: Mapping[str, Any]) -> list[str]:
+    """What the run has left in its folder, and is not there any more."""
+    left = {"data": result.get("data_ref"), "strategy.py": result.get("strategy")}
+    return [name for name, was_left in left.items() if was_left and not (folder / name).exists()]
+
+
+def _code(folder: Path, result: Mapping[str, Any]) -> str:
+    path = folder / "strategy.py"
+    return path.read_text(encoding="utf-8") if result.get("strategy") and path.is_file() else ""
+
+
+PAGE_FILE, CARD_FILE = "report.html", "report.svg"
+COMPARISON_FILE = "comparison.html"
+_MARK = re.compile(r'<meta name="quantgraph-run" content="(\S+) (zh|en) (inline|folder)">')
+_HEAD = 4_000
+"""Characters of a page that have its mark."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageCheck:
+    """Whether a page is what its run's folder gives, and if not, why."""
+
+    run_id: str
+    ok: bool
+    reason: str = ""
+
+
+def write_page(
+    folders: Sequence[Path], *, language: Language | None = None, inline: bool = False, to: Path | None = None
+) -> Path:
+    """Write the page of a run, or one that compares several. Nothing is run; equal folders give equal bytes.
+
+    The page of a run is ``report.html`` in its folder, with ``report.svg``, a picture to share, and
+    ``report_files/``, what the page loads on demand. Plotly's script is in ``report_files/`` of the folder
+    above, shared by all runs there. A comparison is ``comparison.html`` in the folder of the runs.
+
+    Parameters
+    ----------
+    folders
+        Of runs, at least one.
+    language
+        Default: that of the first run's sentence.
+    inline
+        Write one file that needs no other.
+    to
+        The file, instead of those above; it has all in it, as with ``inline``.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    BadFile
+        If a folder is no run's, or was written by another version.
+    StorageUnavailable
+        If the disk is full or refuses; the run's result stands.
+    """
+    alone = inline or to is not None
+    views = [view_run(folder, language=language) for folder in folders]
+    first = folders[0]
+    if len(views) > 1:
+        path = to or first.parent / COMPARISON_FILE
+        page = render_comparison(views, inline=alone)
+    else:
+        path = to or first / PAGE_FILE
+        page = render_page(views[0], inline=alone)
+    _write(path, page, shared=None if alone else first.parent / FOLDER, card=to is None and len(views) == 1)
+    return path
+
+
+def _write(path: Path, page: Page, *, shared: Path | None, card: bool) -> None:
+    folder = path.parent / FOLDER
+    with storage_errors(path.parent):
+        if shared is not None:
+            shared.mkdir(exist_ok=True)
+            script = shared / plotly_name()
+            if not script.is_file():
+                write_atomic(script, plotly_script())
+        if page.files:
+            folder.mkdir(exist_ok=True)
+        for old in folder.glob("*.js") if card else ():  # of a page with more in it
+            if old.name not in page.files:
+                old.unlink()
+        for name, content in page.files.items():
+            (folder / name).write_bytes(content)
+        if card:
+            write_atomic(path.parent / CARD_FILE, page.card.encode())
+        write_atomic(path, page.html.encode())
+
+
+def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
+    """Check a page against its run: its bytes are those that the folder gives, and the ledger is sound.
+
+    Parameters
+    ----------
+    folder
+        The run's. Default: that which the page is in.
+
+    Raises
+    ------
+    BadFile
+        If the file is no page of a run, or the folder is not the run's.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{file} cannot be read: {error}", file=str(file)) from error
+    mark = _MARK.search(text[:_HEAD])
+    if mark is None:
+        raise BadFile(f"{file} is not the page of a run: it does not say of which run it is", file=str(file))
+    run_id, language, form = mark.groups()
+    folder = folder or file.parent
+    if not (folder / MANIFEST_FILE).is_file():
+        raise BadFile(
+            f"{file} lies outside of a run's folder: name the run, quantgraph report {run_id} --verify FILE",
+            file=str(file),
+        )
+    manifest = read_manifest(folder)
+    if manifest.run_id != run_id:
+        raise BadFile(
+            f"{file} is the page of run {run_id}, and {folder} has {manifest.run_id}", file=str(file)
+        )
+    spoken: Language = "zh" if language == "zh" else "en"
+    try:
+        with Ledger(existing_ledger(manifest, folder)) as ledger:
+            if ledger.has_run(run_id):
+                ledger.check(run_id)
+        page = render_page(view_run(folder, language=spoken), inline=form == "inline")
+    except QuantGraphError as error:
+        return PageCheck(run_id=run_id, ok=False, reason=error.message)
+    if page.html == text:
+        changed = [name for name, content in page.files.items() if _read(folder / FOLDER / name) != content]
+        reason = f"{FOLDER}/{changed[0]} is missing or was changed" if changed else ""
+        return PageCheck(run_id=run_id, ok=not changed, reason=reason)
+    lines = zip(page.html.splitlines(), text.splitlines(), strict=False)
+    number = next((at for at, (ours, theirs) in enumerate(lines, 1) if ours != theirs), 0)
+    return PageCheck(
+        run_id=run_id, ok=False, reason=f"line {number} is not what the run's folder gives: it was changed"
+    )
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

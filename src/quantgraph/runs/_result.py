@@ -1,0 +1,484 @@
+"""The result of a run to hold in the hand: its JSON, its tables, its picture and its page.
+
+The runs of a folder, and several runs beside each other.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._util.notebook_html import html_lines, html_table, short_line
+from quantgraph._util.texts import Language, Note, escape_controls, language_of, say
+from quantgraph.audit import in_chinese
+from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
+from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.runs._outputs import RESULT_FILE, can_be_resumed, initial_result, read_result
+from quantgraph.runs.folder._folder import MANIFEST_FILE, existing_ledger, find_run_folder, read_manifest
+from quantgraph.settings import load_settings
+from quantgraph.subgraphs.signal import understanding_lines
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+T = TypeVar("T")
+
+_SHOWN = (
+    ("return", "{:+.2%}", ("收益", "return")),
+    ("max_drawdown", "{:.2%}", ("最大回撤", "max drawdown")),
+    ("sharpe", "{:.2f}", ("夏普比率", "Sharpe ratio")),
+    ("trades", "{:,}", ("成交", "fills")),
+)
+"""Numbers of an account in a representation."""
+_LINES, _WIDTH, _PATH_WIDTH = 9, 110, 300
+"""Of a representation: at most so many lines, of so many characters; more where a path must be whole."""
+_CURVES = ("account", "benchmark", "index")
+_TRADE_COLUMNS = ("profit", "holding", "mae", "mfe")
+
+
+class RunResult(dict[str, Any]):
+    """What a run returns: a dict, the content of ``result.json``, and tables that are read when asked for.
+
+    A run that failed, waits for an answer or made no trade has empty tables. The ``summary`` of a trading
+    graph is opened by ``RunResult(state["summary"])``, which has what needs no folder: :attr:`equity`,
+    :attr:`returns`, :meth:`plot` and the representations; its orders are in the graph's ``Ledger``.
+
+    Raises
+    ------
+    BadOption
+        From an attribute that the result has no folder for.
+    BadFile
+        From an attribute whose file is missing, though the run wrote it, or is damaged.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        if "run_dir" not in self:
+            run = self.get("run_id", "RUN")
+            raise BadOption(
+                f"the summary of a graph has no folder; its orders and positions are in the graph's ledger: "
+                f"Ledger(PLACE).orders({run!r})",
+                parameter="run_dir",
+            )
+        return Path(self["run_dir"])
+
+    @property
+    def equity(self) -> pd.DataFrame:
+        """Values of ``account``, ``benchmark`` and, if there is one, ``index``, in the market's currency.
+
+        Float64; index ``trade_date``, which begins with the initial cash on the calendar day before the
+        first session. Empty if nothing was traded.
+        """
+        equity = self.get("equity") or {"sessions": [], "account": [], "benchmark": []}
+        index = pd.DatetimeIndex(
+            pd.to_datetime(equity["sessions"], format="%Y%m%d"), dtype="datetime64[us]", name="trade_date"
+        )
+        columns = {name: equity[name] for name in _CURVES if equity.get(name) is not None}
+        return pd.DataFrame(columns, index=index, dtype=np.float64)
+
+    @property
+    def returns(self) -> pd.DataFrame:
+        """Return of each session as a fraction, of the columns of :attr:`equity`."""
+        return self.equity.pct_change(fill_method=None).iloc[1:]
+
+    @property
+    def orders(self) -> pd.DataFrame:
+        """One row per order with its outcome, see :meth:`~quantgraph.broker.ledger.Ledger.orders`."""
+        return self._of_ledger("orders", orders_frame([]))
+
+    @property
+    def trades(self) -> pd.DataFrame:
+        """One row per fill as in :meth:`~quantgraph.broker.ledger.Ledger.fills`, and what each sale closed.
+
+        Four more columns are NaN in purchases. ``profit``: proceeds less the average cost of the shares,
+        charges of both sides included. ``holding``: sessions since the position's first purchase. ``mae`` and
+        ``mfe``: the worst and the best price while it was open, over the mean purchase price, less 1; NaN
+        where the bars do not tell, or a split fell in between.
+        """
+        from quantgraph.page import trade_rows
+        from quantgraph.runs._page import view_trades
+
+        fills, place = self._of_ledger("fills", fills_frame([])), self._ledger_place
+        if fills.empty or place is None:
+            return fills.assign(**dict.fromkeys(_TRADE_COLUMNS, np.array([], dtype=np.float64)))
+        closed = trade_rows(view_trades(self.folder, self, place))
+        return fills.assign(**{name: closed[name] for name in _TRADE_COLUMNS})
+
+    @property
+    def positions(self) -> pd.DataFrame:
+        """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
+        nothing = pd.DataFrame(
+            index=pd.DatetimeIndex([], dtype="datetime64[us]", name="trade_date"),
+            columns=pd.Index([], name="ts_code", dtype="str"),
+            dtype=np.float64,
+        )
+        return self._of_ledger("holdings", (nothing, nothing))[0]
+
+    @property
+    def signal(self) -> pd.DataFrame | None:
+        """The signal, sessions x symbols: 1 long, 0 no change, -1 out, NaN no opinion; None without one."""
+        written = self.get("signal")
+        return pd.read_parquet(self.folder / "signal.parquet") if written else None
+
+    @property
+    def understanding(self) -> list[str]:
+        """What was understood, a line each, in the sentence's language; empty if it was not understood."""
+        said = self.get("understanding")
+        return understanding_lines(said, self._language) if said else []
+
+    @property
+    def code(self) -> str:
+        """Text of ``strategy.py``; empty if there is none."""
+        written = self.get("strategy")
+        return (self.folder / "strategy.py").read_text(encoding="utf-8") if written else ""
+
+    def plot(self) -> go.Figure:
+        """Draw equity and drawdown as a plotly figure; one that says so if nothing was traded."""
+        from plotly.subplots import make_subplots
+
+        equity, title = self.equity, html.escape(short_line(self._title, _WIDTH))
+        figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3])
+        if equity.empty:
+            nothing = say(self._language, zh="没有成交", en="nothing was traded")
+            return figure.update_layout(title=f"{title}<br>{nothing}")
+        for name, values in equity.items():
+            for row, drawn in ((1, values), (2, values / values.cummax() - 1)):
+                figure.add_scatter(
+                    x=drawn.index,
+                    y=drawn,
+                    name=str(name),
+                    legendgroup=str(name),
+                    showlegend=row == 1,
+                    row=row,
+                    col=1,
+                )
+        return figure.update_layout(title=title, hovermode="x unified", yaxis2_tickformat=".0%")
+
+    def report(
+        self, *, language: Language | None = None, inline: bool = False, to: str | Path | None = None
+    ) -> Path:
+        """Write the run's page and return its path, see :func:`~quantgraph.runs.write_page`."""
+        from quantgraph.runs._page import write_page
+
+        file = None if to is None else Path(to)
+        return write_page([self.folder], language=language, inline=inline, to=file)
+
+    @property
+    def _ledger_place(self) -> str | Path | None:
+        """Where the run's ledger is; None if it ended before it had one."""
+        own = self.folder / "ledger.sqlite"
+        try:
+            if own.is_file() and not (self.folder / MANIFEST_FILE).exists():
+                return own  # what a replay keeps
+            return existing_ledger(read_manifest(self.folder), self.folder)
+        except BadFile:
+            if self.get("account"):
+                raise
+            return None
+
+    def _of_ledger(self, reader: str, nothing: T) -> T:
+        """What a method of the ledger reads of the run; ``nothing`` if it is not in a ledger."""
+        place = self._ledger_place
+        if place is None:
+            return nothing
+        with Ledger(place) as ledger:
+            run = str(self["run_id"])
+            return cast("T", getattr(ledger, reader)(run)) if ledger.has_run(run) else nothing
+
+    @property
+    def _title(self) -> str:
+        return escape_controls(str(self.get("question") or self.get("run_id") or ""))
+
+    @property
+    def _language(self) -> Language:
+        return language_of(self._title)
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        """A part of the result, empty if there is none."""
+        return self.get(name) or {}
+
+    def _numbers(self) -> list[tuple[str, str]]:
+        account = self._part("account")
+        return [
+            (say(self._language, zh=zh, en=en), "–" if account.get(key) is None else how.format(account[key]))
+            for key, how, (zh, en) in _SHOWN
+            if account
+        ]
+
+    def _lines(self) -> list[str]:
+        """How it ended, what to do, where the code is not what was said, what was understood and assumed."""
+        ended = str(self.get("ended_because") or self.get("state") or "done")
+        error = str(self.get("error") or "")
+        question = str(self._part("open_question").get("question", ""))
+        issues = self._part("validation").get("issues_found", ())
+        synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
+        first = [
+            error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),
+            "" if question in error else question,
+        ]
+        understood, assumed = self.understanding, map(str, self.get("assumptions") or ())
+        others = [
+            *(_issue_text(issue, self._language) for issue in issues if issue["code"].startswith("meaning")),
+            synthetic.text(self._language) if self._part("source").get("synthetic") else "",
+            *map(str, self._part("source").get("provenance", ())),
+            *understood,
+            str(self._part("causality").get("text", "")),
+            *(text for text in assumed if not any(text in line for line in understood)),
+        ]
+        lines = [short_line(line, _WIDTH) for line in (*first, *others) if line]
+        if (hidden := len(lines) - _LINES) > 0:
+            lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
+        return [*lines, *self._resumption()]
+
+    def _resumption(self) -> list[str]:
+        """How the run goes on; its path must be whole."""
+        if "run_dir" not in self or not can_be_resumed(self):
+            return []
+        answer = ", answer=…" if self.get("open_question") else ""
+        call = f"resume_run({str(self['run_dir'])!r}{answer})"
+        return [short_line(say(self._language, zh=f"继续：{call}", en=f"go on: {call}"), _PATH_WIDTH)]
+
+    def _shown(self) -> tuple[list[str], list[tuple[str, str]], list[float]]:
+        """Lines, numbers and curve of a representation, which never raises: a dict may hold anything."""
+        try:
+            curve = [float(value) for value in self._part("equity").get("account") or ()]
+            return self._lines(), self._numbers(), curve
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            line = f"this is not the result of a run: {type(error).__name__}: {error}"
+            return [short_line(line, _WIDTH)], [], []
+
+    def __repr__(self) -> str:
+        lines, numbers, _ = self._shown()
+        head = f"RunResult {short_line(self.get('run_id', ''), _WIDTH)}: {short_line(self._title, _WIDTH)}"
+        return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
+
+    def _repr_html_(self) -> str:
+        from quantgraph.page import sparkline
+
+        lines, numbers, curve = self._shown()
+        cells = "".join(
+            f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
+            for label, number in numbers
+        )
+        title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
+        told = html_lines(lines, _PATH_WIDTH) + sparkline(curve)
+        return f"<div>{title}{told}<table><tr>{cells}</tr></table></div>"
+
+
+def _issue_text(issue: Mapping[str, Any], language: Language) -> str:
+    return say(language, zh=in_chinese(issue), en=str(issue["message"]))
+
+
+def open_run(run: str | Path) -> RunResult:
+    """Open a run's folder, or a run by its name in ``runs_dir`` of the settings; nothing is run.
+
+    Raises
+    ------
+    BadOption
+        If there is no such run.
+    BadFile
+        If its files are damaged, or of another version.
+    """
+    path = Path(run)
+    folder = find_run_folder(run, path.parent if path.is_absolute() else load_settings().runs_dir)
+    manifest = read_manifest(folder)
+    return RunResult(read_result(folder) or initial_result(manifest, folder))
+
+
+_COLUMNS = ("run", "started", "sentence", "decider", "ended", "return", "max_drawdown", "folder", "error")
+_NUMBERS = ("return", "max_drawdown")
+_PARTS = (MANIFEST_FILE, RESULT_FILE, "ledger.sqlite")
+"""Files of which a run's folder has at least one."""
+_NO_DIFFERENCE = Note(zh="没有不同", en="no difference")
+
+
+def list_runs(folder: str | Path | None = None) -> pd.DataFrame:
+    """The runs of a folder, newest first, whatever state their folders are in.
+
+    Parameters
+    ----------
+    folder
+        Default: ``runs_dir`` of the settings.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run`` (its name), ``started`` (UTC, datetime64[us]), ``sentence``, ``decider``; ``ended``: why it
+        ended, ``failed``, ``running`` for one that has not ended, because it is going on or was killed,
+        ``graph`` for the ledger of a graph of your own, whose result is in its state, or ``unreadable`` for a
+        folder that is damaged, lacks files or is of another version; ``return`` and ``max_drawdown``
+        (float64, fractions, NaN without an account), ``folder``; and ``error``, why it did not come to its
+        end or cannot be read. Texts are ``str``, empty where nothing is known.
+
+    Raises
+    ------
+    BadOption
+        If ``folder`` is given and is not a folder.
+    """
+    place = Path(folder) if folder is not None else load_settings().runs_dir
+    if folder is not None and not place.is_dir():
+        raise BadOption(f"folder={str(folder)!r} is not a folder", parameter="folder")
+    table = pd.DataFrame(list(map(_row, _run_folders(place))), columns=list(_COLUMNS))
+    table["started"] = pd.to_datetime(table["started"], utc=True, format="ISO8601", errors="coerce")
+    kinds: dict[str, Any] = {name: "float64" if name in _NUMBERS else "str" for name in _COLUMNS}
+    texts = [name for name in _COLUMNS if name not in {*_NUMBERS, "started"}]
+    table[texts] = table[texts].fillna("")
+    table = table.astype(kinds | {"started": "datetime64[us, UTC]"})
+    return table.sort_values(["started", "run"], ascending=False, na_position="last").reset_index(drop=True)
+
+
+def _run_folders(place: Path) -> list[Path]:
+    try:
+        inside = sorted(path for path in place.iterdir() if not path.name.startswith("."))
+        return [path for path in inside if any((path / name).exists() for name in _PARTS)]
+    except FileNotFoundError:  # no run was begun yet
+        return []
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    """A run in one row of :func:`list_runs`."""
+    row: dict[str, Any] = {"run": escape_controls(folder.name), "folder": escape_controls(str(folder))}
+    if not (folder / MANIFEST_FILE).exists():
+        has_result = (folder / RESULT_FILE).exists()
+        error = f"there is no {MANIFEST_FILE}: " + (
+            "not a run of run_strategy" if has_result else "a run of a graph of your own; this is its ledger"
+        )
+        return row | {"ended": "unreadable" if has_result else "graph", "error": error}
+    try:
+        manifest = read_manifest(folder)
+        result = read_result(folder) or initial_result(manifest, folder)
+        account = result.get("account") or {}
+        numbers = {name: float(account[name]) for name in _NUMBERS if account.get(name) is not None}
+        return {
+            **row,
+            "started": str(manifest.started),
+            "sentence": manifest.spec.question,
+            "decider": str(manifest.identity.configuration.get("decider", "")),
+            "ended": str(result["ended_because"] or result["state"]),
+            "error": str(result.get("error") or ""),
+            **numbers,
+        }
+    except QuantGraphError as error:
+        return row | {"ended": "unreadable", "error": error.line}
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunComparison:
+    """Several runs beside each other.
+
+    Attributes
+    ----------
+    numbers
+        A row a number of the account, by its name in ``result["account"]``; a column a run; float64, NaN
+        where a run has none.
+    differences
+        A row a difference of what was said or of parameters, by its name; a column a run; ``str``. Empty if
+        the runs differ in nothing.
+    """
+
+    numbers: pd.DataFrame
+    differences: pd.DataFrame
+    _shown: pd.DataFrame
+    """The numbers as texts, labelled in the language of the first run."""
+    _nothing: str
+
+    def __repr__(self) -> str:
+        lines = [
+            "\n".join(
+                [name, *(f"  {run}: {cell}" for run, cell in zip(self.numbers.columns, cells, strict=True))]
+            )
+            for name, *cells in _rows_of(self.differences)
+        ]
+        parts = [self._shown.to_string()] if len(self._shown) else []
+        return "\n\n".join([*parts, "\n".join(lines) or self._nothing])
+
+    def _repr_html_(self) -> str:
+        rows = [*_rows_of(self._shown), *_rows_of(self.differences)]
+        nothing = [] if len(self.differences) else [self._nothing]
+        return html_table(rows, head=["", *self.numbers.columns]) + html_lines(nothing)
+
+
+def _rows_of(table: pd.DataFrame) -> Iterator[list[str]]:
+    """The name and the cells of each row, each a short line; the lines of a cell are set apart."""
+    for name, cells in zip(table.index, table.to_numpy(), strict=True):
+        yield [short_line(name), *(short_line(" | ".join(str(cell).splitlines())) for cell in cells)]
+
+
+def compare(*runs: str | Path | RunResult) -> RunComparison:
+    """Compare two runs or more: folders, names in ``runs_dir`` of the settings, or results.
+
+    Differences are those of the sentence, of what was understood, the trade plan, the window, the symbols,
+    the source and the end, and of every parameter: cash, rules and costs, decider, models, settings.
+
+    Raises
+    ------
+    BadOption
+        If there are fewer than two, one is given twice, or one does not exist.
+    BadFile
+        If one is damaged, or of another version.
+    """
+    from quantgraph.page import run_differences, run_numbers, shown
+    from quantgraph.runs._page import view_run
+
+    if len(runs) < 2:
+        raise BadOption(f"compare takes two runs or more, not {len(runs)}", parameter="runs")
+    opened = [run if isinstance(run, RunResult) else open_run(run) for run in runs]
+    names = [result.folder.name for result in opened]
+    names = names if len({*names}) == len(names) else [str(result.folder) for result in opened]
+    names = list(map(escape_controls, names))
+    for name in names:
+        if names.count(name) > 1:
+            raise BadOption(f"run {name} is given twice; compare takes different runs", parameter="runs")
+    views = [view_run(result.folder, with_calls=False) for result in opened]
+    language = views[0].language
+    rows = list(run_numbers(views, language))
+    differences = {**_said_differently([view.result for view in views]), **dict(run_differences(views))}
+    return RunComparison(
+        numbers=_table({row["key"]: row["cells"] for row in rows}, names).astype("float64"),
+        differences=_table(differences, names).astype("str"),
+        _shown=_table(
+            {row["label"]: [shown(cell, row["how"]) for cell in row["cells"]] for row in rows}, names
+        ),
+        _nothing=_NO_DIFFERENCE.text(language),
+    )
+
+
+def _table(rows: Mapping[str, Sequence[Any]], columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame.from_dict(dict(rows), orient="index", columns=columns)
+
+
+def _said_differently(results: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The trade plans, traded symbols and ends that are not the same in all runs."""
+    plans = [(result.get("understanding") or {}).get("plan") or {} for result in results]
+    traded = [result.get("symbols") or [] for result in results]
+    common = set(traded[0]).intersection(*traded)
+    own = [", ".join(symbol for symbol in symbols if symbol not in common) for symbols in traded]
+    rows = {
+        "ended": [str(result["ended_because"] or result["state"]) for result in results],
+        "plan": [json.dumps(plan, ensure_ascii=False, sort_keys=True) if plan else "" for plan in plans],
+        "traded": [
+            f"{len(symbols)}" + (f": {also}" if also else "")
+            for symbols, also in zip(traded, own, strict=True)
+        ],
+    }
+    return {name: cells for name, cells in rows.items() if len({*cells}) > 1}

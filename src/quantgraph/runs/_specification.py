@@ -1,0 +1,162 @@
+"""Specification of a run: what it is, and its source, as plain JSON; both are in ``run.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+from quantgraph._util.canonical_json import content_hash, file_hash
+from quantgraph._util.files import check_text
+from quantgraph._util.texts import Language
+from quantgraph.broker import Account
+from quantgraph.data import FrameSource, MarketDataSource
+from quantgraph.data.files import CallerTables, FileSource
+from quantgraph.data.sample import SampleSource
+from quantgraph.data.symbols import symbol_list
+from quantgraph.errors import BadFile, BadOption, BadWindow
+from quantgraph.market import Rulebook, session_of
+
+OnClarifyMode = Literal["ask", "default", "fail", "function"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What a run is, as plain data.
+
+    Attributes
+    ----------
+    question
+        The sentence, in Chinese or English, of at most 10,000 characters.
+    symbols, start, end
+        Fixed by the caller, else empty; they win over the sentence. Symbols are codes, names or indices; one
+        text is split at its commas.
+    cash
+        Initial cash, in the market's currency.
+    rules
+        The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
+        source's files or frames, have (of two markets, those that the sentence names); mainland China's if
+        there are none.
+    trade
+        False stops after the signal.
+    approve
+        Whether the orders of each session are a question, too, before they are sent.
+    confirm
+        Whether the understanding of the sentence is a question, before data are fetched and anything is
+        traded; ``on_clarify`` must be ``ask`` or ``function`` then.
+    on_clarify
+        How questions are answered: ``default`` takes the documented defaults and lists them in
+        ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed with an answer, unless
+        ``Resources.answer`` gives one, and ``function`` calls ``Resources.on_clarify``, whose answers are
+        listed in ``assumptions``. With ``Resources.answer``, ``default`` becomes ``ask``.
+    branch_of, branch_from
+        Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    question: str
+    symbols: tuple[str, ...] = ()
+    start: str = ""
+    end: str = ""
+    cash: Decimal = Decimal(1_000_000)
+    rules: Rulebook | None = None
+    trade: bool = True
+    approve: bool = False
+    confirm: bool = False
+    on_clarify: OnClarifyMode = "default"
+    branch_of: str = ""
+    branch_from: str = ""
+
+    def __post_init__(self) -> None:
+        cash = Account.opening(self.cash).cash
+        if cash <= 0:
+            raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+        object.__setattr__(self, "symbols", symbol_list(self.symbols))
+        given: object = self.cash
+        if not isinstance(given, Decimal):
+            object.__setattr__(self, "cash", cash)
+        for name in ("start", "end"):
+            try:
+                session_of(getattr(self, name) or "20000101", name=name)
+            except BadWindow as error:
+                raise BadOption(error.message, parameter=name) from error
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The initial graph state's ``given``: what the caller has fixed."""
+        return {"ts_code": ",".join(self.symbols), "start_date": self.start, "end_date": self.end}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON, decimals as text."""
+        values: dict[str, Any] = _SPEC.dump_python(self, mode="json")
+        return values
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> RunSpec:
+        """Inverse of :meth:`as_json`.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown, or not valid.
+        """
+        return _SPEC.validate_python(stored)
+
+
+_SPEC = TypeAdapter(RunSpec)
+
+
+def source_json(source: MarketDataSource, given: object, language: Language) -> dict[str, Any]:
+    """What a run's folder tells of its source.
+
+    Returns
+    -------
+    dict
+        ``name``, ``synthetic``; ``open``, the argument of ``open_source``, None for an object of the
+        caller's; and ``provenance``, which columns of tables were taken for what, in ``language``.
+    """
+    if isinstance(source, FileSource):
+        to_open: str | None = str(Path(source.name).absolute())
+    else:
+        to_open = given if isinstance(given, str) else None
+    lines = source.provenance(language) if isinstance(source, FrameSource) and not source.synthetic else ()
+    return {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
+
+
+def recorded_source_name(stored: Mapping[str, Any]) -> str:
+    """The argument of ``open_source`` for the source of a recorded run."""
+    if stored["open"] is None:
+        raise BadOption(
+            f"source {stored['name']!r} of the run was an object; pass it again as source=",
+            parameter="source",
+        )
+    return str(stored["open"])
+
+
+def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
+    """Content of a source by name: a hash for each file.
+
+    A folder stands for the files that the source reads, without its sub-folders.
+    """
+    if isinstance(source, SampleSource):
+        folder = files("quantgraph.data.sample") / "market"
+        return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
+    if isinstance(source, CallerTables):
+        return source.fingerprint
+    if isinstance(source, FileSource):
+        path = Path(source.name)
+        try:
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            read = [each for each in inside if each.is_file() and not each.name.startswith(".")]
+            for each in read:
+                check_text(each.name, f"source: the file name {each.name!a}")
+            return {each.name: file_hash(each) for each in read}
+        except OSError as error:
+            raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
+    return {"source": f"{type(source).__qualname__} {source.name}"}

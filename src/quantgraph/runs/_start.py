@@ -1,0 +1,391 @@
+"""Starting a run, and resuming it: ``run_strategy``, ``resume_run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from quantgraph._util.files import check_sentence, check_text, new_run_id
+from quantgraph._util.texts import language_of
+from quantgraph.agents import decider_place, given_decider
+from quantgraph.broker import Account, Decider
+from quantgraph.data import SourceLike, open_source
+from quantgraph.data.symbols import rules_of, symbol_list
+from quantgraph.errors import BadOption, UnknownQuestion
+from quantgraph.llm import Model
+from quantgraph.recording import Recorder
+from quantgraph.runs._execute import check_resources, execute_run, opened_run, thread_question, thread_state
+from quantgraph.runs._identity import check_identity, identity_of, recorded_decider
+from quantgraph.runs._outputs import (
+    can_be_resumed,
+    initial_result,
+    questions_used_up,
+    read_result,
+    write_result,
+)
+from quantgraph.runs._replay import recorded_on_clarify
+from quantgraph.runs._result import RunResult
+from quantgraph.runs._specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
+from quantgraph.runs.folder._folder import (
+    Manifest,
+    existing_ledger,
+    find_run_folder,
+    ledger_location,
+    library_versions,
+    lock_run,
+    read_manifest,
+    recorded_ledger,
+    staged_run_folder,
+)
+from quantgraph.runtime import Resources, merge_resources, run_database_path
+from quantgraph.runtime.dialogue import Answer, OnClarify, check_answers_question
+from quantgraph.settings import load_settings
+from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
+
+
+def run_strategy(
+    question: str | RunSpec,
+    *,
+    symbols: str | Sequence[str] = (),
+    start: str | None = None,
+    end: str | None = None,
+    source: SourceLike | None = None,
+    decider: Decider | str | None = None,
+    cash: Decimal | float | str | None = None,
+    model: Model | None = None,
+    out: str | Path | None = None,
+    resources: Resources | None = None,
+) -> RunResult:
+    """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
+
+    From its first moment the folder says what the run is (``run.json``) and how it stands (``result.json``,
+    whose ``state`` begins as ``running``): :func:`resume_run` can continue it whenever and however it was
+    stopped.
+
+    Parameters
+    ----------
+    question
+        The sentence, or the whole specification of the run, which also has the market's rules, and whether
+        to trade, to ask for approval, and to ask at all.
+    symbols, start, end, cash
+        See :class:`RunSpec`, in which they are given if ``question`` is one.
+    source, decider, model
+        See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
+        :func:`~quantgraph.agents.make_decider`.
+    out
+        Parent of the run's folder. Default: ``runs_dir`` of the settings.
+    resources
+        The live objects of the run: settings, such as ``load_settings(budget="calls=100")``, ledger,
+        checkpointer, who answers, what watches and what stops it.
+
+    Returns
+    -------
+    RunResult
+        The content of ``result.json``. ``ended_because`` is ``done`` or another of
+        :data:`~quantgraph.runtime.endings.EndedBecause`; then ``error`` is one line with the reason.
+        ``usage`` has a row of model calls, tokens and cost for each role, model and session, with
+        ``unknown`` or None where a server did not report them.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid; nothing is written then.
+    StorageUnavailable
+        If a file or database of the run cannot be written or read, such as on a full disk.
+    Exception
+        From the caller's code, as it is raised, and a ``QuantGraphError`` for a wrong return value.
+        ``result.json`` says ``failed`` then, and the run can be resumed after the repair; the ``data`` of a
+        ``QuantGraphError`` has ``run_id`` and ``run_dir``.
+    """
+    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
+    options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
+    return start_run(*prepare_run(question, given, options, out=out))
+
+
+def prepare_run(
+    question: str | RunSpec,
+    given: Resources,
+    options: Mapping[str, Any] | None = None,
+    *,
+    out: str | Path | None = None,
+) -> tuple[RunSpec, Path, Resources]:
+    """Check what a run is begun with, and return what :func:`start_run` takes; nothing is written yet.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+    check_resources(given)
+    wanted = {name: value for name, value in (options or {}).items() if value not in (None, "", ())}
+    spec = _specification(question, wanted, given)
+    _check_texts(spec, source=given.source, model=given.model, out=out, ledger=given.ledger_place)
+    settings = given.settings or load_settings()
+    return spec, Path(out or settings.runs_dir) / new_run_id(), replace(given, settings=settings)
+
+
+def _specification(question: str | RunSpec, options: Mapping[str, Any], given: Resources) -> RunSpec:
+    """Return the specification, with how questions are answered by the resources."""
+    if isinstance(question, RunSpec):
+        for name in options:
+            raise BadOption(f"{name}= and a RunSpec are both given; put it in the RunSpec", parameter=name)
+        spec = question
+    else:
+        check_sentence(question, "question")
+        cash = {"cash": Account.opening(options["cash"]).cash} if "cash" in options else {}
+        spec = RunSpec(question=question, **{**options, **cash})
+    on_clarify: OnClarifyMode = spec.on_clarify
+    if given.on_clarify is not None:
+        on_clarify = "function" if callable(given.on_clarify) else given.on_clarify
+    elif given.answer is not None and on_clarify == "default":
+        on_clarify = "ask"
+    if given.answer is not None and on_clarify != "ask":
+        raise BadOption("answer= and on_clarify= exclude each other; give one", parameter="on_clarify")
+    if on_clarify == "function" and given.on_clarify is None:
+        raise BadOption(
+            'RunSpec(on_clarify="function") needs the function as resources.on_clarify',
+            parameter="on_clarify",
+        )
+    if spec.confirm and on_clarify in ("default", "fail"):
+        raise BadOption(
+            f"confirm asks before anything is traded, but on_clarify is {on_clarify}: give "
+            "Resources(answer=…), or on_clarify='ask' to stop at the question",
+            parameter="confirm",
+        )
+    return replace(spec, on_clarify=on_clarify)
+
+
+def _check_texts(spec: RunSpec, **others: object) -> None:
+    """See that the texts can be written into the folder of a run."""
+    check_sentence(spec.question, "question")
+    for symbol in spec.symbols:
+        check_text(symbol, "symbols")
+    for name, value in {**others, "start": spec.start, "end": spec.end}.items():
+        if isinstance(value, (str, Path)):
+            check_text(str(value), name)
+
+
+def start_run(
+    spec: RunSpec,
+    folder: Path,
+    given: Resources,
+    *,
+    models: Model | None = None,
+    prepare: Callable[[Path], None] | None = None,
+) -> RunResult:
+    """Make the folder of a run, whose name is the run's, and execute the run.
+
+    Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
+
+    Parameters
+    ----------
+    models
+        Those of the graph, if not those of the run's identity, which a resume must give again.
+    prepare
+        Called with the hidden folder before the run is opened in it.
+
+    Returns
+    -------
+    RunResult
+        As :func:`run_strategy` does.
+    """
+    run_id, settings = folder.name, given.settings or load_settings()
+    market = open_source(given.source, settings=settings)
+    source = source_json(
+        market, settings.data_source if given.source is None else given.source, language_of(spec.question)
+    )
+    given = replace(given, settings=settings, source=market)
+    if spec.rules is None:
+        rules = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
+        spec = replace(spec, rules=rules)
+    with staged_run_folder(folder) as staged:
+        if prepare is not None:
+            prepare(staged)
+        with opened_run(spec, run_id, staged, given) as opened:
+            identity = identity_of(spec, opened.graph, opened.resources)
+        manifest = Manifest(
+            run_id=run_id,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            spec=spec,
+            source=source,
+            budgets={"budget": settings.budget, "session_budget": settings.session_budget},
+            ledger=ledger_location(given.ledger_place),
+            decider=decider_place(given.decider),
+            versions=library_versions(tuple(settings.sandbox_packages)),
+            identity=identity,
+        )
+        manifest.write(staged)
+        write_result(staged, initial_result(manifest, folder))
+    if models is not None:
+        given = replace(given, model=models)
+    with lock_run(folder), opened_run(spec, run_id, folder, given) as opened:
+        return RunResult(execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id))
+
+
+def resume_run(
+    run: str | Path,
+    *,
+    answer: str | Mapping[str, str] | None = None,
+    source: SourceLike | None = None,
+    decider: Decider | str | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> RunResult:
+    """Continue a run where it stopped, in this process or another.
+
+    A run that was killed or cancelled continues from its last checkpoint. Without one it is begun anew, as is
+    one that ended because of a model, the data, a budget or the time; recorded replies and answers are then
+    used again: no model call is paid for twice, and no session is traded twice.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or its name in ``runs_dir`` of the settings.
+    answer
+        The answer to the question that the run waits for, or that it ended for: a text, or
+        ``{"answer": text, "id": id}``, which only the question with this id takes. Later questions go to
+        ``answer`` of the resources.
+    source, decider, model
+        Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
+    resources
+        Settings, whose budgets may differ from the recorded ones; without budgets the recorded ones hold.
+        Ledger and checkpointer that the run was begun with: without the saver the run is begun anew; the
+        ledger's URL is in ``run.json`` unless it has a password. A function as ``on_clarify`` must be given
+        again.
+
+    Returns
+    -------
+    RunResult
+        As :func:`run_strategy` does. A run that is done, or would only end as it did, is left alone: its
+        result is returned.
+
+    Raises
+    ------
+    RunMismatch
+        If configuration, graph, data or code are not those that it was begun with; the message shows the
+        difference.
+    BadOption
+        If there is no such run, it is going on in another process, an object must be given again, or there is
+        an answer and the run may ask no more questions.
+    UnknownQuestion
+        If there is an answer, and the run waits for none, or for that to another question; the answer is
+        kept nowhere.
+    BadFile
+        If a file of the run cannot be read, its ledger is missing, or a line of its record was changed.
+    StorageUnavailable
+        As from :func:`run_strategy`.
+    """
+    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
+    check_resources(given)
+    settings = given.settings or load_settings()
+    folder = find_run_folder(run, settings.runs_dir)
+    manifest = read_manifest(folder)
+    limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
+    with lock_run(folder):
+        before = read_result(folder) or {"ended_because": None}
+        answers = answer is not None or given.answer is not None
+        if questions_used_up(before) and answers:
+            raise BadOption(
+                f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no "
+                "answer; begin a new run with the whole sentence",
+                parameter="answer",
+            )
+        if not can_be_resumed(before):
+            return RunResult(before)
+        source = recorded_source_name(manifest.source) if given.source is None else given.source
+        place = (
+            given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
+        )
+        if "run_id" in before and given.ledger is None:
+            existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
+        asks_now = before["ended_because"] == "needs_answer" and answers
+        given = replace(
+            given,
+            settings=settings.model_copy(update=limits),
+            source=source,
+            ledger=place,
+            decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
+            on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
+        )
+        with opened_run(manifest.spec, manifest.run_id, folder, given) as opened:
+            now = identity_of(manifest.spec, opened.graph, opened.resources)
+            check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
+            thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
+            work = opened
+            if answer is not None:
+                waiting = None if thread is None else thread_question(opened.graph, thread)
+                asked = waiting or before.get("asked") or before.get("open_question")
+                reply = _answer_once(answer, asked, given.answer, manifest.run_id)
+                work = replace(opened, resources=replace(opened.resources, answer=reply))
+            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {
+                None,
+                "done",
+            }:
+                task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
+                opened.resources.recorder.of(manifest.run_id).mark_restart()
+            return RunResult(execute_run(manifest, folder, work, task=task, thread=thread))
+
+
+def last_thread(saver: BaseCheckpointSaver[Any], run_id: str) -> str | None:
+    """The latest thread of a run, None if it has no checkpoint."""
+    thread = None
+    while _has_checkpoint(saver, following := _next_thread(run_id, thread)):
+        thread = following
+    return thread
+
+
+def _next_thread(run_id: str, thread: str | None) -> str:
+    """The thread on which a run is begun (anew): ``run``, ``run#2``, ``run#3``."""
+    if thread is None:
+        return run_id
+    number = int(thread.removeprefix(run_id).removeprefix("#") or 1)
+    return f"{run_id}#{number + 1}"
+
+
+def _has_checkpoint(saver: BaseCheckpointSaver[Any], thread: str) -> bool:
+    return saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}) is not None
+
+
+def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
+    """How questions were answered before."""
+    if manifest.spec.on_clarify == "function":
+        raise BadOption(
+            f"run {manifest.run_id} was begun with a function as on_clarify; give it again",
+            parameter="on_clarify",
+        )
+    recorder = Recorder(place)
+    try:
+        return recorded_on_clarify(manifest.spec, recorder.of(manifest.run_id).entries())
+    finally:
+        recorder.close(manifest.run_id)
+
+
+def _answer_once(
+    answer: str | Mapping[str, str], asked: Mapping[str, Any] | None, later: Answer | None, run_id: str
+) -> Answer:
+    """Answer the question that is open now, once; later ones by a function."""
+    if asked is None:
+        raise UnknownQuestion(
+            f"run {run_id} waits for no answer now; resume it without one, and answer what it asks",
+            question=None,
+        )
+    if not isinstance(answer, str) and "answer" not in answer:
+        raise BadOption(
+            f"answer has {', '.join(answer) or 'nothing'}; it must be a text, or have answer and id",
+            parameter="answer",
+        )
+    given = check_answers_question(answer, asked)
+    left = [given if isinstance(given, str) else given["answer"]]
+
+    def reply(question: Mapping[str, Any]) -> str | None:
+        if left and question["id"] == asked["id"]:
+            return left.pop()
+        return later(question) if later else None
+
+    return reply

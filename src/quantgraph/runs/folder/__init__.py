@@ -1,0 +1,43 @@
+"""The folder of a run: its files, its manifest ``run.json``, its lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.runs.folder._folder import (
+        MANIFEST_FILE,
+        example_run_name,
+        existing_ledger,
+        find_run_folder,
+        ledger_location,
+        library_versions,
+        lock_folder,
+        read_manifest,
+        unpack_example_run,
+    )
+
+__all__ = [
+    "MANIFEST_FILE",
+    "example_run_name",
+    "existing_ledger",
+    "find_run_folder",
+    "ledger_location",
+    "library_versions",
+    "lock_folder",
+    "read_manifest",
+    "unpack_example_run",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_folder": (
+                "MANIFEST_FILE example_run_name existing_ledger find_run_folder ledger_location "
+                "library_versions lock_folder read_manifest unpack_example_run"
+            ),
+        },
+    )

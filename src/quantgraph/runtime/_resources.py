@@ -1,0 +1,195 @@
+"""The live objects that a graph or a run works with: made once, and passed on whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.runtime import RunControl
+
+from quantgraph.broker import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.data import MarketDataSource, SourceLike, open_source
+from quantgraph.errors import BadOption
+from quantgraph.llm import Model
+from quantgraph.recording import Recorder, recorded_source
+from quantgraph.recording.budget import Budget
+from quantgraph.runtime.dialogue._events import RunEvent
+from quantgraph.runtime.dialogue._questions import Answer, OnClarify
+from quantgraph.sandbox import CodeRunner
+from quantgraph.settings import Settings, load_settings
+from quantgraph.state import GLOBAL_DATA_STATE, DataState
+from quantgraph.tools.code import code_runner
+
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Live objects of a graph or a run; each has a default.
+
+    Attributes
+    ----------
+    settings
+        Default: those of the environment.
+    source
+        ``sample`` (synthetic), ``tushare``, a file or folder, or a source of your own. Default: that of the
+        settings.
+    model
+        A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
+        no key set, the keyless planner.
+    decider
+        Turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
+    store
+        Store that data and signals are published to. Default: ``GLOBAL_DATA_STATE``. A run has its own.
+    runner
+        Runs generated code. Default: a child process with a time and a memory limit.
+    ledger
+        A ledger, or the file or database URL of one. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
+    recorder
+        Records model calls, tool results and answers. Default: in the ledger's database; without a ledger a
+        signal subgraph records nothing. A run has its own.
+    checkpointer
+        Where the graph's checkpoints go. Default: nowhere; those of a run go to SQLite in its folder.
+    on_clarify
+        Who answers questions: ``ask`` interrupts the graph with a question (the host needs a checkpointer),
+        ``default`` takes the documented default, ``fail`` ends with ``needs_answer``. A function is called
+        with the :class:`~quantgraph.runtime.endings.Clarification` and returns the answer; it is called up to
+        three times until the answer is valid. Defaults taken and answers of a function are listed in
+        ``assumptions``. Default: ``ask``; of a run, what its :class:`~quantgraph.runs.RunSpec` says.
+    confirm
+        Whether the understanding of the sentence is a question, before data are fetched and anything is
+        traded. A run declined there ends as ``cancelled``.
+    answer
+        For a run: called with each question; the run waits for what it returns, and stops to be resumed at
+        None.
+    watch
+        For a run: called with each event.
+    control
+        For a run: ``control.request_drain()`` stops it at its next step; with
+        :data:`~quantgraph.llm.AT_ONCE` as its reason, also during a model call.
+    """
+
+    settings: Settings | None = None
+    source: SourceLike | None = None
+    model: Model | None = None
+    decider: Decider | None = None
+    store: DataState | None = None
+    runner: CodeRunner | None = None
+    ledger: Ledger | str | Path | None = None
+    recorder: Recorder | None = None
+    checkpointer: BaseCheckpointSaver[Any] | None = None
+    on_clarify: OnClarify | None = None
+    confirm: bool = False
+    answer: Answer | None = None
+    watch: Callable[[RunEvent], None] | None = None
+    control: RunControl | None = None
+
+    @property
+    def ledger_place(self) -> str | Path | None:
+        """File or database URL of the ledger; None without one."""
+        return self.ledger.where if isinstance(self.ledger, Ledger) else self.ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenResources(Resources):
+    """Resources with their defaults filled in, as nodes use them; see :func:`open_resources`."""
+
+    settings: Settings
+    source: MarketDataSource
+    store: DataState
+    runner: CodeRunner
+    ledger: Ledger | None
+    recorder: Recorder
+    on_clarify: OnClarify
+
+
+def merge_resources(given: Resources | None, **options: Any) -> Resources:
+    """Add options that are given beside resources; None adds nothing.
+
+    Raises
+    ------
+    BadOption
+        If one is in the resources already.
+    """
+    resources = given or Resources()
+    added = {name: value for name, value in options.items() if value is not None}
+    for name in added:
+        if getattr(resources, name) is not None:
+            raise BadOption(f"{name}= and resources.{name} are both given; give one", parameter=name)
+    return replace(resources, **added)
+
+
+def open_resources(given: Resources | None = None, *, in_run_folders: bool = False) -> OpenResources:
+    """Fill in the defaults; open resources are returned as they are.
+
+    Parameters
+    ----------
+    in_run_folders
+        Whether runs without a ledger are recorded in ``<runs_dir>/<run_id>/ledger.sqlite``, or not at all.
+
+    Raises
+    ------
+    BadOption
+        If the source, the ledger or ``on_clarify`` is not valid.
+    """
+    if isinstance(given, OpenResources):
+        return given
+    given = given or Resources()
+    settings, on_clarify = given.settings or load_settings(), given.on_clarify or "ask"
+    if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
+        raise BadOption(f"on_clarify must be ask, default, fail or a function, not {on_clarify!r}")
+    if given.confirm and on_clarify in ("default", "fail"):
+        raise BadOption(
+            "confirm=True asks before anything is traded; on_clarify must be ask or a function, not "
+            f"{on_clarify}",
+            parameter="confirm",
+        )
+    ledger = _open_ledger(given.ledger)
+    in_folder = partial(run_database_path, settings.runs_dir) if in_run_folders else None
+    recorder = given.recorder or Recorder(ledger.where if ledger else in_folder)
+    recorder.limit(Budget.parse(settings.budget), Budget.parse(settings.session_budget))
+    filled = {
+        "settings": settings,
+        "source": recorded_source(open_source(given.source, settings=settings)),
+        "store": given.store or GLOBAL_DATA_STATE,
+        "runner": given.runner or code_runner(settings),
+        "ledger": ledger,
+        "recorder": recorder,
+        "on_clarify": on_clarify,
+    }
+    return OpenResources(**{field.name: getattr(given, field.name) for field in fields(given)} | filled)
+
+
+def settings_of(decider: Decider, role: str, settings: Settings) -> Settings:
+    """Return the settings of the model of one of a decider's roles: what it fixes wins."""
+    return settings.model_copy(update=dict(decider.model_settings.get(role, {})))
+
+
+def run_database_path(runs_dir: Path, run_id: str) -> Path:
+    """Return the path of the file that holds a run's ledger and recording.
+
+    Raises
+    ------
+    BadOption
+        If the run id is not valid as a folder's name.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise BadOption(
+            f"run_id must be at most 200 letters, digits, '-', '_' and '.' (not first), not {run_id!r}",
+            parameter="run_id",
+        )
+    return runs_dir / run_id / "ledger.sqlite"
+
+
+def _open_ledger(ledger: Ledger | str | Path | None) -> Ledger | None:
+    if not isinstance(ledger, Ledger | str | Path | None):
+        raise BadOption(
+            f"ledger must be a Ledger, or the file or database URL of one, not {ledger!r}", parameter="ledger"
+        )
+    return Ledger(ledger) if isinstance(ledger, str | Path) else ledger

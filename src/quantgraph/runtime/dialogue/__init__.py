@@ -1,0 +1,57 @@
+"""Questions to the person, with checked answers, and the events that a graph streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.runtime.dialogue._events import RunEvent, emit_proof, emit_said, emit_session, update_line
+    from quantgraph.runtime.dialogue._questions import (
+        Answer,
+        AnswerFunction,
+        OnClarify,
+        answer_schema,
+        ask_question,
+        assumption_update,
+        check_answers_question,
+        check_checkpointer,
+        check_not_async,
+        numbered_options,
+        parse_answer,
+        question_id,
+    )
+
+__all__ = [
+    "Answer",
+    "AnswerFunction",
+    "OnClarify",
+    "RunEvent",
+    "answer_schema",
+    "ask_question",
+    "assumption_update",
+    "check_answers_question",
+    "check_checkpointer",
+    "check_not_async",
+    "emit_proof",
+    "emit_said",
+    "emit_session",
+    "numbered_options",
+    "parse_answer",
+    "question_id",
+    "update_line",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_events": "RunEvent emit_proof emit_said emit_session update_line",
+            "_questions": (
+                "Answer AnswerFunction OnClarify answer_schema ask_question assumption_update "
+                "check_answers_question check_checkpointer check_not_async numbered_options parse_answer "
+                "question_id"
+            ),
+        },
+    )

@@ -1,0 +1,62 @@
+"""How a graph ends: ``done`` or a typed reason with one line, and the errors that lead there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.runtime.endings._endings import (
+        DATA_ERRORS,
+        FATAL_ERRORS,
+        MODEL_ERRORS,
+        closing_text,
+        end_reason,
+        end_update,
+        extended_history,
+        has_ended_run,
+        language,
+        request_language,
+        success_update,
+        user_messages,
+    )
+    from quantgraph.runtime.endings._state import (
+        Clarification,
+        ClarificationKind,
+        EndedBecause,
+        QuestionAnswered,
+        Update,
+    )
+
+__all__ = [
+    "DATA_ERRORS",
+    "FATAL_ERRORS",
+    "MODEL_ERRORS",
+    "Clarification",
+    "ClarificationKind",
+    "EndedBecause",
+    "QuestionAnswered",
+    "Update",
+    "closing_text",
+    "end_reason",
+    "end_update",
+    "extended_history",
+    "has_ended_run",
+    "language",
+    "request_language",
+    "success_update",
+    "user_messages",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_endings": (
+                "DATA_ERRORS FATAL_ERRORS MODEL_ERRORS closing_text end_reason end_update "
+                "extended_history has_ended_run language request_language success_update user_messages"
+            ),
+            "_state": "Clarification ClarificationKind EndedBecause QuestionAnswered Update",
+        },
+    )

@@ -1,0 +1,238 @@
+"""How a step and a run end: the errors that end it, the state update, and the closing text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph.errors import (
+    BadFile,
+    BudgetExceeded,
+    CodeUnavailable,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    NoData,
+    NoProgress,
+    NotConfigured,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+    RunDiverged,
+    SandboxTooWeak,
+    SourceUnavailable,
+    StorageUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
+)
+from quantgraph.runtime.endings._state import EndedBecause, Update
+
+MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
+"""Errors of an agent call that no retry solves."""
+
+FATAL_ERRORS = (BudgetExceeded, CodeUnavailable, RunDiverged, SandboxTooWeak, StorageUnavailable)
+"""Errors that are not failed attempts of a node: neither a retry nor a model can solve them."""
+
+DATA_ERRORS = (
+    BadFile,
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
+)
+"""Errors of a source or the store: the data are not available."""
+
+HISTORY_LIMIT = 50
+"""Lines kept of ``execution_history``."""
+
+CLOSING_KEY = "quantgraph_ended"
+"""Key in the metadata of the message that closes a request; a host shares at least the messages."""
+
+RUN_KEY = "quantgraph_run"
+"""Key beside it: the request's run."""
+
+_BUDGET_REASONS: dict[str, EndedBecause] = {
+    "calls": "budget_calls",
+    "prompt_tokens": "budget_tokens",
+    "completion_tokens": "budget_tokens",
+    "money": "budget_money",
+    "seconds": "timeout",
+}
+_ERROR_REASONS: dict[type[QuantGraphError], EndedBecause] = {
+    CodeUnavailable: "code_unavailable",
+    ModelUnavailable: "model_unavailable",
+    ModelOutputInvalid: "max_retries",
+    NoProgress: "no_progress",
+}
+
+_REWORD = Note(
+    zh="请换一种说法、换代码或时间范围，或换一个模型，重新开始。",
+    en="Start again with other words, symbols or dates, or with another model.",
+)
+_BUDGETS = {
+    "budget_calls": Note(zh="模型调用次数已到上限", en="the limit on model calls is reached"),
+    "budget_tokens": Note(zh="token 用量已到上限", en="the limit on tokens is reached"),
+    "budget_money": Note(zh="费用已到上限", en="the limit on money is reached"),
+    "timeout": Note(zh="时间已到上限", en="the limit on time is reached"),
+}
+_RAISE = Note(
+    zh="提高上限后可以继续，已付费的调用不会重做。",
+    en="Raise it and resume: no paid call is repeated.",
+)
+_ENDINGS: dict[str, tuple[Note, Note]] = {
+    "needs_answer": (
+        Note(zh="有一个问题没有得到回答", en="a question was not answered"),
+        Note(
+            zh="请回答这个问题；提问次数用完时，请用一句完整的话重新开始。",
+            en="Answer it; if no question is left, start again with the whole sentence.",
+        ),
+    ),
+    "declined": (
+        Note(zh="模型认为这个策略无法实现", en="the model declined to code the strategy"),
+        Note(zh="请换一种说法或换一个规则，重新开始。", en="Start again with other words or another rule."),
+    ),
+    "max_retries": (Note(zh="多次尝试都失败了", en="every attempt failed"), _REWORD),
+    "repeated_error": (Note(zh="同一个错误反复出现", en="the same error occurred repeatedly"), _REWORD),
+    "no_progress": (Note(zh="执行在原地打转", en="the run made no progress"), _REWORD),
+    **{because: (what, _RAISE) for because, what in _BUDGETS.items()},
+    "causality_failed": (
+        Note(
+            zh="策略用到了未来数据，或无法证明没有用到",
+            en="the strategy uses the future, or its causality could not be proved",
+        ),
+        Note(
+            zh="请改写规则，只用当时已知的数据，重新开始。",
+            en="Start again with a rule that uses only what was known at the time.",
+        ),
+    ),
+    "data_unavailable": (
+        Note(zh="取不到数据", en="the data are not available"),
+        Note(
+            zh="请检查代码、时间范围、令牌和网络；数据就绪后可以继续。",
+            en="Check symbols, dates, token and network; resume once the data are available.",
+        ),
+    ),
+    "cancelled": (
+        Note(zh="运行被停止", en="the run was stopped"),
+        Note(zh="可以随时继续。", en="It can be resumed."),
+    ),
+    "model_unavailable": (
+        Note(zh="模型不可用", en="the model is not available"),
+        Note(
+            zh="请检查模型名、密钥和服务；恢复后可以继续。",
+            en="Check its name, key and server; resume once it answers.",
+        ),
+    ),
+    "code_unavailable": (
+        Note(zh="机器没有可用的进程来运行策略代码", en="the machine has no process for the strategy's code"),
+        Note(
+            zh="代码没有问题；请释放内存或等机器空闲，然后可以继续。",
+            en="The code is not at fault; free memory or wait for a less busy machine, then resume.",
+        ),
+    ),
+}
+"""By reason, except ``done``: what happened, and what to do next."""
+
+
+def closing_text(because: str, why: str, language: str) -> str:
+    """What happened, the line ``why`` if not empty, and what to do next.
+
+    Empty if ``because`` is ``done`` or not an ending.
+    """
+    if because not in _ENDINGS:
+        return ""
+    what, then = (note.text(language) for note in _ENDINGS[because])
+    detail = why.removeprefix(f"{because}: ").rstrip(".。")
+    return say(
+        language,
+        zh=f"未完成（{because}）：{what}{'：' if detail else ''}{detail}。{then}",
+        en=f"Not done ({because}): {what}{': ' if detail else ''}{detail}. {then}",
+    )
+
+
+def _closing_metadata(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Metadata of the messages that closed the thread's earlier requests."""
+    metadata = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
+    return [each for each in metadata if CLOSING_KEY in each]
+
+
+def count_ended_requests(state: Mapping[str, Any]) -> int:
+    """Count the thread's requests that ended before this one."""
+    return len(_closing_metadata(state))
+
+
+def has_ended_run(state: Mapping[str, Any], run_id: str) -> bool:
+    """Whether an earlier request of the thread ended with the signal of this run."""
+    closed = ((each[CLOSING_KEY], each.get(RUN_KEY)) for each in _closing_metadata(state))
+    return ("done", run_id) in closed
+
+
+def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """Return the user's messages of this request: those after the last closing message."""
+    messages = state["messages"]
+    closed = [place for place, message in enumerate(messages) if CLOSING_KEY in message.response_metadata]
+    begin = closed[-1] + 1 if closed else 0
+    return [message for message in messages[begin:] if isinstance(message, HumanMessage)]
+
+
+def language(state: Mapping[str, Any]) -> Language:
+    """Return the user's language, ``zh`` or ``en``."""
+    return state.get("language") or request_language(state)
+
+
+def request_language(state: Mapping[str, Any]) -> Language:
+    """Return the language of the request's longest message with a number: the others greet or answer."""
+    texts = [str(message.text) for message in user_messages(state)]
+    said = [text for text in texts if any(map(str.isdigit, text))] or texts
+    return language_of(max(said, key=len, default=""))
+
+
+def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:
+    """Return the execution history with ``lines`` appended."""
+    return [*state.get("execution_history", []), *lines][-HISTORY_LIMIT:]
+
+
+def success_update(state: Mapping[str, Any], line: str) -> Update:
+    """Return the update of a step that worked: open errors move to the history as solved."""
+    solved = [f"solved: {error}" for error in state.get("error_messages", [])]
+    return {"error_messages": [], "execution_history": extended_history(state, *solved, line)}
+
+
+def end_reason(error: QuantGraphError) -> EndedBecause:
+    """Return the reason for the end of a run that ends with ``error``."""
+    if isinstance(error, BudgetExceeded):
+        return _BUDGET_REASONS[error.data["limit"]]
+    default: EndedBecause = "model_unavailable" if "model" in error.data else "data_unavailable"
+    return next((why for kind, why in _ERROR_REASONS.items() if isinstance(error, kind)), default)
+
+
+def end_update(
+    state: Mapping[str, Any],
+    because: EndedBecause,
+    error: str | QuantGraphError | None = None,
+    *,
+    text: str = "",
+) -> Update:
+    """Return the update that ends the run with a closing message. What was reached stays in the state."""
+    line = error.line if isinstance(error, QuantGraphError) else error
+    open_errors = state.get("error_messages", [])
+    errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
+    messages = user_messages(state)
+    text = text or closing_text(because, errors[-1] if errors else "", language(state))
+    metadata = {CLOSING_KEY: because, RUN_KEY: state.get("run_id")}
+    return {
+        "messages": [AIMessage(text, response_metadata=metadata)],
+        "ended_because": because,
+        "current_task": "end",
+        "clarification_needed": None,
+        "clarification": None,
+        "error_messages": errors,
+        "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
+        "handled": messages[-1].id if messages else state.get("handled"),
+        "left_ref": state.get("data_ref"),
+    }

@@ -1,0 +1,239 @@
+"""What generated code may import: the standard library and named packages; others get a clear line.
+
+Operators of pandas that generated code may not use on object dtype, where they are not those of booleans.
+
+``above.shift(1)`` of a boolean frame has NaN in its first row and therefore object dtype, which
+``fillna(False)`` keeps. There ``~True`` is -2, which counts as true, and a rule that is written so trades
+wrongly in silence.
+
+The bounds of rolling windows, computed once for all columns of a frame.
+
+pandas computes where each window begins and ends anew for every column, although that depends on nothing but
+the number of rows and the window: with 5,000 columns that is a third to a half of a rolling mean's time.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
+from pandas.core.indexers import objects
+
+from quantgraph._util.packages import required_packages
+from quantgraph.sandbox._lockdown import PACKAGES
+
+_TOLD = ("numpy", "pandas", "talib")
+"""Of the packages that are always readable, those that code is written with."""
+
+
+_more: dict[str, tuple[str, ...]] = {}  # packages that the settings name, with what they require
+
+
+class _OtherPackages(MetaPathFinder):
+    """A finder that refuses what no other finder may look for."""
+
+    def __init__(self) -> None:
+        self._allowed = {*PACKAGES, *sys.stdlib_module_names}.union(*_more.values())
+        self._told = ", ".join(sorted({*_TOLD, *_more}))
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> None:
+        """Raise for a module of another package; leave the others to the next finder."""
+        package = fullname.partition(".")[0]
+        if package not in self._allowed and not package.startswith("_sysconfigdata"):
+            raise ModuleNotFoundError(
+                f"{package} is not available here; {self._told} and the standard library are", name=fullname
+            )
+
+
+def allow_packages(packages: Sequence[str]) -> tuple[str, ...]:
+    """Allow packages in this process for good, import them, and return them with what they require.
+
+    They are imported before the process is sealed, so that the system's libraries that they need are
+    loaded.
+    """
+    _more.update({name: required_packages([name]) for name in packages})
+    for name in packages:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    return required_packages(packages)
+
+
+@contextmanager
+def refuse_other_imports() -> Iterator[None]:
+    """Within this context modules of other packages are not available, wherever their files are.
+
+    What is imported already stays.
+    """
+    finder = _OtherPackages()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        if finder in sys.meta_path:  # generated code may have removed it
+            sys.meta_path.remove(finder)
+
+
+INVERT_NAME = "__checked_invert__"
+"""Name of :func:`invert` in the namespace of cells."""
+
+_WHY = "shift, reindex and where make objects of booleans, and fillna(False) leaves them so"
+_WRITE = "write above.shift(1, fill_value=False), or .fillna(False).astype(bool)"
+_LOGICAL = {"__and__": "&", "__or__": "|", "__xor__": "^"}
+_MINUS = ("__sub__", "__rsub__", "sub", "subtract", "rsub")
+_ABSENT = object()
+
+
+@contextmanager
+def refuse_object_operators() -> Iterator[None]:
+    """Within this context ``~``, ``&``, ``|``, ``^`` and ``-`` of pandas raise TypeError on objects.
+
+    ``-`` is refused where numpy refuses it for the same values as booleans: objects of other kinds, such
+    as decimals and dates, are subtracted as ever.
+
+    Notes
+    -----
+    It changes pandas for the whole process, and is for a process that runs generated code and nothing else.
+    """
+    checks: dict[str, tuple[str, Callable[..., bool]]] = {
+        "__invert__": ("~", _has_objects),
+        "__array_ufunc__": ("~", _is_invert_of_objects),  # the one ufunc that pandas applies itself
+    }
+    for name, symbol in _LOGICAL.items():
+        checks |= dict.fromkeys((name, name.replace("__", "__r", 1)), (symbol, _has_objects))
+    checks |= dict.fromkeys(("__neg__", *_MINUS), ("-", _are_boolean_objects))
+    before = [
+        (owner, name, vars(owner).get(name, _ABSENT))
+        for owner in (pd.DataFrame, pd.Series)
+        for name in checks
+    ]
+    for owner, name, _ in before:
+        setattr(owner, name, _checked(getattr(owner, name), *checks[name]))
+    try:
+        yield
+    finally:
+        for owner, name, method in before:
+            if method is not _ABSENT:
+                setattr(owner, name, method)
+            elif name in vars(owner):  # generated code may have removed it
+                delattr(owner, name)
+
+
+def _checked(method: Callable[..., Any], symbol: str, is_refused: Callable[..., bool]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def checked(*operands: Any, **options: Any) -> Any:
+        if is_refused(*operands[:2]):
+            raise TypeError(_message(symbol))
+        return method(*operands, **options)
+
+    return checked
+
+
+def invert(operand: Any) -> Any:
+    """Return ``~operand``; what generated code that is went through :func:`add_invert_checks` calls."""
+    if isinstance(operand, bool):
+        raise TypeError("~ of a Python bool counts: ~True is -2 and ~False is -1, both true; write not")
+    if _has_objects(operand):
+        raise TypeError(_message("~"))
+    return ~operand
+
+
+def add_invert_checks(tree: ast.Module) -> None:
+    """Write each ``~x`` of a syntax tree as a call of :func:`invert`, by the name ``INVERT_NAME``.
+
+    Arrays of numpy and Python's own bools have operators that no process can change.
+    """
+    for node in reversed(list(ast.walk(tree))):  # the operands first; no recursion, code may be deep
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value[:] = map(_checked_invert, value)
+            else:
+                setattr(node, name, _checked_invert(value))
+
+
+def _checked_invert(node: Any) -> Any:
+    if not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)):
+        return node
+    call = ast.Call(func=ast.Name(INVERT_NAME, ast.Load()), args=[node.operand], keywords=[])
+    return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def _message(symbol: str) -> str:
+    if symbol == "-":
+        return (
+            "- takes no booleans, and as objects True and False are the numbers 1 and 0; "
+            "write a & ~b for 'a and not b', or .astype(float) to count them"
+        )
+    what = "there ~True is -2, not False" if symbol == "~" else "there True and False may be numbers"
+    return f"{symbol} on object dtype: {what}. {_WHY}; {_WRITE}"
+
+
+def _dtypes(operand: Any) -> list[Any]:
+    if isinstance(operand, pd.DataFrame):
+        common = operand.to_numpy().dtype  # of a frame with one dtype a view, much faster than its dtypes
+        return [common] if not is_object_dtype(common) else list({*operand.dtypes.tolist()})
+    return [operand.dtype] if isinstance(operand, pd.Series | pd.Index | np.ndarray) else []
+
+
+def _has_objects(*operands: Any) -> bool:
+    return any(is_object_dtype(dtype) for operand in operands for dtype in _dtypes(operand))
+
+
+def _is_invert_of_objects(operand: Any, ufunc: np.ufunc) -> bool:
+    return ufunc is np.invert and _has_objects(operand)
+
+
+def _are_boolean_objects(*operands: Any) -> bool:
+    return _has_objects(*operands) and all(map(_has_booleans, operands))
+
+
+def _has_booleans(operand: Any) -> bool:
+    if isinstance(operand, pd.DataFrame):
+        return any(_has_booleans(operand.iloc[:, place]) for place in range(operand.shape[1]))
+    if not isinstance(operand, pd.Series | pd.Index | np.ndarray):
+        return isinstance(operand, bool | np.bool_)
+    if not is_object_dtype(operand.dtype):
+        return bool(is_bool_dtype(operand.dtype))
+    return infer_dtype(np.asarray(operand).ravel(), skipna=True) == "boolean"
+
+
+_KEPT = 16
+Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def remember_window_bounds() -> None:
+    """Let this process's pandas remember the bounds of fixed windows; results keep every bit.
+
+    A pandas without this class computes them as it always does.
+    """
+    indexer: Any = getattr(objects, "FixedWindowIndexer", None)
+    if indexer is None:
+        return
+    computed = indexer.get_window_bounds
+
+    @lru_cache(maxsize=_KEPT)
+    def bounds(window: int, *options: Any, **named: Any) -> Bounds:
+        found: Bounds = computed(indexer(window_size=window), *options, **named)
+        return found
+
+    def get_window_bounds(self: Any, *options: Any, **named: Any) -> Bounds:
+        start, end = bounds(self.window_size, *options, **named)
+        return start.copy(), end.copy()  # whoever writes into them writes into his own
+
+    indexer.get_window_bounds = get_window_bounds

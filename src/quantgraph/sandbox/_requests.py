@@ -1,0 +1,389 @@
+"""Running cells of Python source one after the other in one namespace.
+
+The requests that a code process serves: one run of cells, a walk of many runs, or a decider's sessions.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import pickle
+import random
+import socket
+import sys
+import traceback
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from types import CodeType, ModuleType
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+import pandas as pd
+
+import quantgraph.state
+from quantgraph._util.packages import parse_code
+from quantgraph.broker import (
+    DataNeeds,
+    Decider,
+    Decision,
+    DecisionContext,
+    Order,
+    RunContext,
+    SessionResult,
+    TradePlan,
+    check_decider,
+    validate_decision,
+)
+from quantgraph.broker.ledger import LoggedStep
+from quantgraph.errors import BadOption, CodeFailed, CodeMemoryExceeded, CodeRefused
+from quantgraph.market import PHASE_TIME, Rulebook
+from quantgraph.market.rules import MarketCode, load_rules
+from quantgraph.sandbox._lockdown import install_clock, set_clock, set_clock_at_end
+from quantgraph.sandbox._pandas_guards import (
+    INVERT_NAME,
+    add_invert_checks,
+    invert,
+    refuse_object_operators,
+    refuse_other_imports,
+    remember_window_bounds,
+)
+from quantgraph.sandbox.wire._deciders import (
+    FramesReceiver,
+    ViewReceiver,
+    account_from_json,
+    decision_to_json,
+)
+from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_message, encode_signals, read_header
+from quantgraph.state import DataState
+from quantgraph.state.frames import FrozenFrame, freeze
+
+_VALUE_LIMIT = 4_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellOutcome:
+    """Output, value and error of cells, as in :class:`~quantgraph.sandbox.CodeResult`; the error is JSON."""
+
+    stdout: str = ""
+    value: str = ""
+    error: dict[str, Any] | None = None
+    raised: BaseException | None = field(default=None, repr=False)
+
+
+class Cell:
+    """A cell, compiled once: its statements, and its last expression if it ends with one."""
+
+    def __init__(self, source: str, number: int) -> None:
+        self.name = f"<cell {number}>"
+        self._lines = source.splitlines()
+        self._code: tuple[CodeType, CodeType | None] | None = None
+        self._compile_error: BaseException | None = None
+        try:
+            self._code = _compile(source, self.name)
+        except BaseException as error:  # noqa: BLE001 - raised again when the cell runs
+            self._compile_error = error
+
+    def run(self, namespace: dict[str, Any], output: io.TextIOBase) -> CellOutcome:
+        """Run the cell; exceptions, exits included, are in the outcome."""
+        return self.attempt(lambda: self.execute(namespace), output)
+
+    def execute(self, namespace: dict[str, Any]) -> object:
+        """Run the cell and return the value of its last expression, None without one."""
+        if self._code is None:
+            raise self._compile_error or RuntimeError
+        statements, last = self._code
+        namespace[INVERT_NAME] = invert
+        exec(statements, namespace)  # noqa: S102 - running code is the purpose
+        return eval(last, namespace) if last else None  # noqa: S307
+
+    def attempt(self, work: Callable[[], object], output: io.TextIOBase) -> CellOutcome:
+        """Call a function that runs code of the cell; exceptions, exits included, are in the outcome."""
+        try:
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+                value = work()
+                return CellOutcome(value="" if value is None else repr(value)[:_VALUE_LIMIT])
+        except BaseException as error:  # noqa: BLE001
+            return CellOutcome(error=self._describe(error), raised=error)
+
+    def _describe(self, error: BaseException) -> dict[str, Any]:
+        frames = traceback.walk_tb(error.__traceback__)
+        lines = [line for frame, line in frames if frame.f_code.co_filename == self.name]
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        text = self._lines[line - 1].strip() if line and 0 < line <= len(self._lines) else ""
+        return {
+            "code": _error_code(error),
+            "type": type(error).__name__,
+            "message": _error_message(error),
+            "line": line,
+            "text": text[:200],
+        }
+
+
+def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
+    tree = parse_code(source, name)
+    add_invert_checks(tree)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
+    return compile(tree, name, "exec"), value
+
+
+def _error_message(error: BaseException) -> str:
+    try:
+        return str(error)[:1_000]
+    except BaseException as another:  # noqa: BLE001 - str() of the code's own exception class may do anything
+        return f"(its message raised {type(another).__name__})"
+
+
+def _error_code(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return CodeMemoryExceeded.code
+    cause: BaseException | None = error
+    for _ in range(10):  # a library may have wrapped the refusal
+        if isinstance(cause, PermissionError | socket.gaierror):
+            return CodeRefused.code
+        cause = cause and (cause.__cause__ or cause.__context__)
+    return CodeFailed.code
+
+
+def run_cells(cells: Sequence[Cell], namespace: dict[str, Any], output_limit: int) -> CellOutcome:
+    """Run cells until one fails, and return the outcome of the last one that ran."""
+    output, outcome = CappedOutput(output_limit), CellOutcome()
+    for cell in cells:
+        output = CappedOutput(output_limit)
+        outcome = cell.run(namespace, output)
+        if outcome.error:
+            break
+    return CellOutcome(stdout=output.text(), value=outcome.value, error=outcome.error, raised=outcome.raised)
+
+
+def cell_namespace(store: DataState) -> dict[str, Any]:
+    """Return the names that cells find in scope."""
+    return {
+        "__name__": "__strategy__",
+        "pd": pd,
+        "np": np,
+        "GLOBAL_DATA_STATE": store,
+        "snapshot": store.snapshot(),
+    }
+
+
+def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> dict[str, FrozenFrame]:
+    """Return the signals in ``store`` that are not in ``frames``, or differ from those."""
+    old_signals = frames.get("signal", {})
+    signals = store.snapshot()["signal"]
+    found: dict[str, FrozenFrame] = {}
+    for name in signals:
+        frame, old = signals[name], old_signals.get(name)
+        values = frame.to_numpy()
+        if old is None or not (np.shares_memory(values, old.values) or frame.equals(old.frame)):
+            found[name] = FrozenFrame(frame.index.to_numpy(), tuple(frame.columns), values)
+    return found
+
+
+class CappedOutput(io.TextIOBase):
+    """A text stream that keeps what is written up to a limit, and counts the rest."""
+
+    def __init__(self, limit: int) -> None:
+        self._parts: list[str] = []
+        self._room = limit
+        self._dropped = 0
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep as much of the text as there is room for, and return its length."""
+        kept = text[: self._room]
+        if kept:
+            self._parts.append(kept)
+            self._room -= len(kept)
+        self._dropped += len(text) - len(kept)
+        return len(text)
+
+    def text(self) -> str:
+        """Return the kept text, and the number of dropped characters."""
+        tail = f"\n… {self._dropped} more characters were dropped" if self._dropped else ""
+        return "".join(self._parts) + tail
+
+
+if sys.platform != "win32":
+    import resource
+
+
+REQUEST_LIMIT = 8 << 30
+_DECIDER_MODULE = "__decider__"
+_SCOPE: dict[str, Any] = {
+    "pd": pd,
+    "np": np,
+    "Decimal": Decimal,
+    "DataNeeds": DataNeeds,
+    "Decider": Decider,
+    "Decision": Decision,
+    "Order": Order,
+}
+"""Names that a decider's source has."""
+
+Write = Callable[[Block], Any]
+
+
+def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
+    """Run the cells of a request and write the reply."""
+    before = _peak_kilobytes()
+    with refuse_object_operators():
+        outcome, signals = _run(_compile_cells(header["cells"]), frames, header["output_limit"])
+    _reply(write, outcome, signals, before)
+
+
+def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
+    """Run the cells of a request once for each step that the host sends, until it hangs up."""
+    before = _peak_kilobytes()
+    cells, receiver = _compile_cells(header["walk"]), FramesReceiver()
+    with refuse_object_operators():
+        while True:
+            try:
+                step, size = read_header(read, limit=REQUEST_LIMIT)
+            except EOFError:
+                return
+            frames = receiver.receive(step, read(size))
+            outcome, signals = _run(cells, frames, header["output_limit"])
+            _reply(write, outcome, signals, before)
+
+
+def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
+    """Make the decider of a request, report its name, and answer for each session until the host hangs up."""
+    cell, receiver, history = Cell(header["decider"], 1), ViewReceiver(), list[SessionResult]()
+    decider: Any = None
+    # Code of a decider must find no data where code of a strategy finds it.
+    quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
+
+    def make() -> dict[str, Any]:
+        nonlocal decider
+        decider = _make_decider(cell, header["name"], header["options"])
+        needs = decider.needs
+        return {
+            "name": str(decider.name),
+            "uses_signal": bool(decider.uses_signal),
+            "needs": {name: getattr(needs, name) for name in ("sessions", "indicators", "records")},
+        }
+
+    def decide() -> dict[str, Any]:
+        returned = decider.decide(context)
+        return decision_to_json(validate_decision(header["name"], returned, context.session))
+
+    def reply(work: Callable[[], dict[str, Any]], seed: int) -> None:
+        # The same seed in every run, resumed ones included: unseeded draws are the same too.
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that such code uses
+        answer: dict[str, Any] = {}
+        output = CappedOutput(header["output_limit"])
+        error = cell.attempt(lambda: answer.update(work()), output).error
+        for part in encode_message({"error": error, "stdout": output.text(), **answer}):
+            write(part)
+
+    reply(make, 0)
+    while True:
+        try:
+            step, size = read_header(read, limit=REQUEST_LIMIT)
+        except EOFError:
+            return
+        rules, plan, results = _unpickled(step["run"])
+        history.extend(results)
+        run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
+        view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
+        set_clock(view.moment.session + PHASE_TIME["open"])
+        context = DecisionContext(view, account, rules=rules, run=run)
+        reply(decide, context.session.toordinal())
+
+
+def _unpickled(text: str) -> tuple[Rulebook, TradePlan, list[SessionResult]]:
+    """Read what the host pickled. Nothing is ever unpickled in the other direction."""
+    values: tuple[Rulebook, TradePlan, list[SessionResult]] = pickle.loads(b64decode(text))  # noqa: S301
+    return values
+
+
+def _no_scope(name: str) -> AbstractContextManager[None]:
+    raise BadOption(f"scope({name!r}): an isolated decider asks no model and has no scopes", parameter="name")
+
+
+def _no_log(_step: LoggedStep) -> NoReturn:
+    raise BadOption(
+        "log_step(): an isolated decider has no ledger; what it did can be told in the notes of its decision",
+        parameter="step",
+    )
+
+
+def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
+    module = ModuleType(_DECIDER_MODULE)
+    # dataclasses and copy look the module of a class up by its name.
+    sys.modules[_DECIDER_MODULE] = module
+    vars(module).update(_SCOPE)
+    cell.execute(vars(module))
+    make = getattr(module, name, None)
+    if not callable(make) or make is Decider:
+        raise BadOption(f"the source has no class or function {name!r}", parameter="name")
+    return check_decider(make(**options))
+
+
+def _compile_cells(sources: list[str]) -> list[Cell]:
+    return [Cell(source, number) for number, source in enumerate(sources, start=1)]
+
+
+def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
+    # Every run draws different random numbers, so that an unseeded strategy is found to differ.
+    random.seed()
+    np.random.seed()  # noqa: NPY002 - the global generator is the one that generated code uses
+    set_clock_at_end(frames)
+    store = quantgraph.state.DataState()
+    store.adopt(frames)
+    # Code that imports the data state gets this one.
+    quantgraph.state.GLOBAL_DATA_STATE = store
+    with refuse_other_imports():
+        outcome = run_cells(cells, cell_namespace(store), output_limit)
+    return outcome, new_signals(store, frames)
+
+
+def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame], before: int) -> None:
+    header = {
+        "stdout": outcome.stdout,
+        "value": outcome.value,
+        "error": outcome.error,
+        "kilobytes": _peak_kilobytes() - before,
+    }
+    for part in encode_signals(header, signals):
+        write(part)
+
+
+def _peak_kilobytes() -> int:
+    if sys.platform == "win32":
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 1024 if sys.platform == "darwin" else peak
+
+
+def preload() -> None:
+    """Run a typical strategy once, so that every fork has what libraries import and build on first use."""
+    import talib  # noqa: F401 - imported once for all forks
+
+    remember_window_bounds()
+    install_clock()
+
+    for market in get_args(MarketCode):
+        load_rules(market)  # a sealed process cannot read the tables of a decider's market
+
+    index = pd.date_range("2024-01-01", periods=30)
+    close = freeze("ohlcv", "close", pd.DataFrame(np.ones((30, 2)), index=index, columns=["a", "b"]))
+    cell = (
+        "close = snapshot['ohlcv']['close']\n"
+        "mean, rank = close.rolling(5).mean(), close.rank(axis=1, pct=True)\n"
+        "signal = ((mean > close.shift(1)) & (rank > 0.5)).astype(float).where(mean.notna())\n"
+        "GLOBAL_DATA_STATE.update('signal', {'s': signal})\n"
+        "print(signal)\n"
+        "signal.loc['2024-01-05':].iloc[-1]"
+    )
+    serve_cells({"cells": [cell], "output_limit": 1_000}, {"ohlcv": {"close": close}}, len)

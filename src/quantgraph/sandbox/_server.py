@@ -1,0 +1,496 @@
+"""What a code process is started with: its command, environment, working folder and bubblewrap namespaces.
+
+The fork server as the host sees it: its start, its connections, its end.
+
+The host's connection to a child process of the fork server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+from quantgraph.errors import CodeFailed, CodeUnavailable, QuantGraphError, SandboxTooWeak
+from quantgraph.sandbox._lockdown import IsolationLevel
+from quantgraph.sandbox._result import DIED, STARTED, Call, Isolation, Limits, is_at_least, read_handshake
+from quantgraph.sandbox.wire._wire import Block, Read, exact_reader, read_header
+
+if os.name == "posix":
+    import fcntl
+
+
+PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox._worker")
+
+_FOLDER_PREFIX = "quantgraph-code-"
+_FOLDER_SECONDS = 60.0
+_PROBE_SECONDS = 10.0
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def code_environment() -> dict[str, str]:
+    """Return the environment variables of a code process."""
+    variables = {
+        # Fixed, so that the order of sets does not make a strategy differ from process to process.
+        "PYTHONHASHSEED": "0",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",  # the clock of the code is set in it, wherever the host is
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        # pyarrow's own pool starts a thread and reserves half of the machine's memory.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
+        # Memory of arrays is used again instead of being given back to the system after each operation. That
+        # of large ones is given back: kept, it makes a whole market's proof need a panel more.
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        # Large pages: a fresh process takes a hundredth of the page faults for its first arrays.
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    }
+    if sys.platform == "win32":
+        variables["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
+    return variables
+
+
+class WorkFolder:
+    """An empty temporary folder, locked for as long as this process lives.
+
+    The folder of a host that was killed stays: a sealed process cannot remove it.
+    """
+
+    def __init__(self) -> None:
+        for old in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+            _remove_abandoned(old)
+        self.path = tempfile.mkdtemp(prefix=_FOLDER_PREFIX)
+        self._lock = _lock(self.path)
+
+    def close(self) -> None:
+        """Remove the folder with its content."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _lock(path: str | Path) -> int | None:
+    if os.name != "posix":
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_abandoned(path: Path) -> None:
+    # OSError: the folder is another user's, or locked. A new one may not be locked yet.
+    with contextlib.suppress(OSError):
+        if path.lstat().st_mtime > time.time() - _FOLDER_SECONDS:
+            return
+        descriptor = _lock(path)
+        shutil.rmtree(path, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@functools.cache
+def bwrap_prefix() -> tuple[str, ...]:
+    """Return the command line that runs a code process under ``bwrap``; empty if that is missing or fails.
+
+    The process has its own namespaces for users, mounts, processes and the network. It sees the interpreter,
+    its packages and quantgraph read-only, and an empty ``/tmp`` as its working folder. Inherited descriptors
+    stay open. ``--die-with-parent`` is not used, because it acts when the starting *thread* ends; the process
+    ends by itself when the host closes its socket.
+    """
+    program = shutil.which("bwrap") if sys.platform == "linux" else None
+    if program is None:
+        return ()
+    command = [program, "--unshare-all", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108
+    for place in dict.fromkeys([*_SYSTEM, *map(str, _interpreter_folders()), str(_PACKAGE)]):
+        command += ["--ro-bind-try", place, place]
+    command += ["--chdir", "/tmp", "--"]  # noqa: S108 - its own
+    try:
+        probe = [*command, sys.executable, "-P", "-s", "-c", "import quantgraph"]
+        subprocess.run(probe, check=True, capture_output=True, timeout=_PROBE_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(command)
+
+
+def _interpreter_folders() -> list[Path]:
+    """The environment's and the installation's folders, as named and as resolved."""
+    named = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent]
+    return [*named, *(folder.resolve() for folder in named), Path(sys.executable).resolve().parent]
+
+
+START_SECONDS = 60.0
+"""How long a start is waited for, unless a node's time is given: a busy machine may need long."""
+_REQUEST = struct.Struct("<ddQ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkRequest:
+    """The limits of a child, sent to the fork server with the child's socket.
+
+    Attributes
+    ----------
+    deadline
+        Seconds after which the child is killed; infinite for one that the host ends.
+    memory
+        Bytes that it may use beyond the fork server's and those of the frames it is given.
+    """
+
+    deadline: float
+    seconds: float
+    memory: int
+
+    SIZE = _REQUEST.size
+
+    def packed(self) -> bytes:
+        """Return ``SIZE`` bytes, which a socket delivers whole."""
+        return _REQUEST.pack(self.deadline, self.seconds, self.memory)
+
+    @classmethod
+    def read(cls, packed: bytes) -> ForkRequest:
+        """Read the bytes of :meth:`packed`."""
+        deadline, seconds, memory = _REQUEST.unpack(packed)
+        return cls(deadline=deadline, seconds=seconds, memory=memory)
+
+
+def check_level(level: Any, reason: object, least: IsolationLevel) -> IsolationLevel:
+    """Return the isolation level that a code process reports, if it is at least ``least``."""
+    if level not in get_args(IsolationLevel):
+        raise CodeFailed("the code process did not report its isolation level")
+    if not is_at_least(level, least):
+        raise SandboxTooWeak(
+            f"this system isolates generated code only at level {level!r}, but {least!r} is required: "
+            f"{reason}; "
+            f"to accept it set QUANTGRAPH_CODE_ISOLATION={level} or pass isolation={level!r}",
+            level=level,
+            reason=str(reason),
+        )
+    return cast(IsolationLevel, level)
+
+
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Raise an OSError of this process, such as one that has no free descriptor, as CodeUnavailable."""
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except OSError as error:
+        raise CodeUnavailable(f"no process can be made for the code: {error}", killed=False) from error
+
+
+class ServerProcess:
+    """The fork server's process: started on first use, and again after it has died.
+
+    The lock guards start, stop and :meth:`connect` against threads that call at the same time.
+    """
+
+    SEES_HANG_UP = hasattr(select, "POLLRDHUP")
+    """Whether it kills and reaps a child as soon as the host's end no longer writes: on Linux."""
+
+    def __init__(
+        self,
+        least: IsolationLevel = "full",
+        command: Sequence[str] = PYTHON,
+        packages: Sequence[str] = (),
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self._least = least
+        self.start_seconds = start_seconds
+        self._command = command
+        self._packages = packages
+        self._lock = threading.RLock()  # a child may be closed by the collector, at any place
+        self._control: socket.socket | None = None
+        self.level: IsolationLevel = "none"
+        self.closed = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.folder: WorkFolder | None = None
+
+    def connect(self, request: ForkRequest, shared_frames: int | None = None) -> socket.socket:
+        """Return a socket to a new child, which may be given the descriptor of shared frames."""
+        with no_room():
+            ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            for attempt in range(2):
+                try:
+                    descriptors = [theirs.fileno()]
+                    if shared_frames is not None:
+                        descriptors.append(shared_frames)
+                    socket.send_fds(self._running(), [request.packed()], descriptors)
+                    break
+                except (BrokenPipeError, ConnectionResetError) as error:
+                    self._stop()
+                    if attempt:
+                        ours.close()
+                        raise self._not_started() from error
+                except BaseException:
+                    ours.close()
+                    raise
+        return ours
+
+    def start(self) -> None:
+        """Start the process unless it runs; raises like :meth:`connect`."""
+        with self._lock:
+            self._running()
+
+    def close(self, *, patient: bool = True) -> None:
+        """End the process with its children, and remove its folder."""
+        with self._lock:
+            self.closed += patient
+            self._stop(patient=patient)
+
+    def _running(self) -> socket.socket:
+        if self._control is not None and self.process is not None and self.process.poll() is None:
+            return self._control
+        self._stop()
+        with no_room():
+            self._control, theirs = socket.socketpair()
+            self.folder = WorkFolder()
+        try:
+            with theirs:
+                # OSError: the machine has no room for another process.
+                self.process = subprocess.Popen(
+                    [*bwrap_prefix(), *self._command, str(theirs.fileno()), *self._packages],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=code_environment(),
+                    cwd=self.folder.path,
+                )
+            self._control.settimeout(self.start_seconds)
+            with self._control.makefile("rb") as stream:
+                self.level = check_level(*read_handshake(exact_reader(stream)), self._least)
+        except SandboxTooWeak:
+            self._stop()
+            raise
+        except (EOFError, OSError) as error:
+            process, late = self.process, isinstance(error, TimeoutError)
+            self._stop(patient=not late)
+            killed = not late and process is not None and process.returncode == -signal.SIGKILL
+            raise self._not_started(late=late, killed=killed) from error
+        self._control.settimeout(None)
+        return self._control
+
+    def _not_started(self, *, late: bool = False, killed: bool = False) -> CodeUnavailable:
+        when = f" within {self.start_seconds:g} s" if late else ""
+        command = "python -m quantgraph.sandbox._worker --once"
+        return CodeUnavailable(f"the code process did not start{when}; try: {command}", killed=killed)
+
+    def _stop(self, *, patient: bool = True) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=5 if patient else 0)
+            self.process.kill()
+            self.process.wait()
+        if self.folder is not None:
+            self.folder.close()
+        self._control = self.process = self.folder = None
+
+
+_START_LIMIT = 1 << 16
+_REAP_SECONDS = 30.0
+_LAST_SECONDS = 1.0
+_LATE_SECONDS = 1.0
+"""For what has arrived while the host was busy with something else."""
+
+T = TypeVar("T")
+
+
+class Channel:
+    """A socket to one new child on which every read and write has a deadline.
+
+    Attributes
+    ----------
+    deadline
+        In seconds of ``time.perf_counter``; nothing is read after it. It begins as that of the child's start.
+    """
+
+    def __init__(self, server: ServerProcess, request: ForkRequest, shared_frames: int | None = None) -> None:
+        self._server, self._closed = server, server.closed
+        self._connection = server.connect(request, shared_frames)
+        self._has_read = False
+        self.deadline = time.perf_counter() + server.start_seconds
+        try:
+            self._wait_for_start()
+        except BaseException:
+            self.close()
+            raise
+        self.deadline = math.inf
+
+    def _wait_for_start(self) -> None:
+        """Wait until the child is sealed and reads; the code's time begins then."""
+        try:
+            header, size = read_header(self.read, limit=_START_LIMIT)
+            self.read(size)
+        except TimeoutError as error:
+            seconds = self._server.start_seconds
+            self._server.close(patient=False)  # it hangs
+            raise CodeUnavailable(
+                f"the code process did not start within {seconds:g} s", killed=False
+            ) from error
+        except (EOFError, OSError) as error:
+            raise self._server_ended() from error
+        if header != STARTED:
+            reply = header["error"]
+            if reply["code"] == DIED:
+                raise CodeUnavailable("the machine ended the code's process at its start", killed=True)
+            raise CodeUnavailable(f"no process can be made for the code: {reply['message']}", killed=False)
+
+    def send(self, parts: Sequence[Block]) -> None:
+        """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""
+        self._has_read = False
+        with contextlib.suppress(OSError):
+            for part in parts:
+                self._connection.settimeout(self._remaining())
+                self._connection.sendall(part)
+
+    def read(self, size: int) -> bytearray:
+        """Return exactly ``size`` bytes."""
+        # The buffer grows with what arrives: a reply that only announces a gigabyte does not allocate one.
+        buffer, filled = bytearray(min(size, 1 << 20)), 0
+        while filled < size:
+            if filled == len(buffer):
+                buffer += bytes(min(size - filled, 3 * filled))
+            self._connection.settimeout(self._remaining())
+            with memoryview(buffer)[filled:] as room:
+                count = self._connection.recv_into(room)
+            if not count:
+                raise EOFError
+            self._has_read = True
+            filled += count
+            if time.perf_counter() > self.deadline:
+                raise EOFError
+        return buffer
+
+    def error(self, call: Call) -> CodeFailed | CodeUnavailable:
+        """Return the error of a call whose reply is missing or incomplete.
+
+        The fork server tells how each child ended: if not even that came, it has ended itself.
+        """
+        if self._has_read or call.seconds >= call.limits.timeout:
+            return call.ended()
+        return self._server_ended()
+
+    def _server_ended(self) -> CodeUnavailable:
+        killed = self._closed == self._server.closed
+        return CodeUnavailable("the process that starts code processes was ended", killed=killed)
+
+    def is_last(self) -> bool:
+        """Whether the fork server has hung up, and nothing is left to read."""
+        try:
+            self._connection.settimeout(_LAST_SECONDS)
+            return not self._connection.recv(1)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
+    def _remaining(self) -> float:
+        return max(self.deadline - time.perf_counter(), 0.001)
+
+    def close(self) -> None:
+        """End the child, and wait until it has been reaped: nothing that it knew is alive then."""
+        with self._connection:
+            if self._is_reaped():
+                return
+            self._server.close(patient=False)  # it hangs; its children end with it
+            if not self._is_reaped():
+                raise CodeUnavailable("a code process does not end", killed=False)
+
+    def _is_reaped(self) -> bool:
+        """Hang up: the fork server kills the child, reaps it, and then closes its end."""
+        if not ServerProcess.SEES_HANG_UP:
+            return True
+        self.deadline = time.perf_counter() + _REAP_SECONDS
+        try:
+            self._connection.shutdown(socket.SHUT_WR)
+            self._connection.settimeout(_REAP_SECONDS)
+            while self._connection.recv(1 << 20):
+                self._connection.settimeout(self._remaining())
+        except TimeoutError:
+            return False
+        except OSError:  # the other end is closed
+            pass
+        return True
+
+
+class Child:
+    """A child that answers many requests; after it has ended, the next request starts another."""
+
+    def __init__(self, server: ServerProcess, request: ForkRequest, limits: Limits) -> None:
+        self._server, self._request = server, request
+        self._channel: Channel | None = None
+        self.limits = limits
+
+    @property
+    def level(self) -> Isolation:
+        """Isolation of its process."""
+        return self._server.level
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a child that still knows the requests before."""
+        return self._channel is not None
+
+    def request(self, parts: Sequence[Block], read: Callable[[Call, Read], T]) -> T:
+        """Send a message and return what ``read`` makes of the reply; raises like :meth:`receive`."""
+        self.send(parts)
+        return self.receive(read)
+
+    def send(self, parts: Sequence[Block]) -> None:
+        """Send a message, to a new child if there is none; its time limit begins."""
+        if self._channel is None:
+            self._channel = Channel(self._server, self._request)
+        self._call = Call(
+            limits=self.limits,
+            isolation=self.level,
+            memory=self._request.memory,
+            is_last=self._channel.is_last,
+        )
+        self._channel.deadline = self._call.started + self.limits.timeout
+        self._channel.send(parts)
+
+    def receive(self, read: Callable[[Call, Read], T]) -> T:
+        """Return what ``read`` makes of the reply to the last message. Any exception closes the child."""
+        channel, call = self._channel, self._call
+        assert channel is not None  # noqa: S101 - a message was sent
+        channel.deadline = max(channel.deadline, time.perf_counter() + _LATE_SECONDS)
+        try:
+            return read(call, channel.read)
+        except BaseException as error:
+            self.close()  # the rest of a reply must not be read as the next one
+            # CodeRefused, CodeTimeout and CodeUnavailable are OSErrors too.
+            if isinstance(error, EOFError | OSError) and not isinstance(error, CodeFailed | CodeUnavailable):
+                raise channel.error(call) from error
+            raise
+
+    def close(self) -> None:
+        """End the child."""
+        if self._channel is not None:
+            channel, self._channel = self._channel, None
+            channel.close()

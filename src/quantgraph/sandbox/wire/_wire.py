@@ -1,0 +1,319 @@
+"""Messages between the host and a code process: a JSON header followed by raw float64 blocks.
+
+Nothing is pickled: a reply of generated code is data to check, never an object to trust.
+
+Frames in sealed shared memory: written once by the host, mapped read-only by every child.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantgraph.errors import StorageUnavailable
+from quantgraph.state.frames import FrozenFrame
+
+T = TypeVar("T")
+
+_LENGTHS = struct.Struct("<QQ")
+_HEADER_LIMIT = 32 << 20
+_ROWS = 64
+"""Rows that are encoded at a time, so that they stay in a processor's cache."""
+_NO_OPINION = 2
+_OPINIONS = np.full(256, np.nan)
+_OPINIONS[[0, 1, 255]] = 0.0, 1.0, -1.0
+_IS_OPINION = np.isin(np.arange(256), [0, 1, _NO_OPINION, 255])
+"""Values of the bytes of a signal, and which of them are valid."""
+
+Frames = Mapping[str, Mapping[str, FrozenFrame]]
+Block = bytes | memoryview
+Read = Callable[[int], bytes | bytearray]
+"""Returns exactly the requested number of bytes, or raises EOFError or OSError."""
+
+
+def encode_message(header: Mapping[str, Any], blocks: Sequence[Block] = ()) -> list[Block]:
+    """Return the parts of a message in order: two lengths, the header, the blocks."""
+    text = json.dumps(header).encode()
+    return [_LENGTHS.pack(len(text), sum(memoryview(block).nbytes for block in blocks)), text, *blocks]
+
+
+def read_header(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -> tuple[dict[str, Any], int]:
+    """Read a message's header, and return it with the number of bytes of the blocks that follow."""
+    header, body = _LENGTHS.unpack(read(_LENGTHS.size))
+    if header > header_limit or header + body > limit:
+        raise ValueError(
+            f"header of {header} bytes and body of {body}; limits are {header_limit} and {limit}"
+        )
+    return require_type(json.loads(read(header)), dict), body
+
+
+def exact_reader(stream: IO[bytes]) -> Read:
+    """Return a function that reads exactly as many bytes of a stream as requested."""
+
+    def read(size: int) -> bytes:
+        data = stream.read(size)
+        if len(data) != size:
+            raise EOFError("the message ended early")
+        return data
+
+    return read
+
+
+def array_bytes(values: NDArray[Any]) -> Block:
+    """Return the memory of a C-ordered array without a copy."""
+    return values.data.cast("B") if values.size else b""
+
+
+def frame_table(frames: Frames) -> tuple[dict[str, Any], list[FrozenFrame]]:
+    """Describe frames as JSON, each distinct pair of axes once, and list them in the same order."""
+    axes: dict[tuple[bytes, tuple[str, ...]], int] = {}
+    entries: list[dict[str, Any]] = []
+    listed: list[FrozenFrame] = []
+    for panel, fields in frames.items():
+        for name, frame in fields.items():
+            axis = axes.setdefault((frame.sessions.tobytes(), frame.symbols), len(axes))
+            entries.append({"panel": panel, "name": name, "axis": axis})
+            listed.append(frame)
+    described = [
+        {"sessions": np.frombuffer(sessions, dtype="<i8").tolist(), "symbols": list(symbols)}
+        for sessions, symbols in axes
+    ]
+    return {"frames": entries, "axes": described}, listed
+
+
+def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
+    """Return the parts of a message that carries frames."""
+    table, listed = frame_table(frames)
+    return encode_message({**header, **table}, [array_bytes(frame.values) for frame in listed])
+
+
+def encode_signals(header: Mapping[str, Any], signals: Mapping[str, FrozenFrame]) -> list[Block]:
+    """Return the parts of a message that carries signals: a byte a cell where all cells are opinions."""
+    table, listed = frame_table({"signal": signals})
+    blocks = []
+    for entry, frame in zip(table["frames"], listed, strict=True):
+        codes = _codes(frame.values)
+        entry["opinions"] = codes is not None
+        blocks.append(array_bytes(frame.values if codes is None else codes))
+    return encode_message({**header, **table}, blocks)
+
+
+def _codes(values: NDArray[np.float64]) -> NDArray[np.uint8] | None:
+    """A byte for each cell; None if one is not an opinion, which the host refuses."""
+    codes = np.empty(values.shape, dtype=np.int8)
+    for first in range(0, len(values), _ROWS):
+        part = values[first : first + _ROWS]
+        unknown = np.isnan(part)
+        if not (unknown | (np.abs(part) <= 1) & (part == np.rint(part))).all():
+            return None
+        codes[first : first + _ROWS] = np.where(unknown, _NO_OPINION, part)
+    return codes.view(np.uint8)
+
+
+def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
+    """Read a message of :func:`encode_frames`; raises like :func:`read_header` and :func:`read_frames`."""
+    header, body = read_header(read, limit=limit)
+    frames: dict[str, dict[str, FrozenFrame]] = {}
+    for panel, name, frame in read_frames(header, body, read):
+        frames.setdefault(panel, {})[name] = frame
+    return header, frames
+
+
+def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tuple[str, str, FrozenFrame]]:
+    """Read the ``body`` bytes of frames behind a header of :func:`encode_frames`, frame by frame.
+
+    Checks the announced shapes and that symbols are text.
+    """
+    axes = [_read_axis(require_type(axis, dict)) for axis in require_type(header["axes"], list)]
+    for item in require_type(header["frames"], list):
+        entry = require_type(item, dict)
+        panel, name = require_type(entry["panel"], str), require_type(entry["name"], str)
+        number = require_type(entry["axis"], int)
+        if number < 0:
+            raise ValueError(f"axis {number} does not exist")
+        sessions, symbols = axes[number]
+        opinions = entry.get("opinions") is True
+        size = len(sessions) * len(symbols) * (1 if opinions else 8)
+        body -= size
+        if body < 0:
+            raise ValueError("the announced frames are larger than the message")
+        block = memoryview(read(size)).toreadonly()
+        cells = _opinions(block) if opinions else np.frombuffer(block, dtype="<f8")
+        values = cells.reshape(len(sessions), len(symbols))
+        yield panel, name, FrozenFrame(sessions, symbols, values)
+    if body:
+        raise ValueError(f"the message has {body} bytes more than the announced frames")
+
+
+def _opinions(block: memoryview) -> NDArray[np.float64]:
+    codes = np.frombuffer(block, dtype=np.uint8)
+    if not _IS_OPINION[codes].all():
+        raise ValueError(f"{codes[np.argmin(_IS_OPINION[codes])]} is the code of no opinion")
+    values = _OPINIONS[codes]
+    values.flags.writeable = False
+    return values
+
+
+def _read_axis(axis: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:
+    microseconds = [require_type(session, int) for session in require_type(axis["sessions"], list)]
+    symbols = tuple(require_type(symbol, str) for symbol in require_type(axis["symbols"], list))
+    sessions = np.array(microseconds, dtype="<i8")
+    return np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols
+
+
+def require_type(value: Any, kind: type[T]) -> T:
+    """Return the value if its type is exactly ``kind``, else raise TypeError."""
+    if type(value) is not kind:
+        raise TypeError(f"must be {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+_LENGTH = struct.Struct("<Q")
+_ALIGNMENT = 64
+_CACHE_SIZE = 4
+_LARGE = 256 << 20
+
+
+class SharedFramesCache:
+    """Shared memory of the last few sets of frames; a set is dropped when one of its frames is garbage.
+
+    The lock guards the cache against threads that run code at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[object, tuple[int, list[weakref.ref[FrozenFrame]]]] = OrderedDict()
+
+    def open(self, frames: Frames) -> int:
+        """Return a descriptor of the frames' memory with a file offset of its own; the caller closes it."""
+        listed = [(panel, name, frame) for panel, fields in frames.items() for name, frame in fields.items()]
+        key = tuple((panel, name, id(frame)) for panel, name, frame in listed)
+        with self._lock:
+            if key not in self._cached:
+                memory = _write(frames)
+                alive = [weakref.ref(frame, lambda _: self._drop(key)) for *_, frame in listed]
+                self._cached[key] = memory, alive
+            self._cached.move_to_end(key)
+            opened = _reopen(self._cached[key][0])
+            self._shrink(1 if os.fstat(opened).st_size > _LARGE else _CACHE_SIZE)
+            return opened
+
+    def close(self) -> None:
+        """Drop all memory."""
+        with self._lock:
+            self._shrink(0)
+
+    def _shrink(self, size: int) -> None:
+        while len(self._cached) > size:
+            os.close(self._cached.popitem(last=False)[1][0])
+
+    def _drop(self, key: object) -> None:
+        # Called when a frame is collected, at any time and in any thread: no lock, one atomic step.
+        found = self._cached.pop(key, None)
+        if found:
+            os.close(found[0])
+
+
+def _write(frames: Frames) -> int:
+    table, listed = frame_table(frames)
+    offset = 0
+    for entry, frame in zip(table["frames"], listed, strict=True):
+        entry["offset"] = offset
+        offset = _align(offset + frame.values.nbytes)
+    header = json.dumps(table).encode()
+    start = _align(_LENGTH.size + len(header))
+    blocks: list[tuple[int, Block]] = [(0, _LENGTH.pack(len(header)) + header)]
+    blocks += [
+        (start + entry["offset"], array_bytes(frame.values))
+        for entry, frame in zip(table["frames"], listed, strict=True)
+    ]
+    try:
+        return _sealed_memory(blocks)
+    except OSError as error:
+        megabytes = sum(len(block) for _, block in blocks) / (1 << 20)
+        raise StorageUnavailable(
+            f"the frames of the code take {megabytes:,.0f} MB of shared memory, which cannot be had "
+            f"({error.strerror or error}): free memory, or name fewer symbols or a shorter window"
+        ) from error
+
+
+def _align(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _sealed_memory(blocks: list[tuple[int, Block]]) -> int:
+    if hasattr(os, "memfd_create"):
+        import fcntl
+
+        memory = os.memfd_create("quantgraph-frames", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            _fill(memory, blocks)
+        except OSError:
+            os.close(memory)
+            raise
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+        return memory
+    # A read-only descriptor of a file that no longer has a name.
+    with tempfile.NamedTemporaryFile(prefix="quantgraph-frames-") as file:
+        _fill(file.fileno(), blocks)
+        return os.open(file.name, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _reopen(descriptor: int) -> int:
+    # Duplicates share one file offset, by which a call could leave a number to a later one.
+    same = Path(f"/proc/self/fd/{descriptor}")
+    return os.open(same, os.O_RDONLY | os.O_CLOEXEC) if same.exists() else os.dup(descriptor)
+
+
+def _fill(descriptor: int, blocks: list[tuple[int, Block]]) -> None:
+    for offset, block in blocks:
+        rest = memoryview(block)
+        while rest:
+            written = os.pwrite(descriptor, rest, offset)
+            offset, rest = offset + written, rest[written:]  # noqa: PLW2901
+
+
+def map_shared_frames(descriptor: int) -> mmap.mmap:
+    """Map the memory read-only."""
+    # A private mapping: Linux before 6.7 refuses a shared one of memory that is sealed against writing.
+    return mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+
+
+def read_shared_frames(memory: mmap.mmap) -> dict[str, dict[str, FrozenFrame]]:
+    """Return the frames of mapped memory without a copy."""
+    (length,) = _LENGTH.unpack_from(memory)
+    table = json.loads(memory[_LENGTH.size : _LENGTH.size + length])
+    start = _align(_LENGTH.size + length)
+    axes = [
+        (np.array(axis["sessions"], dtype="<i8").view("datetime64[us]"), tuple(axis["symbols"]))
+        for axis in table["axes"]
+    ]
+    frames: dict[str, dict[str, FrozenFrame]] = {}
+    for number, entry in enumerate(table["frames"]):
+        sessions, symbols = axes[entry["axis"]]
+        shape = len(sessions), len(symbols)
+        values = np.zeros(shape)
+        if values.size:
+            values = np.frombuffer(memory, "<f8", values.size, start + entry["offset"]).reshape(shape)
+        frame = with_token(FrozenFrame(sessions, symbols, values), f"given-{number}")
+        frames.setdefault(entry["panel"], {})[entry["name"]] = frame
+    return frames
+
+
+def with_token(frame: FrozenFrame, token: str) -> FrozenFrame:
+    """Set a made-up digest, so that a data state in a code process does not hash the whole frame."""
+    vars(frame)["digest"] = token
+    return frame

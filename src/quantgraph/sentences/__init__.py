@@ -1,0 +1,56 @@
+"""A trading sentence read by rules, in Chinese and English: dates, securities, clauses, rule tree.
+
+``read_request`` turns text into a ``ParsedRequest``: symbols, windows, a ``TradingRule``, a trade plan, and
+the words that were not understood. A rule tree can be described (``describe``), written as code
+(``write_code``) and evaluated without that code (``evaluation``), so that code and meaning can be compared.
+
+To add a phrase: a row in the lexicon of the module for its kind, and sentences in the tests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.sentences._codegen import Watched, write_code
+    from quantgraph.sentences._dates import malformed_dates, without_dates
+    from quantgraph.sentences._describe import describe, describe_value
+    from quantgraph.sentences._request import Missing, ParsedRequest, RequestContext, read_request
+    from quantgraph.sentences._rules import Number, TradingRule
+    from quantgraph.sentences._text import clean_words, normalise, without_names
+    from quantgraph.sentences._watched_security import watched_of
+
+__all__ = [
+    "Missing",
+    "Number",
+    "ParsedRequest",
+    "RequestContext",
+    "TradingRule",
+    "Watched",
+    "clean_words",
+    "describe",
+    "describe_value",
+    "malformed_dates",
+    "normalise",
+    "read_request",
+    "watched_of",
+    "without_dates",
+    "without_names",
+    "write_code",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_codegen": "Watched write_code",
+            "_dates": "malformed_dates without_dates",
+            "_describe": "describe describe_value",
+            "_request": "Missing ParsedRequest RequestContext read_request",
+            "_rules": "Number TradingRule",
+            "_text": "clean_words normalise without_names",
+            "_watched_security": "watched_of",
+        },
+    )

@@ -1,0 +1,503 @@
+"""One line of a request: its securities, its window, its clauses of the trade plan, and the tokens of its rule.
+
+Read a request: its securities, its window, its rule, and what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from quantgraph._util.texts import Language, Note, language_of
+from quantgraph.errors import BadWindow
+from quantgraph.sentences._clauses import (
+    ClauseNote,
+    PlanClause,
+    PlanLine,
+    PlanValue,
+    SaidPlan,
+    Waiver,
+    find_clauses,
+    find_waivers,
+    is_general_waiver,
+    plan_of,
+)
+from quantgraph.sentences._dates import MARK, Span, Window, find_window, merge_windows, without_dates
+from quantgraph.sentences._describe import describe
+from quantgraph.sentences._meaning import Memory
+from quantgraph.sentences._named_rules import Heading, find_heading, styles_of
+from quantgraph.sentences._parameters import TokenLine, complete_parameters, count_crosses
+from quantgraph.sentences._roles import Choice, Roles, choose, roles_of
+from quantgraph.sentences._rules import Average, TradingRule, fields_of
+from quantgraph.sentences._securities import find_symbols, is_shouted
+from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
+from quantgraph.sentences._text import (
+    DATA_KINDS,
+    FIELD_NAMES,
+    STRATEGY_KINDS,
+    Token,
+    clean_words,
+    collapse_spaces,
+    is_word,
+    normalise,
+    readable_excerpt,
+    tokens_of,
+)
+from quantgraph.sentences._watched_security import merged_roles, watching_problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestContext:
+    """Facts of the host about the data.
+
+    Parameters
+    ----------
+    first_session, last_session
+        Ends of the data as ``YYYYMMDD``. Relative dates count back from ``last_session``.
+    names
+        ``ts_code`` by security name, for the names in the text.
+    examples
+        Codes or index names of the source, for the question about the stocks.
+    executes
+        Keys of the trade plan that the decider executes; the planner asks about every other clause.
+    """
+
+    first_session: str | None = None
+    last_session: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
+    executes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLine:
+    """A line as read; ``text`` is normalised, with marks for dates and securities, and blanks for clauses."""
+
+    roles: Roles
+    window: Window
+    tokens: tuple[Token, ...]
+    names: tuple[str, ...]
+    text: str
+    refused: BadWindow | None = None
+    cross_count: int = 0
+    heading: Heading | None = None
+    clauses: tuple[PlanClause, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    gives_up: bool = False
+
+    def has(self, *kinds: str) -> bool:
+        """Whether a token has one of the kinds."""
+        return any(token.kind in kinds for token in self.tokens)
+
+    @property
+    def describes_strategy(self) -> bool:
+        """Whether a token belongs to a strategy."""
+        return self.has(*STRATEGY_KINDS)
+
+    @property
+    def announces_an_exit(self) -> bool:
+        """Whether the line ends with an exit (``卖出：``) that the next line describes."""
+        actions = [token.kind for token in self.tokens if token.kind in ("BUY", "SELL")]
+        return actions[-1:] == ["SELL"]
+
+    def tokens_beyond_data(self) -> Iterator[Token]:
+        """Tokens that a data request cannot hold."""
+        return (token for token in self.tokens if token.kind not in DATA_KINDS and token.text != "k线")
+
+
+_BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")
+
+
+def _looks_like_a_name(token: Token, text: str) -> bool:
+    """Whether an unknown word, or a code of no exchange, stands right before the date, like a security."""
+    strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)
+    return bool(strange and _BEFORE_A_DATE.match(text, token.end))
+
+
+def _without_heading(heading: Heading, text: str) -> list[Token]:
+    """Tokens of a line without its heading; a selection without a verb is bought."""
+    tokens = tokens_of(text[: heading.begin] + " " * (heading.end - heading.begin) + text[heading.end :])
+    if not heading.selects or any(token.kind == "BUY" for token in tokens):
+        return tokens
+    ahead = sum(token.end <= heading.begin for token in tokens)
+    return [*tokens[:ahead], Token(kind="BUY", text="", begin=heading.end, end=heading.end), *tokens[ahead:]]
+
+
+def _with_choice(roles: Roles, choice: Choice) -> Roles:
+    if choice.watch and choice.trade:
+        roles = Roles(watch=choice.watch, trade=choice.trade, explicit=True, subjects=2)
+    problems = (*choice.problems, *roles.problems)
+    return replace(roles, problems=problems)
+
+
+def _read_line(line: str, context: RequestContext, *, headings: bool) -> RequestLine:
+    plain = normalise(line)
+    if is_general_waiver(plain):
+        return RequestLine(roles=Roles(), window=Window(), tokens=(), names=(), text="", gives_up=True)
+    found = find_symbols(plain, context.names, is_word)
+    choice = choose(found.marked, found.symbols)
+    refused: BadWindow | None = None
+    try:
+        window, text = find_window(choice.text, context.last_session)
+    except BadWindow as error:
+        window, text, refused = Window(), without_dates(choice.text), error
+    waivers, text = find_waivers(collapse_spaces(text))
+    clauses, text = find_clauses(collapse_spaces(text))
+    text = collapse_spaces(text)
+    heading = find_heading(text) if headings else None
+    tokens = tokens_of(text) if heading is None else _without_heading(heading, text)
+    names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
+    strange = frozenset(names)
+    if choice.benchmark:
+        words = f"benchmark {choice.benchmark}"
+        clauses = (
+            *clauses,
+            PlanClause(words=words, topic="benchmark", key="benchmark", value=choice.benchmark),
+        )
+    return RequestLine(
+        roles=_with_choice(roles_of(text, tokens, found.symbols), choice),
+        window=window,
+        tokens=tuple(token for token in tokens if token not in strange),
+        names=tuple(token.text.strip() for token in names),
+        text=text,
+        refused=refused,
+        heading=heading,
+        clauses=clauses,
+        waivers=waivers,
+    )
+
+
+def read_lines(text: str, context: RequestContext, *, headings: bool) -> list[RequestLine]:
+    """The lines of a request, with parameters and years that one line names for another."""
+    written = [line for line in text.splitlines() if line.strip()]
+    return _with_years(_with_parameters([_read_line(line, context, headings=headings) for line in written]))
+
+
+def _with_parameters(lines: list[RequestLine]) -> list[RequestLine]:
+    """The lines with the parameters of the request for bare indicator names."""
+    spoken = [line for line in lines if line.describes_strategy]
+    plain = [TokenLine(tokens=line.tokens, text=line.text) for line in spoken]
+    done = iter(zip(complete_parameters(plain), count_crosses(plain), strict=True))
+    found: list[RequestLine] = []
+    for line in lines:
+        if line.describes_strategy:
+            new, cross_count = next(done)
+            line = replace(line, tokens=new.tokens, cross_count=cross_count)  # noqa: PLW2901 - the same line, completed
+        found.append(line)
+    return found
+
+
+def _with_years(lines: list[RequestLine]) -> list[RequestLine]:
+    """Months without a year (``三月到五月``) in the year that another line names; that line keeps no window."""
+    years = [line.window for line in lines if line.window.is_year]
+    if not years or not any(line.window.yearless for line in lines):
+        return lines
+    found: list[RequestLine] = []
+    for line in lines:
+        window = Window() if line.window.is_year else line.window.in_year_of(years[-1]) or line.window
+        found.append(replace(line, window=window))
+    return found
+
+
+def merged_window(lines: list[RequestLine]) -> Window:
+    """The window of all lines."""
+    window = Window()
+    refused: BadWindow | None = None
+    for line in lines:
+        refused = line.refused or (None if line.window.start or line.window.end else refused)
+        window = merge_windows(window, line.window)
+    if refused is not None:
+        raise refused
+    return window
+
+
+_PAUSES = frozenset(",;.。:!?\n")
+
+
+def without_unread(line: RequestLine) -> tuple[RequestLine, tuple[str, ...]]:
+    """The line without the segments between commas that have unknown words, and these as written.
+
+    A segment that buys or sells stays: it is the rule.
+    """
+    segments: list[list[Token]] = [[]]
+    for token in line.tokens:
+        segments[-1].append(token)
+        if token.kind == "SEP" and token.text in _PAUSES:
+            segments.append([])
+    kept: list[Token] = []
+    dropped: list[str] = []
+    for segment in segments:
+        kinds = {token.kind for token in segment}
+        if "UNKNOWN" in kinds and not kinds & {"BUY", "SELL"}:
+            dropped.append(clean_words(line.text[segment[0].begin : segment[-1].end]))
+        else:
+            kept += segment
+    return replace(line, tokens=tuple(kept)), tuple(words for words in dropped if words)
+
+
+Intent = Literal["data_fetch", "signal_gen", "mixed", "unclear"]
+Missing = Literal["symbols", "window", "strategy", "plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedRequest:
+    """A request as read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
+
+    ``missing`` lists the parts to ask for, in that order; ``unread`` the unread words that may change the
+    trade. ``windows`` are several spans, of which the user must name one.
+
+    Attributes
+    ----------
+    symbols
+        Everything that is watched or traded.
+    watch, trade
+        Codes whose data the rule reads, and codes that are traded. An index that is watched while others are
+        traded is a series; one that is traded stands for its members.
+    entry, exit
+        The clauses of the rule as written; ``exit`` is empty if nobody named one.
+    plan, clauses, open
+        The trade plan, a note on every clause that is settled, and the clauses to ask about.
+    can_go_on
+        Whether the rule reads whole without the unread parts.
+    """
+
+    symbols: tuple[str, ...]
+    start: str | None
+    end: str | None
+    strategy: TradingRule | None
+    fields: tuple[str, ...]
+    intent: Intent
+    missing: tuple[Missing, ...]
+    language: Language
+    unread: tuple[str, ...]
+    windows: tuple[Span, ...] = ()
+    watch: tuple[str, ...] = ()
+    trade: tuple[str, ...] = ()
+    entry: str = ""
+    exit: str = ""
+    plan: dict[str, PlanValue] = field(default_factory=dict)
+    clauses: tuple[ClauseNote, ...] = ()
+    open: tuple[PlanClause, ...] = ()
+    can_go_on: bool = False
+
+
+_TEXTBOOK = Memory(crossed=(Average(period=50), Average(period=200)))
+_LINES = (
+    "BOLL", "D", "DAYS", "DEA", "DIF", "EMA", "HIST", "J", "K", "KDJ", "MA", "MACD", "NUM", "RSI", "UNKNOWN", "VOLAVG",
+)  # fmt: skip
+
+
+def _names_only_the_golden_cross(lines: list[RequestLine]) -> bool:
+    """Whether the request has the English term and no other line or number: averages of 50 and 200 days."""
+    said = [token for line in lines for token in line.tokens]
+    golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in said)
+    return golden and not any(token.kind in _LINES for token in said)
+
+
+def _line_rules(lines: list[RequestLine]) -> dict[int, LineRule]:
+    """Rules of the lines that describe a strategy, or add unknown words to one, by the place of the line."""
+    if not any(line.describes_strategy for line in lines):
+        return {}
+    found: dict[int, LineRule] = {}
+    memory = _TEXTBOOK if _names_only_the_golden_cross(lines) else Memory()
+    named = selling = False
+    for at, line in enumerate(lines):
+        named = named or bool(line.roles.trade)
+        if line.describes_strategy or (line.has("UNKNOWN") and named and found):
+            clauses = read_line_rule(line.tokens, line.text, replace(memory, cross_count=line.cross_count))
+            if selling and not line.has("BUY", "SELL"):
+                clauses = LineRule(failed=(line.text,), memory=memory)
+            selling = bool(clauses.failed) and (selling or line.announces_an_exit)
+            if clauses.failed and _only_announces(line):
+                clauses = replace(clauses, failed=styles_of(line.tokens, line.text))
+            found[at] = clauses
+            memory = clauses.memory
+    return found
+
+
+def _only_announces(line: RequestLine) -> bool:
+    """Whether the line only announces a strategy: ``帮我生成交易信号``, ``backtest a strategy:``."""
+    ignored = {"SIGNAL", "LABEL", "DATA", "SEP", "AND"}
+    return all(token.kind in ignored for token in line.tokens)
+
+
+def _fields(lines: list[RequestLine], rule: TradingRule | None) -> tuple[str, ...]:
+    wanted = dict.fromkeys(fields_of(rule) if rule else ())
+    for line in lines:
+        for token in line.tokens:
+            if token.kind.startswith("FIELD:"):
+                wanted[token.kind.removeprefix("FIELD:")] = None
+            elif token.kind == "VALUATION":
+                wanted.update(dict.fromkeys(("pe", "pb", "ps")))
+    order = list(FIELD_NAMES)
+    return tuple(sorted(wanted, key=order.index))
+
+
+_DATA_NAMES = ("PRICE", "VOL", "OPEN", "HIGHN", "LOWN", "K", *(f"FIELD:{name}" for name in FIELD_NAMES))
+
+
+def _intent(lines: list[RequestLine], wants_rule: bool) -> Intent:
+    wants_data = any(line.has("DATA", "VALUATION") for line in lines)
+    if wants_rule:
+        return "mixed" if wants_data else "signal_gen"
+    names_data = any(line.has(*_DATA_NAMES) for line in lines)
+    only_data = names_data and not any(list(line.tokens_beyond_data()) for line in lines)
+    return "data_fetch" if wants_data or only_data else "unclear"
+
+
+def _language(text: str, context: RequestContext) -> Language:
+    """The language of the longest line: the others greet or answer."""
+    longest = max(text.splitlines(), key=len, default="")
+    for name in context.names:
+        longest = longest.replace(name, "")
+    return language_of(longest.lower() if is_shouted(longest, is_word) else longest)
+
+
+def _unread(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleReading) -> list[str]:
+    """The unread words, without those of lines whose rule or window a later line replaces."""
+    found: list[str] = []
+    dated = max((at for at, line in enumerate(lines) if line.window.start or line.window.spans), default=-1)
+    restated = max(
+        (at for at, rule in rules.items() if rule.entry is not None and not rule.failed), default=-1
+    )
+    for at, line in enumerate(lines):
+        found += (*line.names, *(line.window.unread if at >= dated else ()))
+        if at < restated:
+            continue
+        unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
+        strange = unknown if line.describes_strategy else line.tokens_beyond_data()
+        found += dict.fromkeys(
+            readable_excerpt(token.text, line.text, token.begin, token.end) for token in strange
+        )
+    for at, rule in rules.items():
+        found += rule.failed if at >= restated else ()
+    return [*found, reading.contradiction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RuleOfLines:
+    """The rule of all lines, and what was given up for it."""
+
+    lines: list[RequestLine]
+    rules: dict[int, LineRule]
+    reading: RuleReading
+    dropped: tuple[str, ...] = ()
+
+
+def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
+    rules = _line_rules(lines)
+    return _RuleOfLines(lines=lines, rules=rules, reading=rule_of(rules.values()))
+
+
+def _read_without_unread(lines: list[RequestLine], end: int) -> _RuleOfLines:
+    """The rule of the lines without the unread segments of the first ``end`` lines."""
+    pairs = [without_unread(line) if at < end else (line, ()) for at, line in enumerate(lines)]
+    found = _read_rule([line for line, _ in pairs])
+    return replace(found, dropped=tuple(word for _, words in pairs for word in words))
+
+
+def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: RequestContext) -> SaidPlan:
+    return plan_of(
+        [
+            PlanLine(
+                clauses=line.clauses,
+                waivers=line.waivers,
+                gives_up=line.gives_up,
+                states_rule=at in rules and rules[at].entry is not None,
+            )
+            for at, line in enumerate(lines)
+        ],
+        context.executes,
+    )
+
+
+_LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
+
+
+def _notes(found: _RuleOfLines, plan: SaidPlan) -> tuple[ClauseNote, ...]:
+    """What is settled and is not the rule as said: clauses given up, words given up, and a default exit."""
+    left = [ClauseNote(words=words, became=_LEFT_OUT, status="not_done") for words in found.dropped]
+    reading = found.reading
+    if reading.rule is None or not reading.exit_is_default:
+        return (*plan.notes, *left)
+    zh, en = (describe(reading.rule.exit, each) for each in ("zh", "en"))
+    became = Note(zh=f"卖出 {zh}", en=f"exit {en}")
+    return (*plan.notes, *left, ClauseNote(words="", became=became, status="default"))
+
+
+def read_request(text: str, context: RequestContext) -> ParsedRequest:
+    """Read a request of one or several lines; a later line answers or overrides an earlier one.
+
+    Raises
+    ------
+    BadWindow
+        If a date is malformed. A day that does not exist, or a start after the end, is returned as
+        written.
+
+    Examples
+    --------
+    >>> request = read_request("600519 2024年 MACD金叉买入，死叉卖出", RequestContext())
+    >>> request.symbols, request.start, request.end, request.missing
+    (('600519.SH',), '20240101', '20241231', ())
+    """
+    return _read(text, context, headings=True)
+
+
+def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedRequest:
+    """The request, read without headings if each of them fits the rule, else with them as words."""
+    lines = read_lines(text, context, headings=headings)
+    window = merged_window(lines)
+    found = _read_rule(lines)
+    waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
+    can_go_on = False
+    offered: tuple[str, ...] = ()
+    if found.reading.rule is None and any(line.has("UNKNOWN") for line in lines):
+        without = _read_without_unread(lines, waived or len(lines))
+        can_go_on = without.reading.rule is not None and bool(without.dropped)
+        offered = without.dropped if can_go_on else ()
+        if waived and can_go_on:
+            found, offered = without, ()
+    rule, rules = found.reading.rule, found.rules
+    if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
+        return _read(text, context, headings=False)
+    language = _language(text, context)
+    roles = merged_roles([line.roles for line in lines])
+    odd = None if rule is None or roles.problems else watching_problem(rule, roles)
+    problems = [note.text(language) for note in (*roles.problems, *([odd] if odd else []))]
+    rule = None if problems else rule
+    intent = _intent(lines, any(line.describes_strategy for line in lines))
+    plan = _plan(lines, rules, context)
+    end = window.end or (context.last_session if window.open_end else None)
+    missing: dict[Missing, bool] = {
+        "symbols": not roles.trade,
+        "window": window.start is None or end is None,
+        "strategy": (rule is None and intent != "data_fetch") or bool(problems),
+        "plan": bool(plan.open),
+    }
+    unread = [*problems, *(offered or map(clean_words, _unread(found.lines, rules, found.reading)))]
+    return ParsedRequest(
+        symbols=_union(roles.watch, roles.trade),
+        start=window.start,
+        end=end,
+        strategy=rule,
+        fields=_fields(lines, rule),
+        intent=intent,
+        missing=tuple(part for part, wanted in missing.items() if wanted),
+        language=language,
+        unread=tuple(words for words in dict.fromkeys(unread) if words),
+        windows=window.spans,
+        watch=roles.watch,
+        trade=roles.trade,
+        entry=clean_words(found.reading.entry),
+        exit=clean_words(found.reading.exit),
+        plan=plan.plan,
+        clauses=_notes(found, plan),
+        open=plan.open,
+        can_go_on=can_go_on and not waived,
+    )
+
+
+def _union(*groups: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(code for group in groups for code in group))

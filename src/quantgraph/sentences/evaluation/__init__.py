@@ -1,0 +1,34 @@
+"""Values of a rule tree computed apart from its code, with the conventions that a sentence leaves open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.sentences.evaluation._evaluation import (
+        Panel,
+        RuleValues,
+        buys_and_sells,
+        open_conventions,
+        rule_readings,
+        values_of,
+    )
+
+__all__ = [
+    "Panel",
+    "RuleValues",
+    "buys_and_sells",
+    "open_conventions",
+    "rule_readings",
+    "values_of",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_evaluation": "Panel RuleValues buys_and_sells open_conventions rule_readings values_of",
+        },
+    )

@@ -1,0 +1,505 @@
+"""What a sentence leaves open about a rule, so that any of it is right: ties, smoothing, deviations, adjustment.
+
+The values of a rule as frames under any conventions, computed apart from the code that the planner writes.
+
+The signals that a rule means under every convention it leaves open, for the check of code that others wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import talib
+
+from quantgraph.audit.meaning import Reading
+from quantgraph.errors import UnknownField
+from quantgraph.sentences._describe import describe, describe_value
+from quantgraph.sentences._rules import (
+    AllOf,
+    AnyOf,
+    Average,
+    Band,
+    Bar,
+    Compare,
+    Condition,
+    Cross,
+    Extreme,
+    Indicator,
+    Kdj,
+    Macd,
+    Not,
+    Number,
+    Rank,
+    Return,
+    Rsi,
+    Scaled,
+    TradingRule,
+    Value,
+    leaves_of,
+)
+
+Gaps = Literal["blind", "filled", "skipped"]
+"""A suspension blinds the windows that contain it, is filled with the last price, or is skipped."""
+Ties = Literal["floats", "apart", "touching", "strict"]
+"""Whether values equal up to rounding count as above and below: as floats come, never, both ways, or
+neither today nor the session before.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conventions:
+    """What one program does alike for all symbols; the first choice of each is the planner's own.
+
+    Attributes
+    ----------
+    border
+        Where a rank ends: without ties across it, with them, or by their order; a percentage rounded down,
+        rounded up, or as a quantile.
+    """
+
+    prices: Literal["raw", "adjusted"] = "raw"
+    ddof: Literal[0, 1] = 0
+    ema: Literal["recursive", "weighted", "seeded"] = "recursive"
+    rsi: Literal["wilder", "recursive", "weighted", "simple"] = "wilder"
+    kdj: Literal["fifty", "first", "simple"] = "fifty"
+    breakout: Literal["before", "close_before", "today", "close_today"] = "before"
+    volume: Literal["today", "before"] = "today"
+    border: Literal["out", "in", "order", "up", "quantile"] = "out"
+
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "prices": ("raw", "adjusted"),
+    "ddof": (0, 1),
+    "ema": ("recursive", "weighted", "seeded"),
+    "rsi": ("wilder", "recursive", "weighted", "simple"),
+    "kdj": ("fifty", "first", "simple"),
+    "breakout": ("before", "close_before", "today", "close_today"),
+    "volume": ("today", "before"),
+    "border": ("out", "in", "order", "up", "quantile"),
+}
+
+
+def values_of(rule: TradingRule) -> Iterator[Value]:
+    """Values that the conditions of a rule compare or rank, in reading order."""
+    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
+        yield from (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
+
+
+def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventions]:
+    """Every combination of what the rule leaves open; the planner's own comes first.
+
+    Parameters
+    ----------
+    adjusted
+        Whether adjusted prices exist and differ from the raw ones.
+    """
+    is_open = set[str]()
+    for value in values_of(rule):
+        is_open |= _open_in(value)
+    if any(isinstance(leaf, Rank) for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit))):
+        is_open.add("border")
+    if not adjusted:
+        is_open.discard("prices")
+    names = [field.name for field in fields(Conventions) if field.name in is_open]
+    for choice in product(*(_CHOICES[name] for name in names)):
+        yield Conventions(**dict(zip(names, choice, strict=True)))
+
+
+def _open_in(value: Value) -> set[str]:
+    match value:
+        case Average(field="vol") as average:
+            return {"volume"} | ({"ema"} if average.kind == "ema" else set())
+        case Scaled(value=average):
+            return _open_in(average)
+        case Average(kind="ema") | Macd():
+            return {"prices", "ema"}
+        case Band():
+            return {"prices", "ddof"}
+        case Rsi():
+            return {"prices", "rsi"}
+        case Kdj():
+            return {"prices", "kdj"}
+        case Extreme():
+            return {"prices", "breakout"}
+    return set() if isinstance(value, Number | Indicator) else {"prices"}
+
+
+Floats = npt.NDArray[np.float64]
+Column = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """The frames that a rule reads, sessions x symbols.
+
+    Attributes
+    ----------
+    bars, adjusted, indicators
+        By field name. ``adjusted`` holds open, high, low and close; it is empty if they do not differ.
+    """
+
+    bars: Mapping[str, pd.DataFrame]
+    adjusted: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    indicators: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class RuleValues:
+    """Frames of values under conventions, each computed once.
+
+    With ``gaps="skipped"`` a value is computed on each symbol's own sessions, without those of no trading.
+    """
+
+    panel: Panel
+    common: Conventions
+    gaps: Gaps
+    _known: dict[Value, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def close(self) -> pd.DataFrame:
+        """Raw closes, NaN where a symbol did not trade."""
+        return self.panel.bars["close"]
+
+    def frame(self, value: Value) -> pd.DataFrame:
+        """Return a value's frame.
+
+        Raises
+        ------
+        UnknownField
+            If the panel lacks a field.
+        """
+        if value not in self._known:
+            self._known[value] = self._computed(value)
+        return self._known[value]
+
+    def before(self, value: Value) -> pd.DataFrame:
+        """Return a value of the session before: with skipped gaps, of the symbol's own session before."""
+        frame = self.frame(value)
+        if isinstance(value, Number):
+            return frame
+        return frame.ffill().shift(1) if self.gaps == "skipped" else frame.shift(1)
+
+    def _bar(self, name: str) -> pd.DataFrame:
+        """A bar field: of the price that is agreed on, and with filled gaps if they are."""
+        prices = self.common.prices == "adjusted" and name in self.panel.adjusted
+        bars = self.panel.adjusted if prices else self.panel.bars
+        if name not in bars:
+            raise UnknownField(f"there is no bar field {name}", field=name)
+        return bars[name].ffill() if self.gaps == "filled" else bars[name]
+
+    def _computed(self, value: Value) -> pd.DataFrame:  # noqa: C901, PLR0911 - one case a node
+        match value:
+            case Number(value=number):
+                return pd.DataFrame(number, index=self.close.index, columns=self.close.columns)
+            case Bar(field=name):
+                return self._bar(name)
+            case Indicator(field=name):
+                if name not in self.panel.indicators:
+                    raise UnknownField(f"there is no indicator {name}", field=name)
+                return self.panel.indicators[name].reindex_like(self.close)
+            case Average():
+                return self._average(value)
+            case Scaled(factor=factor, value=average):
+                return factor * self._average(average)
+            case Return(period=period):
+                return self._on_sessions(self._bar("close"), lambda prices: prices / prices.shift(period) - 1)
+            case Extreme():
+                return self._extreme(value)
+            case Band():
+                return self._band(value)
+            case Rsi(period=period):
+                return self._by_column(
+                    self._bar("close"), lambda prices: _rsi(prices, period, self.common.rsi)
+                )
+            case Macd():
+                return self._macd(value)
+            case Kdj():
+                return self._kdj(value)
+        raise UnknownField(f"{type(value).__name__} is not computed here", field=type(value).__name__)
+
+    def _average(self, average: Average) -> pd.DataFrame:
+        bars = self._bar(average.field)
+        if average.kind == "ema":
+            made = self._ema(bars, average.period)
+        else:
+            made = self._on_sessions(bars, lambda frame: frame.rolling(average.period).mean())
+        if average.field == "vol" and self.common.volume == "before":
+            return self._on_sessions(made, lambda frame: frame.shift(1))
+        return made
+
+    def _ema(self, frame: pd.DataFrame, period: int) -> pd.DataFrame:
+        return self._by_column(frame, lambda values: _ema(values, period, self.common.ema))
+
+    def _band(self, band: Band) -> pd.DataFrame:
+        middle = self._average(Average(period=band.period))
+        if band.side == "middle":
+            return middle
+        spread = self._on_sessions(
+            self._bar("close"), lambda frame: frame.rolling(band.period).std(ddof=self.common.ddof)
+        )
+        return middle + (band.width if band.side == "upper" else -band.width) * spread
+
+    def _extreme(self, extreme: Extreme) -> pd.DataFrame:
+        bars = self._bar("close" if self.common.breakout.startswith("close") else extreme.side)
+        wanted = "max" if extreme.side == "high" else "min"
+        made = self._on_sessions(bars, lambda frame: getattr(frame.rolling(extreme.period), wanted)())
+        if self.common.breakout.endswith("today"):
+            return made
+        return self._on_sessions(made, lambda frame: frame.shift(1))
+
+    def _macd(self, macd: Macd) -> pd.DataFrame:
+        close = self._bar("close")
+        if self.common.ema == "seeded":
+            return self._by_column(close, lambda values: _talib_macd(values, macd))
+        dif = self._ema(close, macd.fast) - self._ema(close, macd.slow)
+        return dif if macd.part == "dif" else self._ema(dif, macd.signal)
+
+    def _kdj(self, kdj: Kdj) -> pd.DataFrame:
+        high, low, close = (self._bar(name) for name in ("high", "low", "close"))
+        n = kdj.period
+        floor = self._on_sessions(low, lambda frame: frame.rolling(n).min())
+        span = self._on_sessions(high, lambda frame: frame.rolling(n).max()) - floor
+        rsv = 100 * (close - floor) / span.where(span > 0)
+        k = self._by_column(rsv, lambda values: _smooth(values, kdj.smooth_k, self.common.kdj))
+        if kdj.part == "k":
+            return k
+        d = self._by_column(k, lambda values: _smooth(values, kdj.smooth_d, self.common.kdj))
+        return d if kdj.part == "d" else 3 * k - 2 * d
+
+    def _on_sessions(
+        self, frame: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Apply a function of a frame; with skipped gaps to the values of each column moved together."""
+        if self.gaps != "skipped" or not _has_gaps(frame):
+            return function(frame)
+        return frame.apply(
+            lambda column: function(column.dropna().to_frame()).iloc[:, 0].reindex(column.index)
+        )
+
+    def _by_column(self, frame: pd.DataFrame, function: Column) -> pd.DataFrame:
+        """Apply a function of an array to the known values of each column; recursions skip what is missing."""
+        values = frame.to_numpy(dtype=np.float64)
+        made = np.full(values.shape, np.nan)
+        for column in range(values.shape[1]):
+            known = ~np.isnan(values[:, column])
+            if known.any():
+                made[known, column] = function(np.ascontiguousarray(values[known, column]))
+        return pd.DataFrame(made, index=frame.index, columns=frame.columns)
+
+
+def _has_gaps(frame: pd.DataFrame) -> bool:
+    known = frame.notna().to_numpy()
+    return bool((np.logical_or.accumulate(known, axis=0) & ~known).any())
+
+
+def _ema(values: Floats, period: int, kind: str) -> Floats:
+    if kind == "seeded":
+        return (
+            np.asarray(talib.EMA(values, period)) if len(values) >= period else np.full(len(values), np.nan)
+        )
+    smooth = pd.Series(values).ewm(span=period, adjust=kind == "weighted", min_periods=period)
+    return smooth.mean().to_numpy()
+
+
+def _talib_macd(values: Floats, macd: Macd) -> Floats:
+    if len(values) < macd.slow + macd.signal:
+        return np.full(len(values), np.nan)
+    dif, dea, _ = talib.MACD(values, macd.fast, macd.slow, macd.signal)
+    return np.asarray(dif if macd.part == "dif" else dea)
+
+
+def _rsi(prices: Floats, period: int, kind: str) -> Floats:
+    if len(prices) <= period:
+        return np.full(len(prices), np.nan)
+    if kind == "wilder":
+        return np.asarray(talib.RSI(prices, period))
+    change = pd.Series(prices).diff()
+    sides = change.clip(lower=0), -change.clip(upper=0)
+    if kind == "simple":
+        gain, loss = (side.rolling(period).mean() for side in sides)
+    else:
+        gain, loss = (
+            side.ewm(alpha=1 / period, adjust=kind == "weighted", min_periods=period).mean() for side in sides
+        )
+    return (100 * gain / (gain + loss).where(gain + loss > 0)).to_numpy()
+
+
+def _smooth(values: Floats, sessions: int, kind: str) -> Floats:
+    if kind == "simple":
+        return pd.Series(values).rolling(sessions).mean().to_numpy()
+    seeded = np.append(50.0, values) if kind == "fifty" else values
+    smooth = pd.Series(seeded).ewm(alpha=1 / sessions, adjust=False).mean().to_numpy()
+    return smooth[1:] if kind == "fifty" else smooth
+
+
+_NEAR = 1e-9
+"""Relative difference below which two values may be equal but for rounding."""
+_BORDERS: dict[str, Literal["min", "first"]] = {"in": "min", "order": "first"}
+_TIES: tuple[Ties, ...] = ("apart", "touching", "strict")
+_GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped")
+
+
+def rule_readings(rule: TradingRule, panel: Panel) -> Iterator[Iterator[Reading]]:
+    """Yield the readings of a rule: groups by convention, in each what may differ by symbol.
+
+    Raises
+    ------
+    UnknownField
+        If the panel lacks a field of the rule.
+    """
+    gaps = _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]
+    for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
+        yield (
+            reading
+            for gap in gaps
+            for reading in _readings(rule, RuleValues(panel=panel, common=common, gaps=gap))
+        )
+
+
+def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
+    plain = _Conditions(values, "floats")
+    yield _reading(rule, plain)
+    if plain.near:
+        for ties in _TIES:
+            yield _reading(rule, _Conditions(values, ties))
+
+
+def buys_and_sells(rule: TradingRule, panel: Panel) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return where the entry and where the exit hold, as the planner would code them."""
+    common = next(open_conventions(rule, adjusted=False))
+    values = RuleValues(panel=panel, common=common, gaps="blind")
+    conditions = _Conditions(values, "floats")
+    known = conditions.known(rule)
+    return conditions.holds(rule.entry) & known, conditions.holds(rule.exit) & known
+
+
+def _suspends(close: pd.DataFrame) -> bool:
+    known = close.notna().to_numpy()
+    begun, on = np.logical_or.accumulate(known, axis=0), np.logical_or.accumulate(known[::-1], axis=0)[::-1]
+    return bool((begun & on & ~known).any())
+
+
+def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
+    entry, leave = conditions.holds(rule.entry), conditions.holds(rule.exit)
+    signal = pd.DataFrame(0.0, index=entry.index, columns=entry.columns)
+    signal = signal.mask(entry, 1.0).mask(leave, -1.0).where(conditions.known(rule))
+    return Reading(signal=signal, explain=partial(_explain, rule, conditions.values))
+
+
+def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> str:
+    """The rule as read, and its values at a cell and on the session before."""
+    shown = []
+    for value in dict.fromkeys(values_of(rule)):
+        if isinstance(value, Number):
+            continue
+        now, before = (
+            float(frame.to_numpy()[frame.index.get_loc(session), frame.columns.get_loc(symbol)])
+            for frame in (values.frame(value), values.before(value))
+        )
+        shown.append(f"{describe_value(value, 'en')} {now:.6g} (session before {before:.6g})")
+    rule_text = f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}"
+    return f"{rule_text}; {', '.join(shown)}"
+
+
+class _Conditions:
+    """Where conditions hold, with ties as agreed; ``near`` says whether values were equal but for rounding."""
+
+    def __init__(self, values: RuleValues, ties: Ties) -> None:
+        self.values = values
+        self.near = False
+        self._ties = ties
+
+    def known(self, rule: TradingRule) -> pd.DataFrame:
+        """Where all values are known, those of the session before a cross included."""
+        known = self.values.close.notna()
+        for condition in (rule.entry, rule.exit):
+            for value, earlier in _needs(condition):
+                known &= self.values.frame(value).notna()
+                if earlier:
+                    known &= self.values.before(value).notna()
+        return known
+
+    def holds(self, condition: Condition) -> pd.DataFrame:
+        """Where a condition holds; False where a value is not known, and True for its negation."""
+        match condition:
+            case AllOf(parts=parts):
+                return _joined([self.holds(part) for part in parts], np.logical_and)
+            case AnyOf(parts=parts):
+                return _joined([self.holds(part) for part in parts], np.logical_or)
+            case Not(part=part):
+                return ~self.holds(part)
+            case Compare(left=left, op=op, right=right):
+                one, other = self.values.frame(left), self.values.frame(right)
+                today = self._equality_counts(condition)
+                return self._above(one, other, today) if op[0] == ">" else self._above(other, one, today)
+            case Cross(left=left, direction=direction, right=right):
+                return self._crosses(left, right) if direction == "up" else self._crosses(right, left)
+            case Rank():
+                return self._ranked(condition)
+
+    def _equality_counts(self, compare: Compare) -> bool | None:
+        """Whether equality counts in a comparison; None leaves it to the floats."""
+        if isinstance(compare.right, Extreme) and self.values.common.breakout.endswith("today"):
+            return True
+        equal = compare.op.endswith("=")
+        if self._ties == "floats":
+            return True if equal else None
+        return self._ties == "touching"
+
+    def _crosses(self, left: Value, right: Value) -> pd.DataFrame:
+        one, other = self.values.frame(left), self.values.frame(right)
+        earlier, than = self.values.before(left), self.values.before(right)
+        if self._ties == "floats":
+            return self._above(one, other, None) & ~self._above(earlier, than, None)
+        if self._ties == "strict":  # above today and below before, equal on neither
+            return self._above(one, other, False) & self._above(than, earlier, False)
+        equal = self._ties == "touching"
+        return self._above(one, other, equal) & ~self._above(earlier, than, equal)
+
+    def _above(self, left: pd.DataFrame, right: pd.DataFrame, equal: bool | None) -> pd.DataFrame:
+        """Where one value is above another; ``equal`` says whether equality counts, None leaves it to floats."""
+        one, other = left.to_numpy(dtype=np.float64), right.to_numpy(dtype=np.float64)
+        room = _NEAR * np.maximum(np.abs(one), np.abs(other)) + 1e-12
+        apart = one - other
+        self.near = self.near or bool((np.abs(apart) <= room).any())
+        held = apart > 0 if equal is None else apart >= -room if equal else apart > room
+        return pd.DataFrame(held, index=left.index, columns=left.columns)
+
+    def _ranked(self, rank: Rank) -> pd.DataFrame:
+        value = self.values.frame(rank.value)
+        border, bottom = self.values.common.border, rank.side == "bottom"
+        if border == "quantile" and rank.unit == "percent":
+            share = rank.amount / 100
+            edge = value.quantile(share if bottom else 1 - share, axis=1)
+            return value.le(edge, axis=0) if bottom else value.ge(edge, axis=0)
+        place = value.rank(axis=1, ascending=bottom, method=_BORDERS.get(border, "max"))
+        if rank.unit == "count":
+            return place <= rank.amount
+        count = rank.amount * value.count(axis=1) / 100
+        return place.le(np.ceil(count - _NEAR) if border == "up" else count + _NEAR, axis=0)
+
+
+def _needs(condition: Condition) -> Iterator[tuple[Value, bool]]:
+    """Values of a condition, and whether that of the session before is needed too."""
+    match condition:
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from _needs(part)
+        case Not(part=part):
+            yield from _needs(part)
+        case Rank(value=value):
+            yield value, False
+        case Compare(left=left, right=right) | Cross(left=left, right=right):
+            yield from ((side, isinstance(condition, Cross)) for side in (left, right))
+
+
+def _joined(frames: list[pd.DataFrame], operator: np.ufunc) -> pd.DataFrame:
+    whole = operator.reduce([frame.to_numpy() for frame in frames])
+    return pd.DataFrame(whole, index=frames[0].index, columns=frames[0].columns)

@@ -1,0 +1,47 @@
+"""What a person's own words say: symbols, windows, events, a changed request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.sentences.phrases._phrases import (
+        changed_request,
+        event_of,
+        names_exit,
+        possible_names,
+        restates_without,
+        said_rule,
+        said_symbols,
+        said_windows,
+        says_a_rule,
+        says_parameters,
+        watched_only,
+    )
+
+__all__ = [
+    "changed_request",
+    "event_of",
+    "names_exit",
+    "possible_names",
+    "restates_without",
+    "said_rule",
+    "said_symbols",
+    "said_windows",
+    "says_a_rule",
+    "says_parameters",
+    "watched_only",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_phrases": (
+                "changed_request event_of names_exit possible_names restates_without said_rule "
+                "said_symbols said_windows says_a_rule says_parameters watched_only"
+            ),
+        },
+    )

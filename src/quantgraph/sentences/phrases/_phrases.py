@@ -1,0 +1,318 @@
+"""What a sentence names: its spans of dates and its securities, read without its rule.
+
+A model's answer is held against these: a window of another year or a code that nobody said is a slip.
+
+The rule that a text says whole: every word is read, and entry and exit are both said.
+
+A message that changes one thing of the request before it: a period, a security, a span, a clause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from quantgraph.errors import BadWindow
+from quantgraph.sentences._clauses import find_clauses
+from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
+from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
+from quantgraph.sentences._roles import choose, marked_codes
+from quantgraph.sentences._rules import (
+    AllOf,
+    AnyOf,
+    Compare,
+    Condition,
+    Cross,
+    Extreme,
+    TradingRule,
+    opposite,
+)
+from quantgraph.sentences._securities import find_symbols
+from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
+from quantgraph.sentences._watched_security import watched_of
+
+
+def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
+    """The spans of dates that a text of one or several lines names, of the last line that names any.
+
+    Parameters
+    ----------
+    last_session
+        Last session of the data as ``YYYYMMDD``: relative dates count back from it, and a start alone ends
+        there.
+
+    Returns
+    -------
+    tuple
+        First and last day of each span, ``YYYYMMDD``; empty if the text names none, or one that is malformed,
+        ambiguous or open at an end that ``last_session`` does not close.
+
+    Examples
+    --------
+    >>> said_windows("600519.SH 2025年1月和3月", None)
+    (('20250101', '20250131'), ('20250301', '20250331'))
+    >>> said_windows("buy the top 10 since 2024-03-01", "20251231")
+    (('20240301', '20251231'),)
+    """
+    window = Window()
+    for line in text.splitlines():
+        try:
+            found, _ = find_window(find_symbols(normalise(line), {}, is_word).rest, last_session)
+        except BadWindow:
+            return ()
+        window = found.in_year_of(window) or window.in_year_of(found) or merge_windows(window, found)
+    if window.spans:
+        return window.spans
+    end = window.end or (last_session if window.open_end else None)
+    return ((window.start, end),) if window.start and end else ()
+
+
+def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The codes that a text names for its rule, in reading order: of stocks, of indices by code or name, and ``ALL``.
+
+    An index that only says where a stock belongs, a stock that gives way to another one, and a benchmark are
+    left out.
+
+    Parameters
+    ----------
+    names
+        ``ts_code`` by security name.
+
+    Examples
+    --------
+    >>> said_symbols("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
+    ('600519.SH',)
+    """
+    found = (_codes_of(line, names) for line in text.splitlines())
+    return tuple(dict.fromkeys(code for codes in found for code in codes))
+
+
+def _codes_of(line: str, names: Mapping[str, str]) -> Iterator[str]:
+    found = find_symbols(normalise(line), names, is_word)
+    choice = choose(found.marked, found.symbols)
+    kept = {*choice.watch, *choice.trade, *marked_codes(choice.text, found.symbols)}
+    yield from (code for code in found.symbols if code in kept)
+
+
+_JOINED = r"\s*(?:[,、&/和与跟及]|\band\b|\bor\b|以及)+\s*(?:the\s+)?"
+_WORD = r"([a-z][a-z'.-]+|[一-鿿]{2,6}?)"
+_BESIDE = re.compile(
+    rf"(?<![a-z一-鿿]){_WORD}{_JOINED}[{MARKS}]|[{MARKS}]{_JOINED}{_WORD}(?![a-z一-鿿])", re.IGNORECASE
+)
+
+
+def possible_names(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Words in a row with a security that no rule reads: perhaps a nickname of another one.
+
+    >>> possible_names("moutai and 601318.SH, golden cross, 2025", {}), possible_names("茅台、601318.SH 2025年", {})
+    (('moutai',), ('茅台',))
+    >>> possible_names("buy and 601318.SH", {}), possible_names("golden cross, 601318.SH", {})
+    ((), ())
+    """
+    found = []
+    for line in text.splitlines():
+        marked = find_symbols(normalise(line), names, is_word).marked
+        found += [match[1] or match[2] for match in _BESIDE.finditer(marked)]
+    return tuple(word for word in dict.fromkeys(found) if _is_unknown(word))
+
+
+def _is_unknown(word: str) -> bool:
+    tokens = tokens_of(word)
+    return not is_word(word.lower()) and bool(tokens) and all(token.kind == "UNKNOWN" for token in tokens)
+
+
+def restates_without(text: str, clauses: Sequence[str]) -> bool:
+    """Whether a text says a rule again without these clauses of a trade plan, which are thereby given up.
+
+    >>> restates_without("5日均线上穿20日均线买入，下穿卖出", ["止损5%"])
+    True
+    >>> restates_without("金叉买入，止损8%", ["止损5%"]), restates_without("为什么？", ["止损5%"])
+    (False, False)
+    """
+    topics = {clause.topic for words in clauses for clause in find_clauses(normalise(words))[0]}
+    again = {clause.topic for line in text.splitlines() for clause in find_clauses(normalise(line))[0]}
+    try:
+        rule = read_request(text, RequestContext()).strategy
+    except BadWindow:
+        return False
+    return rule is not None and bool(topics) and not topics & again
+
+
+def says_parameters(text: str, names: Mapping[str, str], last_session: str | None) -> bool:
+    """Whether a text names a security, a span of dates, or a clause of a trade plan.
+
+    >>> says_parameters("since the close", {}, None), says_parameters("000342.SZ", {}, None)
+    (False, True)
+    """
+    if said_symbols(text, names) or possible_names(text, names) or said_windows(text, last_session):
+        return True
+    return any(find_clauses(normalise(line))[0] for line in text.splitlines())
+
+
+def watched_only(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The codes that the conditions of a text are about while it trades others; empty if the roles are not read.
+
+    >>> watched_only("when 601318.SH closes above its 20-day average, buy 600519.SH", {})
+    ('601318.SH',)
+    >>> watched_only("601318.SH, 600519.SH golden cross", {})
+    ()
+    """
+    try:
+        read = read_request(text, RequestContext(names=names))
+    except BadWindow:
+        return ()
+    return tuple(code for code in read.watch if code not in read.trade)
+
+
+def says_a_rule(text: str, names: Mapping[str, str]) -> bool:
+    """Whether a text has words of a rule, readable or not, beside its securities and dates.
+
+    Examples
+    --------
+    >>> says_a_rule("600519.SH，买点强势股，2025年", {}), says_a_rule("600519.SH，2025年", {})
+    (True, False)
+    """
+    try:
+        read = read_request(text, RequestContext(names=names))
+    except BadWindow:
+        return False
+    return read.strategy is not None or bool(read.unread)
+
+
+_EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
+
+
+def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
+    """Return the rule of a text, given what was read in it; None if a part is not said or not read.
+
+    That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of several
+    securities for others.
+
+    >>> from quantgraph.sentences import RequestContext, read_request
+    >>> text = "5日均线上穿20日均线买入"
+    >>> said_rule(text, read_request(text, RequestContext())) is None
+    True
+    """
+    rule = request.strategy
+    if rule is None or request.unread or request.open:
+        return None
+    if request.watch != request.trade and watched_of(request.watch, request.trade) is None:
+        return None
+    return rule if names_exit(text) or rule.exit != opposite(rule.entry) else None
+
+
+def names_exit(text: str) -> bool:
+    """Whether a text has a word of selling.
+
+    >>> names_exit("RSI低于30买入，高于70卖出"), names_exit("buy the dip")
+    (True, False)
+    """
+    return any(token.kind in _EXIT_WORDS for token in tokens_of(normalise(text)))
+
+
+def event_of(condition: Condition) -> Literal["", "cross", "break"]:
+    """Return whether a condition is a cross, a breakout, or a state (empty)."""
+    match condition:
+        case Cross():
+            return "cross"
+        case Compare(right=Extreme()):
+            return "break"
+        case AllOf(parts=parts):
+            kinds = {event_of(part) for part in parts}
+            return "cross" if "cross" in kinds else "break" if "break" in kinds else ""
+        case AnyOf(parts=parts):
+            kinds = {event_of(part) for part in parts}
+            return "cross" if kinds == {"cross"} else "" if "" in kinds else "break"
+    return ""
+
+
+_LEAD = re.compile(
+    r"^(?:\s|[,.:]|(?:那么?|然后|再|请|帮我|把它|把|现在|如果|试试|看看|只|就)|(?:换成?|改成?|改为|用|选)"
+    r"|(?:and|now|then|please|ok|what|how|about|if|let's|try|use|make|it|change|switch|to|with|only|instead|run|the|same|for|on)\b)*",
+    re.IGNORECASE,
+)
+_TRAIL = re.compile(
+    r"(?:\s|[?.!,]|呢|吧|试试|看看|怎么样|如何|呀|啊|\b(?:instead|please|now|then)\b)*$", re.IGNORECASE
+)
+_PERIOD = re.compile(
+    r"(\d{1,4})\s*-?(?:日|天|days?|sessions?)?(?:均线|涨幅|周期|线|average|sma|ema)?", re.IGNORECASE
+)
+_SAID_PERIOD = re.compile(r"(\d{1,4})(?=\s*-?\s*(?:日|天|days?\b|sessions?\b))", re.IGNORECASE)
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?\s*(?:万|亿|k|m)(?:元|块)?", re.IGNORECASE)
+_DROP = re.compile(
+    r"(?:去掉|不要|不用|取消|删掉|remove|drop|without|no)\s*(?:the\s+)?(?P<what>止损|止盈|移动止损|手续费|本金|仓位|stop[- ]?loss|take[- ]?profit"
+    r"|trailing stop|stop|target|commission|fees?)(?:了|吧)?",
+    re.IGNORECASE,
+)
+
+
+def changed_request(last: Mapping[str, Any], message: str, context: RequestContext) -> str:
+    """The text of the whole request after a message; the message itself if it is a whole request.
+
+    Parameters
+    ----------
+    last
+        Parameters of the request before: ``strategy_desc``, ``ts_code``, ``start_date``, ``end_date``.
+
+    Examples
+    --------
+    >>> last = {"strategy_desc": "600519.SH 收盘价上穿20日均线买入，下穿卖出，止损5%，2025年"}
+    >>> changed_request(last, "改成30天", RequestContext())
+    '600519.SH 收盘价上穿30日均线买入，下穿卖出，止损5%，2025年'
+    >>> changed_request(last, "去掉止损", RequestContext())
+    '600519.SH 收盘价上穿20日均线买入，下穿卖出，2025年'
+    >>> changed_request(last, "2024年呢？", RequestContext()).splitlines()[1]
+    '2024年'
+    """
+    if not last.get("strategy_desc") or _is_whole(message, context):
+        return message
+    before = _text_of(last, context)
+    change = _TRAIL.sub("", _LEAD.sub("", normalise(message)))
+    if dropped := _DROP.fullmatch(_TRAIL.sub("", normalise(message).strip())):
+        shorter = _without_clause(before, dropped["what"])
+        return shorter if shorter != before else f"{before}\n{message}"
+    if (period := _PERIOD.fullmatch(change)) and (replaced := _with_period(before, period[1])):
+        return replaced
+    if _AMOUNT.fullmatch(change):
+        change += "本金"
+    return f"{before}\n{change or message}"
+
+
+def _is_whole(message: str, context: RequestContext) -> bool:
+    try:
+        read = read_request(message, context)
+    except BadWindow:
+        return False
+    return read.strategy is not None and bool(read.symbols or read.start)
+
+
+def _text_of(last: Mapping[str, Any], context: RequestContext) -> str:
+    """The text of a request, with its symbols and its span if the rule's words do not name them."""
+    text = str(last["strategy_desc"])
+    try:
+        read = read_request(text, context)
+    except BadWindow:
+        return text
+    lines = [text]
+    if not read.symbols and last.get("ts_code"):
+        lines.append(str(last["ts_code"]))
+    if read.start is None and last.get("start_date"):
+        lines.append(f"{last['start_date']}到{last['end_date']}")
+    return "\n".join(lines)
+
+
+def _with_period(text: str, period: str) -> str | None:
+    """The text with another number of days, if it has only one."""
+    found = set(_SAID_PERIOD.findall(text))
+    return _SAID_PERIOD.sub(period, text) if len(found) == 1 else None
+
+
+def _without_clause(text: str, word: str) -> str:
+    """The text without the pieces between commas in which a word stands."""
+    pieces = re.split(r"([,，;；。\n]\s*)", text)
+    kept = [pieces[0]] if word.lower() not in pieces[0].lower() else []
+    for mark, piece in zip(pieces[1::2], pieces[2::2], strict=True):
+        if word.lower() not in piece.lower():
+            kept += [mark, piece]
+    return "".join(kept).lstrip(",，;；。\n ")

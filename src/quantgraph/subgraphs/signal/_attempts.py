@@ -1,0 +1,312 @@
+"""The conversation in which a model writes a signal's code, kept in the state as its attempts.
+
+The node of the generation runs once for each attempt, perhaps in another process. What an attempt ran, what
+was wrong with it, and what the user answered is plain JSON, of which the same messages are made each time.
+
+Why an agent's conversation ended without a signal: the fault that is still open, in one line.
+
+Short idioms of pandas for the prompt of the generation, chosen by the words of the rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from typing_extensions import TypedDict
+
+from quantgraph._util.packages import parse_code
+from quantgraph.llm.messages import wrap
+from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
+from quantgraph.runtime.endings import Update
+from quantgraph.tools.code import ask, decline, python_repl
+
+_MAX_ATTEMPTS = 8
+"""Attempts that are kept, the newest."""
+_MAX_CELL = 20_000
+"""Characters of a cell that are kept for the conversation."""
+_MAX_TEXT = 2_000
+"""Characters of a reply that are kept."""
+_FINDING = """\
+That is not right yet / 还不正确:
+{errors}
+The cells' variables are gone: mend the code and run it as one complete cell. 请修正后重新运行完整的代码。"""
+_ANSWER = """\
+The user's answer to your question / 用户的回答:
+{answer}
+Now write the code and run it as one complete cell. 请写出完整的代码并运行。"""
+
+
+class Attempt(TypedDict):
+    """One attempt at a signal, as plain JSON."""
+
+    request: dict[str, Any]
+    """The request that it was for."""
+    cells: list[str]
+    """The cells that it ran; if none ran, the last that failed."""
+    said: str
+    """Its closing words."""
+    errors: list[str]
+    """What was wrong with it; empty while nothing is."""
+    made: str | None
+    """Content hash of the request with the sessions that its signal needs; None without a signal."""
+    question: NotRequired[str]
+    """What it asks the user in place of a signal."""
+    answer: NotRequired[str]
+
+
+class NotCoded(TypedDict):
+    """What a model says in place of code: a question to the user, or why it declines."""
+
+    kind: Literal["ask", "decline"]
+    text: str
+
+
+def instead_of_code(replies: Sequence[AnyMessage]) -> NotCoded | None:
+    """Return what the first call of ``ask`` or ``decline`` says; None if there is none."""
+    for message in replies:
+        if isinstance(message, ToolMessage) and message.status != "error":
+            if message.name == ask.name:
+                return NotCoded(kind="ask", text=str(message.text))
+            if message.name == decline.name:
+                return NotCoded(kind="decline", text=str(message.text))
+    return None
+
+
+def _closing_words(replies: Sequence[AnyMessage]) -> str:
+    """Return the words with which a model closes; empty if a limit ended it."""
+    last = replies[-1]
+    return (
+        str(last.text).strip()[:_MAX_TEXT] if isinstance(last, AIMessage) and not stop_line(replies) else ""
+    )
+
+
+def attempt_of(request: Mapping[str, Any], replies: Sequence[AnyMessage], kept: Collection[str]) -> Attempt:
+    """Return the attempt that a model's replies are."""
+    cells = (
+        list(kept)
+        or [
+            str(call["args"].get("query", ""))
+            for message in replies
+            if isinstance(message, AIMessage)
+            for call in message.tool_calls
+            if call["name"] == python_repl.name
+        ][-1:]
+    )
+    return Attempt(
+        request=dict(request),
+        cells=[cell[:_MAX_CELL] for cell in cells],
+        said=_closing_words(replies),
+        errors=[],
+        made=None,
+    )
+
+
+def with_errors(attempts: Sequence[Attempt], errors: Sequence[str]) -> list[Attempt]:
+    """Return the attempts, the last of which has these errors unless it has others."""
+    if not attempts or attempts[-1]["errors"]:
+        return list(attempts)
+    return [*attempts[:-1], {**attempts[-1], "errors": list(errors)}]
+
+
+def open_attempts(attempts: Sequence[Attempt], request: Mapping[str, Any]) -> list[Attempt]:
+    """Return the attempts with which the conversation about a request goes on.
+
+    They are those at the same rule with errors, and those whose question is answered.
+    """
+    rule = request["strategy"]
+    return [
+        each
+        for each in attempts
+        if "answer" in each or (each["errors"] and each["request"]["strategy"] == rule)
+    ]
+
+
+def keep_attempts(attempts: Sequence[Attempt], attempt: Attempt) -> list[Attempt]:
+    """Return the attempts and a new one, without the oldest if they are many."""
+    return [*attempts, attempt][-_MAX_ATTEMPTS:]
+
+
+def answered_attempts(attempts: Sequence[Attempt], question: str, answer: str) -> Update:
+    """Return the update in which the generation's open question has its answer; empty if it is not its."""
+    if not attempts or attempts[-1].get("question") != question or "answer" in attempts[-1]:
+        return {}
+    return {"attempts": [*attempts[:-1], {**attempts[-1], "answer": answer}]}
+
+
+def earlier_messages(attempts: Sequence[Attempt]) -> list[AnyMessage]:
+    """Return the messages of earlier attempts: cells, closing words or question, and what came of them."""
+    messages: list[AnyMessage] = []
+    for number, attempt in enumerate(attempts, start=1):
+        for place, cell in enumerate(attempt["cells"], start=1):
+            messages += _call(python_repl.name, {"query": cell}, f"cell_{number}_{place}", "(ran)")
+        if "question" in attempt:
+            asked = {"question": attempt["question"]}
+            messages += _call(ask.name, asked, f"ask_{number}", "(asked)")
+        elif attempt["said"]:
+            messages.append(as_earlier_reply(AIMessage(attempt["said"])))
+        if "answer" in attempt:
+            messages.append(HumanMessage(_ANSWER.format(answer=wrap("answers", attempt["answer"]))))
+        if attempt["errors"]:
+            errors = wrap("errors", "\n".join(attempt["errors"]))
+            messages.append(HumanMessage(_FINDING.format(errors=errors)))
+    return messages
+
+
+def _call(tool: str, args: dict[str, Any], call_id: str, result: str) -> list[AnyMessage]:
+    call = AIMessage("", tool_calls=[{"name": tool, "args": args, "id": call_id}])
+    return [as_earlier_reply(call), ToolMessage(result, name=tool, tool_call_id=call_id)]
+
+
+_REPLY_CHARACTERS = 160
+_FENCE = re.compile(r"```[a-zA-Z0-9_+-]*\n(.*?)```", re.DOTALL)
+_LINE_OF_CODE = re.compile(
+    r"^\s*(GLOBAL_DATA_STATE\.update\(|\w+ = (snapshot|GLOBAL_DATA_STATE)\b)", re.MULTILINE
+)
+_DOES = ast.Import | ast.ImportFrom | ast.Assign | ast.AugAssign | ast.Call
+
+
+def no_signal_error(replies: Sequence[AnyMessage]) -> str:
+    """Return why an agent that was to publish a signal has published none, as ``code: message``.
+
+    In this order: a limit that ended it; code that it wrote into its reply instead of calling the tool;
+    the error of its last tool call.
+    """
+    if line := stop_line(replies):
+        return line
+    text, calls = str(replies[-1].text), [each for each in replies if isinstance(each, ToolMessage)]
+    if _has_code(text):
+        return (
+            "no_tool_call: the reply has code in its text, where it does not run; "
+            f"call the tool {python_repl.name} with it"
+        )
+    if calls and (errors := tool_errors(calls[-1:])):
+        return errors[0]
+    told = f" Reply: {reply}" if (reply := " ".join(text.split())[:_REPLY_CHARACTERS]) else ""
+    if not calls:
+        return (
+            f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code, {ask.name} with "
+            f"a question to the user, or {decline.name} with the reason why the data cannot do it.{told}"
+        )
+    return (
+        "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', "
+        f"{{'name': frame}}).{told}"
+    )
+
+
+def _has_code(text: str) -> bool:
+    return bool(_LINE_OF_CODE.search(text)) or any(_does_something(code) for code in _FENCE.findall(text))
+
+
+def _does_something(code: str) -> bool:
+    try:
+        return any(isinstance(node, _DOES) for node in ast.walk(parse_code(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idiom:
+    """A piece of code that is right."""
+
+    about: str
+    words: str
+    code: str
+
+
+IDIOMS: dict[str, Idiom] = {
+    "event": Idiom(
+        about="crosses 上穿/下穿: one average through another, an event",
+        words=r"穿|突破|跌破|站上|金叉|死叉|cross|break|(rise|climb|go)(s|es)? above|"
+        r"(fall|drop|go)(s|es)? below",
+        code="""\
+above = (fast > slow).astype(float).where(fast.notna() & slow.notna()).ffill()
+was = above.shift(1)
+signal = zero.mask((above == 1) & (was == 0), 1.0).mask((above == 0) & (was == 1), -1.0)
+signal = signal.where(slow.notna())""",
+    ),
+    "rank": Idiom(
+        about="the 10 highest 最高的10只: rank within each session",
+        words=r"排名|[最前][高低大小强弱多少]?\S{0,3}\s*[\d一二三四五六七八九十]+\s*[只个名支]|\b(top|bottom|rank|"
+        r"(high|low|larg|small|strong|weak|cheap)est)",
+        code="""\
+order = score.rank(axis=1, ascending=False, method="first")
+signal = zero.mask(order <= 10, 1.0).mask(order > 10, -1.0).where(score.notna())""",
+    ),
+    "path": Idiom(
+        about="an exit that depends on the entry 与买入后走势有关的卖出: here 8 % below the peak since then",
+        words=r"回落|回撤|高点|峰值|止损|止盈|成本|买入价|买入后|持有\S{0,3}\d+|海龟|trail|peak|stop|drawdown|turtle|"
+        r"since (the )?(entry|buying)|entry price|below its high|hold(s|ing)? for",
+        code="""\
+price, enter, marks = close.to_numpy(), buy.to_numpy(), np.zeros(close.shape)
+for j in range(close.shape[1]):
+    held, peak = False, 0.0
+    for i in range(close.shape[0]):
+        if np.isnan(price[i, j]):
+            continue
+        if held:
+            peak = max(peak, price[i, j])
+            if price[i, j] <= 0.92 * peak:
+                marks[i, j], held = -1.0, False
+        elif enter[i, j]:
+            marks[i, j], held, peak = 1.0, True, price[i, j]
+signal = pd.DataFrame(marks, index=close.index, columns=close.columns).where(close.notna())""",
+    ),
+    "weekly": Idiom(
+        about="weekly 每周: decided in the first session of the week",
+        words=r"每周|每星期|周[初一二三四五]|周度|\bweek(s|ly)?\b|monday",
+        code="""\
+week = pd.Series(close.index.to_period("W").astype(str), index=close.index)
+first = (week != week.shift(1)).to_numpy()[:, None]
+signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
+    ),
+    "monthly": Idiom(
+        about="monthly 每月: decided in the first session of the month",
+        words=r"每月|每个月|月初|月度|\bmonth(s|ly)?\b",
+        code="""\
+month = pd.Series(close.index.to_period("M").astype(str), index=close.index)
+first = (month != month.shift(1)).to_numpy()[:, None]
+signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
+    ),
+    "suspension": Idiom(
+        about="windows over suspensions 窗口跨停牌: computed on the sessions that a stock traded",
+        words=r"rsi|macd|kdj|atr|ema|boll|布林|指数平均|wilder",
+        code="""\
+rsi = close.apply(lambda s: talib.RSI(s.dropna(), 14).reindex(s.index))
+signal = zero.mask(rsi < 30, 1.0).mask(rsi > 70, -1.0).where(rsi.notna())""",
+    ),
+    "index": Idiom(
+        about="a condition on an index 指数条件, for every column",
+        words=r"(?!)",
+        code="""\
+level = snapshot["index"]["close"][code]
+held = np.broadcast_to((level > level.rolling(20).mean()).to_numpy()[:, None], zero.shape)
+signal = zero.mask(held, 1.0).mask(~held, -1.0)""",
+    ),
+}
+"""By name. That of the index is for requests that watch one."""
+
+
+def idioms_for(rule: str, indices: Collection[str] = ()) -> str:
+    """Return the idioms that a rule needs, for a prompt; empty if it needs none.
+
+    Examples
+    --------
+    >>> print(idioms_for("buy the 10 cheapest each month").splitlines()[1])
+    # the 10 highest 最高的10只: rank within each session
+    >>> idioms_for("buy when the close is above 100")
+    ''
+    """
+    chosen = [
+        idiom
+        for name, idiom in IDIOMS.items()
+        if re.search(idiom.words, rule, re.IGNORECASE) or (name == "index" and indices)
+    ]
+    if not chosen:
+        return ""
+    pieces = [f"# {idiom.about}\n{idiom.code}" for idiom in chosen]
+    return "\n".join(["Idioms 写法 (zero is the frame of zeros above):", *pieces])

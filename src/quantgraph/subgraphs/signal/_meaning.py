@@ -1,0 +1,286 @@
+"""A generated signal against the words: the planner reads them, :mod:`quantgraph.audit.meaning` compares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import pandas as pd
+
+from quantgraph.audit import Finding
+from quantgraph.audit.meaning import Reading, Said, check_meaning
+from quantgraph.data import MarketDataSource
+from quantgraph.data.symbols import names_in
+from quantgraph.errors import BadWindow, UnknownField
+from quantgraph.market import session_of
+from quantgraph.sentences import (
+    ParsedRequest,
+    RequestContext,
+    TradingRule,
+    read_request,
+    watched_of,
+    write_code,
+)
+from quantgraph.sentences.evaluation import Panel, buys_and_sells, rule_readings
+from quantgraph.sentences.phrases import event_of, names_exit, said_rule
+from quantgraph.state import BaseView
+from quantgraph.subgraphs.signal._updates import user_text
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.understanding import request_symbols
+from quantgraph.tools import split_codes
+
+MENDABLE = (
+    "meaning_differs",
+    "meaning_not_an_event",
+    "meaning_never_sells",
+    "meaning_blind",
+    "meaning_alike",
+    "meaning_unsaid_symbol",
+    "meaning_missing_symbol",
+    "meaning_unsaid_session",
+    "meaning_review",
+)
+"""Findings that other code can mend. A rule may wait for what never happens, or say both sides at once."""
+
+_PATH_CLAUSES = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
+"""Clauses of a trade plan that code may have put into the signal: the rule alone is not its reference."""
+_EVENT = re.compile(
+    r"上穿|下穿|金叉|死叉|突破|跌破|cross(?:es|ing|over)?\b|breaks?\b|breakout", re.IGNORECASE
+)
+_COMMON = re.compile(
+    r"指数|大盘|市场|每周|每月|月初|月末|周[一二三四五]|index|market|month|week|(?:mon|tues|wednes|thurs|fri)day",
+    re.IGNORECASE,
+)
+"""Words of a rule that may be the same for all symbols."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What was said, as far as it bears on a signal.
+
+    Attributes
+    ----------
+    texts
+        The user's words, and the rule as a model read it; the first that can be read whole is the reference.
+    context
+        What is known of the data, for names and dates in the words.
+    trade, watch
+        Codes that orders may name, and codes that the rule reads.
+    windows
+        Spans, if several were said.
+    entry, exit
+        Words of the entry and of the exit, if they are known apart.
+    plan
+        The trade plan.
+    """
+
+    texts: tuple[str, ...]
+    context: RequestContext = field(default_factory=RequestContext)
+    trade: tuple[str, ...] = ()
+    watch: tuple[str, ...] = ()
+    windows: tuple[tuple[pd.Timestamp, pd.Timestamp], ...] = ()
+    entry: str = ""
+    exit: str = ""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def read(self) -> tuple[tuple[str, ParsedRequest], ...]:
+        """Each text that the planner can read, with what it reads in it."""
+        found = []
+        for text in self.texts:
+            with suppress(BadWindow):
+                found.append((text, read_request(text, self.context)))
+        return tuple(found)
+
+
+def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
+    """Return what the user said in this request, as known to a source cut at the run's moment."""
+    request: Mapping[str, Any] = state["request"]
+    understood: Mapping[str, Any] = state.get("understanding") or {}
+    text, sessions = user_text(state), source.sessions()
+    rule = understood.get("rule") or {}
+    return Words(
+        texts=tuple(dict.fromkeys((text, request["strategy"]))),
+        context=RequestContext(
+            first_session=f"{sessions[0]:%Y%m%d}",
+            last_session=f"{sessions[-1]:%Y%m%d}",
+            names=names_in(text, source),
+        ),
+        trade=_codes(request.get("trade") or request["ts_code"], request, source),
+        watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
+        windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
+        entry=rule.get("entry") or "",
+        exit=rule.get("exit") or "",
+        plan=understood.get("plan") or {},
+    )
+
+
+def _codes(
+    said: str | Sequence[str], request: Mapping[str, Any], source: MarketDataSource
+) -> tuple[str, ...]:
+    """Codes of stocks, and those of indices that are watched as a series."""
+    codes = split_codes(said) if isinstance(said, str) else list(said)
+    indices = [code for code in codes if code in request.get("index", ())]
+    stocks = ",".join(code for code in codes if code not in indices)
+    members = request_symbols({**request, "ts_code": stocks}, source) if stocks else ()
+    return (*members, *indices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SaidRule:
+    rule: TradingRule
+    text: str
+    watch: str = ""
+    """The one security that the rule reads for others; empty if the text names none."""
+
+
+def rule_in_words(words: Words) -> _SaidRule | None:
+    """Return the rule that the words say whole, and the text that says it; None if there is none."""
+    if any(name in words.plan for name in _PATH_CLAUSES):
+        return None
+    for text, request in words.read:
+        if (rule := said_rule(text, request)) is not None:
+            watched = watched_of(request.watch, request.trade)
+            return _SaidRule(rule=rule, text=text, watch=watched.code if watched else "")
+    return None
+
+
+def is_planners(words: Words, cells: Sequence[str]) -> bool:
+    """Whether the keyless planner wrote the code of the words itself."""
+    if len(cells) != 1:
+        return False
+    rules = (request.strategy for _, request in words.read)
+    return any(rule is not None and write_code(rule).source.strip() == cells[0].strip() for rule in rules)
+
+
+def meaning_findings(
+    words: Words, signal: pd.DataFrame, cells: Sequence[str], view: BaseView, *, first: pd.Timestamp | None
+) -> list[Finding]:
+    """Return how a signal departs from the words, as warnings; none for code that the planner wrote itself.
+
+    Parameters
+    ----------
+    cells
+        The code that made the signal.
+    view
+        The data it ran on; they may begin before the signal.
+    first
+        First session that counts.
+    """
+    said, found = rule_in_words(words), list[Finding]()
+    by_planner = is_planners(words, cells)
+    panel = None if said is None else _panel(words, said, view, signal, adjusted=not by_planner)
+    if said is not None and panel is not None:
+        found = _overlap(said.rule, panel, signal, first)
+    if by_planner:
+        return found
+    readings = None if said is None or panel is None else _broadcast(said.rule, panel, signal)
+    close = view["ohlcv"]["close"].loc[signal.index[0] :]
+    try:
+        checked = check_meaning(signal, close, _said(words, said), readings, first=first)
+    except UnknownField:  # the rule reads a field that was not fetched: its code does not, or has failed
+        checked = check_meaning(signal, close, _said(words, None), first=first)
+    return [*checked, *found]
+
+
+def _said(words: Words, said: _SaidRule | None) -> Said:
+    text = "\n".join(words.texts)
+    event: Literal["", "cross", "break"] = "break" if _EVENT.search(words.entry) else ""
+    return Said(
+        sentence=said.text if said else "",
+        event=event_of(said.rule.entry) if said else event,
+        state=said is not None and not event_of(said.rule.entry),
+        names_exit=bool(words.exit) or names_exit(text),
+        per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(text),
+        traded=words.trade,
+        windows=words.windows,
+    )
+
+
+def _panel(
+    words: Words, said: _SaidRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
+) -> Panel | None:
+    """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
+    watched = [code for code in words.watch if code not in words.trade]
+    if said.watch:
+        columns = [said.watch]
+    elif not watched or set(words.trade) <= set(words.watch):
+        columns = list(signal.columns)
+    elif len(words.watch) == 1:
+        columns = watched
+    else:
+        return None
+    if columns[0] in view["ohlcv"]["close"].columns:
+        bars = {name: view["ohlcv"][name].reindex(columns=columns) for name in _bar_names(view)}
+        indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
+        return Panel(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
+    if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
+        return Panel(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
+    return None
+
+
+def _bar_names(view: BaseView) -> list[str]:
+    return [name for name in ("open", "high", "low", "close", "vol") if name in view["ohlcv"]]
+
+
+def _adjusted(view: BaseView, bars: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Adjusted prices; empty if they cannot be computed or are the raw ones."""
+    try:
+        close = view.adjusted("close").reindex(columns=bars["close"].columns)
+    except UnknownField:
+        return {}
+    ratio = close / bars["close"]
+    if float((ratio.max() - ratio.min()).max()) < 1e-9:
+        return {}
+    return {name: bars[name] * ratio for name in ("open", "high", "low", "close") if name in bars}
+
+
+def _broadcast(rule: TradingRule, panel: Panel, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
+    """The readings on the signal's columns; that of one watched symbol is the same for all traded ones."""
+    groups = rule_readings(rule, panel)
+    watched = list(panel.bars["close"].columns)
+    if watched == list(signal.columns):
+        return groups
+    (name,) = watched
+
+    def spread(reading: Reading) -> Reading:
+        same = pd.concat([reading.signal[name]] * len(signal.columns), axis=1, keys=signal.columns)
+        return replace(reading, signal=same, explain=lambda session, _: reading.explain(session, name))
+
+    return ((spread(reading) for reading in group) for group in groups)
+
+
+def _overlap(
+    rule: TradingRule, panel: Panel, signal: pd.DataFrame, first: pd.Timestamp | None
+) -> list[Finding]:
+    """The finding of a rule that mostly sells where it buys, which no code can mend."""
+    try:
+        buys, sells = buys_and_sells(rule, panel)
+    except UnknownField:
+        return []
+    begin = signal.index[0] if first is None else first
+    entries = buys.loc[begin:].to_numpy()
+    both = entries & sells.loc[begin:].to_numpy()
+    count = int(both.sum())
+    if not count or 2 * count <= int(entries.sum()):
+        return []
+    row = int(both.any(axis=1).argmax())
+    session, symbol = f"{buys.loc[begin:].index[row]:%Y-%m-%d}", str(buys.columns[int(both[row].argmax())])
+    message = (
+        f"The rule says to buy and to sell at once on {count} of the {int(entries.sum())} cells where it "
+        f"buys; selling wins. First at {session} {symbol}, where the signal is -1."
+    )
+    return [
+        Finding(
+            severity="warning",
+            code="meaning_overlap",
+            message=message,
+            session=session,
+            symbol=symbol,
+            count=count,
+        )
+    ]

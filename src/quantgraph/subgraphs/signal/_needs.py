@@ -1,0 +1,414 @@
+"""What a decider changes in a request: it may need other data, and no rule if it uses no signal.
+
+The daily indicators that a rule needs: which are to be fetched, and which do not exist.
+
+Whether the machine has the memory that a request's data need, asked before they are fetched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import talib
+
+from quantgraph._util.files import available_memory
+from quantgraph._util.texts import Note, say
+from quantgraph.broker import Decider
+from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, DatedRecords, MarketDataSource, record_kinds_of
+from quantgraph.errors import DataTooLarge, NoData, UnknownField
+from quantgraph.llm import KeylessPlanner, get_llm
+from quantgraph.market import session_of
+from quantgraph.recording.scope import recorded
+from quantgraph.runtime import OpenResources, settings_of
+from quantgraph.runtime.endings import language
+from quantgraph.sentences import without_names
+from quantgraph.settings import check_role
+from quantgraph.state import DataState, Record, RecordKind, Snapshot
+from quantgraph.subgraphs.signal._updates import question_update, without_words
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.understanding import (
+    data_start,
+    market_sessions,
+    request_sessions,
+    request_symbols,
+    restrict_to_request,
+    with_sessions,
+)
+from quantgraph.tools import split_codes
+
+_PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
+"""Kinds of records that lose their worth; the others hold until they are replaced."""
+_PASSING_DAYS = pd.Timedelta(days=14)
+"""Days before the data of which there is news: more than the longest holiday of an exchange."""
+_CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
+_TRADES = re.compile(
+    r"\b(?:buy|sell|hold|enter|exit|long|close)\b|[买卖持平清建加减]仓|买|卖|持有|入场|出场", re.IGNORECASE
+)
+_WORDS = re.compile(r"[a-z]{3,}|\d+|[\u4e00-\u9fff]{2}")
+_DAY = r"(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?)"
+_SAME_YEAR = r"(?:(?:\d{1,2}月)?\d{1,2}[日号]|\d{1,2}月|\d{1,2}[-/.]\d{1,2}(?!\d))"
+_WINDOW = re.compile(
+    rf"(?:\b(?:from|between)\s+)?{_DAY}"
+    rf"(?:\s*(?:to|until|till|through|and|[-–~至到])\s*(?:{_DAY}|{_SAME_YEAR}))?"
+)
+_BEGINNING = pd.Timestamp("1970-01-01")
+
+
+def said_rule(rule: str, text: str) -> str:
+    """Return a rule that a model has read, as the user said it; "" if nobody did.
+
+    A rule whose clauses all stand in the text, or half of whose words do, stays; in place of another one the
+    user's own clauses that trade are the rule.
+    """
+    said, clauses = _plain(text), list(filter(None, map(_plain, _CLAUSE_END.split(rule))))
+    if all(clause in said for clause in clauses):
+        return rule
+    own = [clause.strip() for clause in _CLAUSE_END.split(text) if _TRADES.search(clause)]
+    words = _WORDS.findall(rule.casefold())
+    is_near = 2 * sum(word in said for word in words) >= len(words)
+    return "; ".join(own) or (rule if is_near else "")
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, without spaces and outer punctuation."""
+    return "".join(text.casefold().split()).strip(".,;:!?。，；：！？、")
+
+
+def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
+    """Make an intent a request for data alone, and return the rule in the user's words.
+
+    The indicators that a rule needs are not fetched without the rule.
+    """
+    params = intent["params"]
+    rule = params["strategy_desc"]
+    if rule:
+        params["required_indicators"] = []
+    intent |= {"type": "data_fetch", "needs_clarification": False}
+    codes = split_codes(params["ts_code"])
+    said, text = _without_window(rule, called, codes), without_names(text, (*called, *codes))
+    words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
+    clauses = [_without_window(clause, (), ()) for clause in _CLAUSE_END.split(text)]
+    kept = [
+        each
+        for each in clauses
+        if any(word.casefold() in each.casefold() for word in words)
+        or (words and not rule and _TRADES.search(each))
+    ]
+    return "; ".join([*([said] if said else []), *dict.fromkeys(kept)])
+
+
+def _without_window(rule: str, called: Sequence[str], codes: Sequence[str]) -> str:
+    """Return a rule without the decider's name, dates, and what it begins with: codes and signs."""
+    rule = " ".join(_WINDOW.sub(" ", without_names(rule, called)).split())
+    first = "|".join([r"on\b", r"[\s,，、:：;；.。]", *map(re.escape, codes)])
+    return re.sub(rf"^(?:{first})+", "", rule, flags=re.IGNORECASE)
+
+
+def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
+    """Whether the keyless planner stands in for one of the decider's models: it executes no rule in words.
+
+    A replay, which has no models, is told what the run found.
+    """
+    if not decider.roles:
+        return False
+
+    def ask() -> bool:
+        chosen = (
+            get_llm(
+                check_role(role),
+                model=resources.model,
+                settings=settings_of(decider, role, resources.settings),
+            )
+            for role in decider.roles
+        )
+        return any(isinstance(model, KeylessPlanner) for model in chosen)
+
+    return recorded("code", {"step": "keyless_models", "roles": list(decider.roles)}, ask)
+
+
+def rule_note(decider: Decider, rule: str) -> Note:
+    """Return the note that a rule in words was handed to the decider's models, or to who else decides."""
+    if not decider.roles:
+        return Note(
+            zh=f"规则已原样交给 {decider.name}，没有代码检查是否遵守：{rule}",
+            en=f"{decider.name} is given the rule in your words, and no code checks that it is followed: "
+            f"{rule}",
+        )
+    return Note(
+        zh=f"规则已原样交给 {decider.name} 的模型，没有代码检查是否遵守：{rule}",
+        en=f"the models of {decider.name} are given the rule in your words, and no code checks that they "
+        f"follow it: {rule}",
+    )
+
+
+def unsaid_rule_note(rule: str) -> Note:
+    """Return the note that a rule which nobody said is told to no model."""
+    return Note(
+        zh=f"模型读出的规则没有人说过，未采用：{rule}",
+        en=f"a model read a rule that nobody said, which is left out: {rule}",
+    )
+
+
+def keyless_note(decider: Decider) -> Note:
+    """Return the note that no language model decides."""
+    return Note(
+        zh=f"没有语言模型参与决策：{decider.name} 的模型由无密钥规划器按固定规则代替",
+        en=f"no language model decides: the keyless planner stands in for the models of {decider.name} "
+        "with a fixed rule",
+    )
+
+
+def not_executed_note(decider: Decider, words: str) -> Note:
+    """Return the note that a decider without a signal does not do what the user said."""
+    return Note(
+        zh=f"决策器 {decider.name} 不执行：{words}", en=f"decider {decider.name} does not execute: {words}"
+    )
+
+
+def needed_start(decider: Decider, sessions: pd.DatetimeIndex, start: pd.Timestamp) -> pd.Timestamp | None:
+    """Return the first of the sessions before ``start`` that a decider needs; None if there is none."""
+    before = sessions[sessions < start]
+    count = min(decider.needs.sessions, len(before))
+    return before[-count] if count else None
+
+
+def needs_notes(
+    decider: Decider,
+    sessions: pd.DatetimeIndex,
+    start: pd.Timestamp,
+    data: Snapshot,
+    fetched: Collection[RecordKind] = (),
+) -> list[Note]:
+    """Return notes on what a decider needs and the data do not have.
+
+    Parameters
+    ----------
+    sessions
+        Sessions of the source or the data.
+    data
+        What the records are looked for in.
+    fetched
+        Kinds of records that are still to be fetched.
+    """
+    there, needed = int((sessions < start).sum()), decider.needs.sessions
+    notes = [
+        Note(zh=f"没有数据源提供 {kind} 类记录", en=f"no source gives records of kind {kind}")
+        for kind in decider.needs.records
+        if kind not in fetched and not data.records(kind)
+    ]
+    if there < needed:
+        notes.append(_fewer_sessions(decider, there))
+    return notes
+
+
+def missing_indicators(decider: Decider, data: Snapshot) -> list[Note]:
+    """Return notes on indicators that a decider needs and given data do not have."""
+    return lacking_indicators([name for name in decider.needs.indicators if name not in data["indicators"]])
+
+
+def lacking_indicators(names: Iterable[str]) -> list[Note]:
+    """Return notes on indicators that a decider needs and the data do not have."""
+    return [
+        Note(
+            zh=f"决策器需要指标 {name}，数据中没有",
+            en=f"the decider needs the indicator {name}, which the data do not have",
+        )
+        for name in names
+    ]
+
+
+def fetch_needed_sessions(
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    decider: Decider,
+    *,
+    attempt: Mapping[str, int],
+) -> tuple[str, dict[str, Any], list[Note]]:
+    """Fetch the sessions before the window that a request needs, onto a commit with the window's data."""
+    request, asked, sessions = dict(request), data_start(request), market_sessions(request, source)
+    before = sessions[sessions < session_of(request["start"])]
+
+    def fetch() -> dict[str, Any]:
+        try:
+            extended = with_sessions(store, ref, request, source, first=asked, last=before[-1])
+        except NoData:
+            return {"data_ref": ref, "first": None}
+        extended = restrict_to_request(store, extended, request, source)
+        return {"data_ref": extended, "first": f"{store.snapshot(extended)['ohlcv']['open'].index[0]:%Y%m%d}"}
+
+    facts = {"step": "earlier_sessions", "data_ref": ref, "request": request, "source": source.name}
+    fetched = recorded("code", {**facts, **attempt}, fetch)
+    first = fetched["first"]
+    if first == f"{asked:%Y%m%d}":
+        return fetched["data_ref"], request, []
+    del request["data_start"]
+    there = 0
+    if first is not None and first < request["start"]:
+        request["data_start"] = first
+        there = int((before >= session_of(first)).sum())
+    return fetched["data_ref"], request, [_fewer_sessions(decider, there)]
+
+
+def has_needed_records(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
+) -> bool:
+    """Return whether the records that a decider needs and the source has are fetched or in the commit."""
+    fetched = request.get("records", ())
+    missing = [kind for kind in decider.needs.records if kind not in fetched]
+    data = store.snapshot(ref)
+    return not missing or all(data.records(kind) for kind in record_kinds_of(source) if kind in missing)
+
+
+def fetch_needed_records(
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    decider: Decider,
+    *,
+    attempt: Mapping[str, int],
+) -> tuple[str, dict[str, Any], list[Note]]:
+    """Fetch the records that a decider needs, up to the end of the request's window, on top of a commit.
+
+    News is fetched from two weeks before the request's data on; what holds until it is replaced, such as a
+    filing, from the beginning.
+    """
+    request = dict(request)
+    kinds = [kind for kind in decider.needs.records if kind in record_kinds_of(source)]
+    if not kinds or not isinstance(source, DatedRecords):
+        return ref, request, []
+    symbols, last = (*request_symbols(request, source), *request["index"]), session_of(request["end"])
+
+    def fetch() -> str:
+        found: list[Record] = []
+        for passing in (True, False):
+            chosen = [kind for kind in kinds if (kind in _PASSING) is passing]
+            first = data_start(request) - _PASSING_DAYS if passing else _BEGINNING
+            found += source.records(chosen, symbols, first, last) if chosen else ()
+        return store.record(found, base=ref)
+
+    facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}
+    fetched = recorded("code", {**facts, **attempt}, fetch)
+    data = store.snapshot(fetched)
+    notes = [
+        Note(
+            zh=f"{source.name} 没有这些代码的 {kind} 类记录",
+            en=f"{source.name} has no records of kind {kind} about these symbols",
+        )
+        for kind in kinds
+        if not data.records(kind)
+    ]
+    return fetched, {**request, "records": kinds}, notes
+
+
+def _fewer_sessions(decider: Decider, there: int) -> Note:
+    needed = decider.needs.sessions
+    return Note(
+        zh=f"决策器 {decider.name} 需要区间之前的 {needed} 个交易日，数据只有 {there} 个",
+        en=f"decider {decider.name} needs {needed} sessions before the window; the data have {there}",
+    )
+
+
+_BAR_NAMES = frozenset({*BAR_FIELDS, "boll", "bollinger", "momentum", "price", "return", "volume"})
+"""Names that models use for what prices and volumes give, besides the functions of TA-Lib."""
+
+
+@functools.cache
+def _talib_functions() -> frozenset[str]:
+    return frozenset(name.lower() for name in talib.get_functions())  # type: ignore[no-untyped-call]
+
+
+def fields_to_fetch(names: Iterable[str]) -> list[str]:
+    """Return the fields to fetch, in lower case, each once, without what bars hold or bars give.
+
+    >>> fields_to_fetch(["PE ", "close", "ma5", "RSI(14)", "roe", "pe"])
+    ['pe', 'roe']
+    """
+    written = dict.fromkeys(name.strip().lower() for name in names)
+    return [name for name in written if name not in _BAR_NAMES and not _is_computed(name)]
+
+
+def check_fields(names: Sequence[str]) -> None:
+    """Check that the indicators exist."""
+    unknown = [name for name in names if name not in INDICATOR_FIELDS]
+    if unknown:
+        raise _unknown_field(unknown, INDICATOR_FIELDS, f"there is no daily indicator {', '.join(unknown)}")
+
+
+def check_source_fields(request: Mapping[str, Any], source: MarketDataSource) -> None:
+    """After a fetch without indicators, check that the source has them at all.
+
+    The source is asked once in a run, about one symbol and one session.
+    """
+    names, symbol = request["indicators"], request_symbols(request, source)[:1]
+    session = request_sessions(request, source)[-1]
+
+    def probe() -> dict[str, Any]:
+        try:
+            source.indicators(symbol, session, session, names)
+        except (NoData, UnknownField) as error:
+            return {name: list(error.data.get(name, ())) for name in ("fields", "available")}
+        return {"fields": [], "available": []}
+
+    result = recorded("source", {"has": names, "source": source.name}, probe)
+    if result["fields"]:
+        lacking = f"{source.name} has no daily indicator {', '.join(result['fields'])}"
+        raise _unknown_field(result["fields"], result["available"], lacking)
+
+
+def fields_question_update(state: SignalSubgraphState, error: UnknownField) -> dict[str, Any]:
+    """Return the update that asks which fields are meant, or whether to go on without them."""
+    names, user_language = error.data["fields"], language(state)
+    listed = "、".join(error.data["available"]) or "无"
+    reason = say(user_language, zh=f"没有每日指标 {'、'.join(names)}；现有：{listed}", en=error.message)
+    options = [*error.data["close"], without_words(names, user_language)]
+    return question_update(state, "fields", reason, unread=names, options=options)
+
+
+def _unknown_field(names: Sequence[str], available: Sequence[str], problem: str) -> UnknownField:
+    close = [near for name in names for near in difflib.get_close_matches(name, available, n=3, cutoff=0.5)]
+    return UnknownField(
+        f"{problem}; available: {', '.join(available) or 'none'}",
+        fields=list(names),
+        close=list(dict.fromkeys(close)),
+        available=list(available),
+    )
+
+
+def _is_computed(name: str) -> bool:
+    """Whether it is a TA-Lib function, with numbers or an output: ``ma5``, ``rsi(14)``, ``macd_dif``."""
+    return not _talib_functions().isdisjoint({name, re.split(r"[^a-z]", name, maxsplit=1)[0]})
+
+
+BYTES_A_CELL = 400
+"""Of a stock on a session: ten fields of eight bytes, five times over all processes (docs/performance.md)."""
+
+
+def check_fits(symbols: int, sessions: int) -> None:
+    """Check that bars of so many stocks and sessions can be traded in the memory that is free."""
+    free, need = available_memory(), symbols * sessions * BYTES_A_CELL
+    if free is None or need <= free:
+        return
+    facts = {"symbols": symbols, "sessions": int(free / BYTES_A_CELL / symbols), "need": need, "free": free}
+    raise DataTooLarge(
+        f"{symbols:,} stocks x {sessions:,} sessions need about {need / 1e9:.1f} GB of memory, "
+        f"{free / 1e9:.1f} GB are free; {facts['sessions']:,} sessions of these stocks fit",
+        **facts,
+    )
+
+
+def too_large_text(error: DataTooLarge) -> Note:
+    """What a person is asked."""
+    need, free, fit = error.data["need"] / 1e9, error.data["free"] / 1e9, error.data["sessions"]
+    return Note(
+        zh=f"这些数据大约需要 {need:.1f} GB 内存，目前只有 {free:.1f} GB 可用；"
+        f"这些股票最多可做 {fit:,} 个交易日。请给一个更短的区间。",
+        en=f"{error.message}. Name a shorter window.",
+    )

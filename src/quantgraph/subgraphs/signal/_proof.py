@@ -1,0 +1,263 @@
+"""The proof that a signal does not use the future.
+
+The review of a signal by a model: what it is shown, and what of its findings counts.
+
+A model may warn. It stops a run only with a cell that reproduces the fault on the data and the signal.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from quantgraph._util.packages import parse_code
+from quantgraph._util.texts import Language, say
+from quantgraph.audit import Finding, Report
+from quantgraph.audit.bars import signal_counts
+from quantgraph.audit.causality import (
+    CodeTrials,
+    Reads,
+    TrialOutcome,
+    Verdict,
+    check_causality,
+    planned_runs,
+    run_again,
+)
+from quantgraph.errors import BadWindow
+from quantgraph.market import session_of
+from quantgraph.runtime import OpenResources
+from quantgraph.runtime.dialogue import emit_proof
+from quantgraph.runtime.endings import language
+from quantgraph.sandbox import CodeRunner
+from quantgraph.sandbox.wire import Frames
+from quantgraph.state.frames import FrozenFrame, frozen_array
+from quantgraph.subgraphs.signal._agents import as_of, current_ref
+from quantgraph.subgraphs.signal._replies import Issue
+from quantgraph.subgraphs.signal._warm_up import evaluated_from, in_window
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+
+_LONG = 30.0
+"""Seconds from which on a proof is announced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalityProof:
+    """Result of the proof."""
+
+    report: Report
+    signal: pd.DataFrame | None = None
+
+
+def prove_causality(
+    state: SignalSubgraphState, resources: OpenResources, *, seed: int | None
+) -> CausalityProof:
+    """Prove the strategy causal on the data it ran on, after a second run gave the same signal.
+
+    The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
+    needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
+    sessions of the window are before it. The cost is given in evaluations, not in seconds, which would make
+    two equal runs differ.
+    """
+    strategy, request = state["strategy"], state["request"]
+    view = resources.store.view(as_of(state, resources), strategy["data_ref"])
+    trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
+    stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
+    signal = stored["signal"][strategy["name"]]
+    whole, reads, changed = _run_again(state, trials, panel, signal)
+    if changed is not None:
+        return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
+    settings = resources.settings
+    runs = planned_runs(len(view["ohlcv"]["close"]), settings.audit_cuts)
+    if (seconds := runs * whole.seconds) > _LONG:
+        emit_proof(runs, seconds, _long_proof(runs, seconds, whole.seconds, language(state)))
+    verdict = check_causality(
+        trials,
+        panel,
+        cuts=settings.audit_cuts,
+        seconds=settings.audit_walk_seconds,
+        seed=seed,
+        whole=whole,
+        reads=reads,
+        warm_up=False,  # measured at generation, over a longer window
+    )
+    sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
+    warm_up = strategy["warm_up"]
+    first = evaluated_from(sessions, request, warm_up)
+    findings = list(verdict.findings(language(state)))
+    if verdict.causal and first is None:
+        findings.append(
+            Finding(
+                severity="error",
+                code="warm_up",
+                message=f"{strategy['name']} needs {warm_up} sessions before its signal counts, but the data "
+                f"have {len(sessions)}: use a longer window, or shorter averages",
+            )
+        )
+    report = Report(
+        checks=("causality", "warm_up"),
+        findings=tuple(findings),
+        summary={
+            "causality": _verdict_json(verdict, language(state)) | {"warm_up": warm_up},
+            "warm_up": warm_up,
+            "evaluated_from": None if first is None else f"{first:%Y%m%d}",
+            "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
+        },
+    )
+    if verdict.signal is None:
+        return CausalityProof(report=report)
+    return CausalityProof(report=report, signal=in_window(verdict.signal, request)[signal.columns])
+
+
+def _run_again(
+    state: SignalSubgraphState, trials: CodeTrials, panel: Frames, stored: pd.DataFrame
+) -> tuple[TrialOutcome, Reads, Finding | None]:
+    """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
+    name = state["strategy"]["name"]
+
+    def is_same(signal: FrozenFrame) -> bool:
+        return in_window(signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored)
+
+    again, reads = run_again(trials, panel, is_same)
+    if again.signal is None:
+        message = f"{name} failed when its code was run again: {again.error}"
+    elif reads is not None or is_same(again.signal):
+        return again, reads, None
+    else:
+        message = f"{name} differs when its code is run again; seed all randomness"
+    return again, reads, Finding(severity="error", code="not_reproducible", message=message)
+
+
+def _long_proof(runs: int, seconds: float, each: float, user_language: Language) -> str:
+    minutes = max(1, round(seconds / 60))
+    return say(
+        user_language,
+        zh=f"证明最多要把策略代码再运行约 {runs} 次，每次至多 {each:.1f} 秒，最长约 {minutes} 分钟",
+        en=f"the proof runs the code at most {runs} times, each up to {each:.1f} s: up to some {minutes} min",
+    )
+
+
+def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
+    verdict_json = {key: value for key, value in verdict.as_json().items() if key != "seconds"}
+    return verdict_json | {"text": verdict.text(user_language)}
+
+
+def _count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
+    """Count the sessions from ``start`` up to but not including ``first``; None means up to the last."""
+    inside = sessions[sessions >= start]
+    return len(inside) if first is None else int((inside < first).sum())
+
+
+_TRADES = 5
+
+
+def review_facts(
+    sentence: str,
+    understanding: Mapping[str, Any] | str,
+    cells: Sequence[str],
+    signal: pd.DataFrame,
+    close: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return what the model is shown: the words, the code, the counts, and the first trades."""
+    return {
+        "sentence": sentence,
+        "understanding": understanding,
+        "code": "\n# %%\n".join(cells),
+        "counts": signal_counts(signal),
+        "trades": first_trades(signal, close),
+    }
+
+
+def first_trades(signal: pd.DataFrame, close: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the first five positions of a signal: sessions of entry and exit, and their closes.
+
+    >>> days = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
+    >>> one = pd.DataFrame({"600519.SH": [1.0, 0.0, -1.0]}, index=days)
+    >>> first_trades(one, one + 10)[0]["entry"], first_trades(one, one + 10)[0]["exit_close"]
+    ('2024-01-02', 9.0)
+    """
+    found = []
+    for symbol in signal.columns:
+        entered: pd.Timestamp | None = None
+        values = signal[symbol].to_numpy()
+        for row in map(int, np.flatnonzero(np.nan_to_num(values))):
+            session = pd.DatetimeIndex(signal.index)[row]
+            if values[row] == 1 and entered is None:
+                entered = session
+            elif values[row] == -1 and entered is not None:
+                found.append(_trade(close, str(symbol), entered, session))
+                entered = None
+        if entered is not None:
+            found.append(_trade(close, str(symbol), entered, None))
+    return sorted(found, key=lambda trade: (trade["entry"], trade["symbol"]))[:_TRADES]
+
+
+def _trade(close: pd.DataFrame, symbol: str, begin: pd.Timestamp, end: pd.Timestamp | None) -> dict[str, Any]:
+    trade: dict[str, Any] = {"symbol": symbol}
+    for name, session in (("entry", begin), ("exit", end)):
+        trade[name] = None if session is None else f"{session:%Y-%m-%d}"
+        price = np.nan if session is None else float(close[symbol].loc[session])
+        trade[f"{name}_close"] = None if np.isnan(price) else price
+    return trade
+
+
+def is_reproduced(issue: Issue, signal: pd.DataFrame, runner: CodeRunner, frames: Frames) -> bool:
+    """Whether an issue's code fails an assertion on the signal, and on no other account than the named cell.
+
+    It has to pass once that one cell of the signal has the value that the issue expects.
+    """
+    if issue.severity != "error" or issue.symbol not in signal.columns or not _asserts_signal(issue.cell):
+        return False
+    try:
+        session = session_of(issue.date)
+    except BadWindow:
+        return False
+    if session not in signal.index or issue.expected is None:
+        return False
+    if float(np.nan_to_num(signal[issue.symbol].loc[session])) == issue.expected:
+        return False
+    error = runner.run([issue.cell], frames).error
+    if error is None or "AssertionError" not in error.message:
+        return False
+    values = signal.to_numpy(dtype=np.float64, copy=True)
+    values[signal.index.get_loc(session), signal.columns.get_loc(issue.symbol)] = issue.expected
+    mended = {name: _with_values(frame, values) for name, frame in frames["signal"].items()}
+    return runner.run([issue.cell], {**frames, "signal": mended}).error is None
+
+
+def _with_values(frame: FrozenFrame, values: npt.NDArray[np.float64]) -> FrozenFrame:
+    return FrozenFrame(frame.sessions, frame.symbols, frozen_array(values))
+
+
+def _asserts_signal(cell: str) -> bool:
+    """Whether code has an assertion, of something that is computed, and reads the signal."""
+    try:
+        tree = parse_code(cell)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    read = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return "signal" in read and any(not isinstance(node.test, ast.Constant) for node in asserts)
+
+
+def issue_finding(issue: Issue, *, reproduced: bool) -> Finding:
+    """Return an issue as a finding: a fault that was reproduced, or at most a warning."""
+    if reproduced:
+        return Finding(
+            severity="warning",
+            code="meaning_review",
+            message=f"The review reproduced a fault: {issue.message}. At {issue.date} {issue.symbol} the "
+            f"words want {issue.expected:g}: {issue.why}. Its assertion fails:\n{issue.cell}",
+            session=f"{session_of(issue.date):%Y-%m-%d}",
+            symbol=issue.symbol,
+        )
+    return Finding(
+        severity="warning" if issue.severity == "error" else issue.severity,
+        code="model_finding",
+        message=issue.message,
+    )

@@ -1,1 +1,0 @@
-"""Chat models for tests: scripted, faulty, misbehaving."""

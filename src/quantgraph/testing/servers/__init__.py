@@ -1,1 +1,0 @@
-"""Stub servers for tests, on loopback."""

@@ -1,0 +1,205 @@
+"""One call of a tool by an agent: its parameters checked, its result as JSON, failures as typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from functools import cache
+from inspect import signature
+from typing import Any
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool
+from langchain_core.tools.structured import StructuredTool
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
+from quantgraph.llm import ModelFacts, interruptible_sleep, run_in_thread
+from quantgraph.recording.scope import recorded
+from quantgraph.tools._catalog import is_in_catalog, live_function, tools_catalog, trader_catalog
+from quantgraph.tools._context import CodeSession, ViewContext
+from quantgraph.tools._results import shortened, to_plain
+
+MOST_CHARACTERS = 20_000
+"""Length of a result as JSON text; what is longer is cut, with a note."""
+
+_TRIES = 3
+_FIRST_WAIT = 0.1
+_GROWTH = 4.0
+_PASSING = frozenset({"rate_limited", "source_unavailable"})
+_UNREACHABLE = {"ConnectionError", "TransportError", "TimeoutError", "TimeoutException", "Timeout"}
+"""Names of the classes of errors that may pass: the builtin ones, those of httpx and of requests."""
+
+
+def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *, timeout: float) -> Any:
+    """Call a tool, and return its result as JSON of at most 20,000 characters.
+
+    The call is recorded: in a resumed or replayed run its result, or its error, is served. A tool of the
+    catalog that only reads the context is not: it is called again, without a time limit. An error that may
+    pass is tried again, three times in all.
+
+    Parameters
+    ----------
+    tool
+        Any LangChain tool; one that has only a coroutine too. A parameter ``runtime: ToolRuntime`` is given
+        the context.
+    params
+        What the model passed.
+    context
+        What the tool may read.
+    timeout
+        Seconds for all tries together.
+
+    Raises
+    ------
+    BadOption
+        If a parameter is missing, unknown or of another type; the message has the valid ones.
+    ToolTimeout
+        If the tool does not answer in time. Its thread goes on, and what it returns is dropped.
+    SourceUnavailable
+        If it cannot reach something, three times.
+    ToolFailed
+        If it raises anything else that is not a ``QuantGraphError``.
+    """
+    given = _checked(tool, params)
+    if function := live_function(tool, context):
+        own_arguments = {"runtime": _runtime(context)} if _takes_runtime(function) else {}
+        with _typed_errors(tool):
+            return shortened(function(**given, **own_arguments), MOST_CHARACTERS)
+
+    def make() -> dict[str, Any]:
+        own = _with_own_session(context)
+        result = _tried(tool, dict(params), own, timeout)
+        answer = {"result": result, "cells": own.code.cells, "names": own.code.names}
+        return answer | ({"dropped_news": own.dropped_news} if own.dropped_news else {})
+
+    answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
+    context.code.restore(answer["cells"], answer["names"])
+    context.dropped_news.extend(answer.get("dropped_news", ()))
+    return answer["result"]
+
+
+def _with_own_session(context: ViewContext) -> ViewContext:
+    """A context with a copy of what calls add to: a call that was given up adds to the copy alone."""
+    code = CodeSession(runner=context.code.runner, frames=context.code.frames)
+    code.restore(context.code.cells, context.code.names)
+    own = copy(context)
+    object.__setattr__(own, "code", code)
+    object.__setattr__(own, "dropped_news", [])
+    return own
+
+
+@cache
+def _catalog_schema(name: str) -> Any:
+    return {**tools_catalog, **trader_catalog}[name].tool_call_schema  # takes milliseconds
+
+
+def _schema_of(tool: BaseTool) -> Any:
+    return _catalog_schema(tool.name) if is_in_catalog(tool) else tool.tool_call_schema
+
+
+@cache
+def _takes_runtime(function: Callable[..., Any]) -> bool:
+    return "runtime" in signature(function).parameters
+
+
+def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
+    schema = _schema_of(tool)
+    valid = list(schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields)
+    listed = f"valid are {', '.join(valid)}" if valid else "it has none"
+    for name in params:
+        if name not in valid:
+            raise BadOption(
+                f"{tool.name} has no parameter {str(name)[:60]!r}; {listed}", parameter=str(name)[:60]
+            )
+    if isinstance(schema, dict):
+        missing = [name for name in schema.get("required", ()) if name not in params]
+        if missing:
+            raise BadOption(f"{tool.name} lacks its parameter {missing[0]!r}; {listed}", parameter=missing[0])
+        return dict(params)
+    try:
+        read = schema.model_validate(dict(params))
+    except ValidationError as error:
+        raise _bad_parameter(tool, error, listed) from None
+    return {name: getattr(read, name) for name in read.model_fields_set}
+
+
+def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOption:
+    first = error.errors(include_url=False)[0]
+    name = ".".join(str(part) for part in first["loc"]) or tool.name
+    if first["type"] == "missing":
+        return BadOption(f"{tool.name} lacks its parameter {name!r}; {listed}", parameter=name)
+    said = " ".join(first["msg"].split())
+    return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {said}; {listed}", parameter=name)
+
+
+def _tried(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, timeout: float) -> Any:
+    """Call a tool until it answers, fails for good, or the time is over."""
+    end = time.monotonic() + timeout
+
+    def check() -> None:
+        if time.monotonic() >= end:
+            raise ToolTimeout(f"{tool.name} did not answer within {timeout:g} s", tool=tool.name)
+
+    wait = _FIRST_WAIT
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            return run_in_thread(lambda: _result(tool, params, context), check)
+        except QuantGraphError as error:
+            if not left or error.code not in _PASSING:
+                raise
+        interruptible_sleep(wait, check)
+        wait *= _GROWTH
+    raise AssertionError
+
+
+def _result(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> Any:
+    with _typed_errors(tool):
+        returned = _invoker(tool)(_with_runtime(tool, params, context))
+        if isinstance(returned, Command):
+            raise ToolFailed(
+                f"{tool.name} returns a Command, which only a graph can carry out", tool=tool.name
+            )
+        return shortened(to_plain(returned), MOST_CHARACTERS)
+
+
+def _invoker(tool: BaseTool) -> Callable[[dict[str, Any]], Any]:
+    if isinstance(tool, StructuredTool) and tool.func is None:
+        return lambda given: asyncio.run(tool.ainvoke(given))
+    return tool.invoke
+
+
+def _with_runtime(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> dict[str, Any]:
+    """Add the context where the tool has a parameter for it."""
+    fields = getattr(tool.get_input_schema(), "model_fields", {})
+    return {**params, "runtime": _runtime(context)} if "runtime" in fields else dict(params)
+
+
+def _runtime(context: ViewContext) -> ToolRuntime[Any, Any]:
+    return ToolRuntime(
+        state={}, context=context, config={}, stream_writer=_write_nowhere, tool_call_id=None, store=None
+    )
+
+
+def _write_nowhere(written: Any) -> None:
+    """Take what a tool streams: its caller shows the result."""
+
+
+@contextmanager
+def _typed_errors(tool: BaseTool) -> Iterator[None]:
+    """Raise what a tool raised as one typed line."""
+    try:
+        yield
+    except (QuantGraphError, GraphBubbleUp):
+        raise
+    except (Exception, SystemExit) as error:
+        # A message may hold the key of the service that the tool asks.
+        said = ModelFacts(name=tool.name).clean(str(error))
+        line = f"{tool.name}: {type(error).__name__}" + (f": {said}" if said else "")
+        is_passing = _UNREACHABLE & {kind.__name__ for kind in type(error).__mro__}
+        raise (SourceUnavailable if is_passing else ToolFailed)(line, tool=tool.name) from error

@@ -1,0 +1,311 @@
+"""The tools that show a trader prices by date, and indicators.
+
+The tools' docstrings are the descriptions that models are sent.
+
+The tool that shows a model the bars of a symbol.
+
+The tool's docstring is the description that models are sent.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from langchain.tools import ToolRuntime
+from langchain_core.tools import tool
+
+from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
+from quantgraph.market.rules import exchange_of
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.tools._context import DecisionTools, check_limit, decision_tools
+from quantgraph.tools._data import asked_date
+from quantgraph.tools._indicators import INDICATORS, indicator_params, indicator_values
+from quantgraph.tools._results import refusal, with_docstring
+from quantgraph.tools._symbol_bars import (
+    PRICES,
+    SHARES_PER_HAND,
+    SymbolBars,
+    bars_by,
+    check_timeframe,
+    known_symbol,
+    shares_per_unit,
+)
+
+_MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 100, 10, 20
+_DECIMALS, _PRICE_DECIMALS = 6, 4
+_ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")
+_LATER = "there is no bar of {symbol} on that date"
+"""The one answer for every date after today, whether or not it will be a session."""
+
+
+@tool("get_price_local", parse_docstring=True)
+@with_docstring
+def get_price_local(
+    symbol: str,
+    date: str,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get the prices of a symbol on a date: date, open, high, low, close, volume.
+
+    Prices are those of the day, not adjusted for later dividends and splits; volume is in shares. Of today
+    only the open is known.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        date: The date, "YYYY-MM-DD"; today or before.
+    """
+    context = decision_tools(runtime)
+    try:
+        name = known_symbol(context.view, symbol)
+        day = asked_date(date, context.as_of)
+    except QuantGraphError as error:
+        return refusal(error.code, error.message, symbol=symbol[:60])
+    return _bar(context, name, day)
+
+
+@tool("get_price_history", parse_docstring=True)
+@with_docstring
+def get_price_history(
+    symbol: str,
+    limit: int = 20,
+    start: str = "",
+    end: str = "",
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get past bars of a symbol, oldest first: the last ones, or those from start to end.
+
+    Today's bar is not over and not among them. If "adjusted" is true, past prices are adjusted for dividends
+    and splits up to today, so that they compare with each other; get_price_local has those of the day.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        limit: Number of bars at most, 1 to 100; the last ones of the window are kept.
+        start: First date, "YYYY-MM-DD"; empty for no bound.
+        end: Last date, "YYYY-MM-DD"; empty for no bound.
+    """
+    context = decision_tools(runtime)
+    most = check_limit(limit, _MOST_ROWS)
+    name = known_symbol(context.view, symbol)
+    bars = context.bars(name)
+    first, last = (_bound(label, text, context) for label, text in (("start", start), ("end", end)))
+    if first is not None and last is not None and first > last:
+        raise BadWindow(f"start={start[:40]!r} is after end={end[:40]!r}", parameter="start")
+    begin = 0 if first is None else int(np.searchsorted(bars.sessions, first))
+    stop = len(bars) if last is None else int(np.searchsorted(bars.sessions, last, side="right"))
+    if begin >= stop:
+        raise NoData(f"there is no bar of {name} in that window", symbol=name)
+    shown = bars.part(slice(max(begin, stop - most), stop))
+    return {
+        "symbol": name,
+        "adjusted": _is_adjusted(context, name),
+        "bars": [_dated(row, shares_per_unit(name)) for row in shown.rows(most)],
+    } | ({"left_out": stop - begin - most} if stop - begin > most else {})
+
+
+@tool("get_indicators", parse_docstring=True)
+@with_docstring
+def get_indicators(
+    symbol: str,
+    indicators: list[str],
+    limit: int = 1,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get the last values of indicators of a symbol, oldest first, over all sessions that are over.
+
+    "MA20", "EMA20", "RSI14", "ATR14", "BOLL20" have a period; "MACD" is 12, 26, 9 with dif, dea and
+    hist = dif - dea; "KDJ" is 9, 3, 3. Prices are adjusted as in get_price_history.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        indicators: Names, e.g. ["MA5", "MA20", "RSI14", "MACD"]; without a number the usual period.
+        limit: Number of values of each, 1 to 20.
+    """
+    context = decision_tools(runtime)
+    count = check_limit(limit, _MOST_VALUES)
+    if not 1 <= len(indicators) <= _MOST_INDICATORS:
+        raise BadOption(
+            f"indicators has {len(indicators)} names; must be 1 to {_MOST_INDICATORS}", parameter="indicators"
+        )
+    name = known_symbol(context.view, symbol)
+    bars = context.bars(name)
+    return {
+        "symbol": name,
+        "adjusted": _is_adjusted(context, name),
+        "values": {each.strip()[:60]: _values(each, bars, count) for each in indicators},
+    }
+
+
+def _bar(context: DecisionTools, symbol: str, day: dt.date) -> dict[str, Any]:
+    """The bar of a day, or why there is none."""
+    moment, panel = context.as_of, _panel_of(context, symbol)
+    fields, place = context.view[panel], np.datetime64(day, "us")
+    if day > moment.session.date():
+        return refusal("no_data", _LATER.format(symbol=symbol), symbol=symbol)
+    frames = {name: fields.frozen(name) for name in (*PRICES, "vol") if name in fields}
+    cells = {name: _cell(frame, symbol, place) for name, frame in frames.items()}
+    if all(map(math.isnan, cells.values())):
+        return _no_bar(symbol, day, frames, is_today=day == moment.session.date())
+    shown: dict[str, Any] = {"date": f"{day}"}
+    shown |= {name: _plain(cells.get(name, math.nan)) for name in PRICES}
+    shown["volume"] = _whole(SHARES_PER_HAND * cells.get("vol", math.nan))
+    if day == moment.session.date() and not moment.knows(panel, "close"):
+        shown["reason"] = "the session is not over: of today only the open is known"
+    return shown
+
+
+def _cell(frame: FrozenFrame, symbol: str, day: np.datetime64) -> float:
+    row = int(np.searchsorted(frame.sessions, day))
+    if row >= len(frame.sessions) or frame.sessions[row] != day or symbol not in frame.symbols:
+        return math.nan
+    return float(frame.values[row, frame.symbols.index(symbol)])
+
+
+def _no_bar(
+    symbol: str, day: dt.date, frames: Mapping[str, FrozenFrame], *, is_today: bool
+) -> dict[str, Any]:
+    """Why there is no bar on a day that is not later than today."""
+    told = {"symbol": symbol, "date": f"{day}"}
+    longest = max(frames.values(), key=lambda frame: len(frame.sessions), default=None)
+    numbers = [_first_number(frame, symbol) for frame in frames.values()]
+    first = min((each for each in numbers if each is not None), default=None)
+    if longest is None or first is None:
+        return refusal("no_data", f"no bar of {symbol} is known", **told)
+    if is_today:
+        return refusal("suspended", f"{symbol} has no price today", **told)
+    if np.datetime64(day, "us") < first:
+        text = f"{symbol} has no bar on {day}; its first one is of {first.astype('datetime64[D]')}"
+        return refusal("no_data", text, **told)
+    if np.datetime64(day, "us") not in longest.sessions:
+        return refusal("not_a_session", f"{day} was not a session of the exchange", **told)
+    return refusal("suspended", f"{symbol} did not trade on {day}", **told)
+
+
+def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
+    if symbol not in frame.symbols:
+        return None
+    has = ~np.isnan(frame.values[:, frame.symbols.index(symbol)])
+    return frame.sessions[int(np.argmax(has))] if has.any() else None
+
+
+def _bound(label: str, text: str, context: DecisionTools) -> np.datetime64 | None:
+    return np.datetime64(asked_date(text, context.as_of, name=label), "us") if text.strip() else None
+
+
+def _panel_of(context: DecisionTools, symbol: str) -> str:
+    """The panel that has a known symbol: that of the shares, or that of the indices."""
+    return "ohlcv" if symbol in context.symbols else "index"
+
+
+def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
+    panel = _panel_of(context, symbol)
+    return panel == "ohlcv" and any(name in context.view[panel] for name in _ADJUSTED_BY)
+
+
+def _dated(row: Mapping[str, Any], shares: int) -> dict[str, Any]:
+    units = math.nan if row["volume"] is None else row["volume"]
+    prices = {name: None if row[name] is None else round(row[name], _PRICE_DECIMALS) for name in PRICES}
+    return {"date": row["date"], **prices, "volume": _whole(units * shares)}
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _whole(shares: float) -> float | None:
+    """A volume in shares, whole ones as an int; None for no number."""
+    if math.isnan(shares):
+        return None
+    rounded = round(shares, _DECIMALS)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _values(given: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
+    """The rows of one indicator, or why there are none."""
+    name = given.strip().upper()
+    kind = name.rstrip("0123456789")
+    period = name[len(kind) :]
+    try:
+        params = indicator_params(kind, _period(kind, period) if period else {})
+        lines = indicator_values(kind, params, bars)
+    except QuantGraphError as error:
+        return refusal(error.code, error.message)
+    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
+    rows = zip(bars.dates[-count:], *columns, strict=True)
+    return [
+        dict(zip(("date", *lines), row, strict=True)) for row in rows if not any(map(math.isnan, row[1:]))
+    ]
+
+
+def _period(kind: str, digits: str) -> dict[str, float]:
+    if kind in INDICATORS and "period" not in INDICATORS[kind].defaults:
+        raise BadOption(f"{kind} has no period; write {kind!r}", parameter="indicators")
+    return {"period": float(digits[:9])}
+
+
+_MOST_KLINES = 250
+_EXCHANGES: dict[str, tuple[str, ...]] = {
+    "sh": ("sh", "sse", "xshg", "shanghai", "上交所", "上海", "上海证券交易所"),
+    "sz": ("sz", "szse", "xshe", "shenzhen", "深交所", "深圳", "深圳证券交易所"),
+    "bj": ("bj", "bse", "bjse", "beijing", "北交所", "北京", "北京证券交易所"),
+    "us": ("us", "nyse", "xnys", "nasdaq", "xnas", "amex", "xase", "美股", "纽交所", "纳斯达克"),
+}
+_EXCHANGE_OF_NAME = {name: exchange for exchange, names in _EXCHANGES.items() for name in names}
+
+
+@tool("get_kline_data", parse_docstring=True)
+@with_docstring
+def get_kline_data(
+    symbol: str,
+    exchange: str = "",
+    timeframe: str = "1d",
+    limit: int = 100,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> list[dict[str, Any]]:
+    """Get the last bars of a symbol, oldest first: time, date, open, high, low, close, volume.
+
+    date is the session's, time the same in epoch seconds (00:00 UTC); of a week or a month, that of its first
+    session. Sessions that are not over are not shown; a week or month that is not over is, with
+    "running": true. Past prices are adjusted for dividends and splits up to today. volume is in shares of a
+    US symbol, and in hands of 100 shares (手) of a Chinese one.
+
+    Args:
+        symbol: The code, e.g. "600519.SH".
+        exchange: Empty, or the symbol's exchange: SH, SZ, BJ, SSE, SZSE, BSE, NYSE, NASDAQ.
+        timeframe: "1d", "1w" or "1mo".
+        limit: Number of bars, 1 to 250.
+    """
+    context = decision_tools(runtime)
+    by, rows = check_timeframe(timeframe), check_limit(limit, _MOST_KLINES)
+    name = _on_exchange(exchange, symbol)
+    _check_exchange(exchange, known_symbol(context.view, name))
+    return bars_by(context.bars(name), by, context.as_of).rows(rows)
+
+
+def _on_exchange(exchange: str, symbol: str) -> str:
+    """Add the exchange to a bare code of six digits, which may be on two."""
+    suffix = _EXCHANGE_OF_NAME.get(exchange.strip().casefold(), "us")
+    return f"{symbol.strip()}.{suffix.upper()}" if symbol.strip().isdecimal() and suffix != "us" else symbol
+
+
+def _check_exchange(exchange: str, symbol: str) -> None:
+    """Check that an exchange, if one is named, is the symbol's."""
+    wanted = exchange.strip().casefold()
+    if not wanted:
+        return
+    own = exchange_of(symbol) if symbol[-3:-2] == "." and exchange_of(symbol) in _EXCHANGES else "us"
+    valid = ", ".join(name.upper() for name in _EXCHANGES[own][: 2 if own != "us" else 4])
+    if wanted not in _EXCHANGE_OF_NAME:
+        raise BadOption(
+            f"exchange={exchange[:60]!r} is not one of this data, which has shares; for {symbol} write "
+            f"{valid}, or leave it empty",
+            parameter="exchange",
+        )
+    if _EXCHANGE_OF_NAME[wanted] != own:
+        raise BadOption(
+            f"exchange={exchange[:60]!r} is not that of {symbol}; write {valid}, or leave it empty",
+            parameter="exchange",
+        )

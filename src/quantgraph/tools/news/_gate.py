@@ -1,0 +1,259 @@
+"""The gate of news: what was not surely published before the moment is not shown.
+
+Every item of every source passes :func:`published_items`. It fails closed: an item whose time is missing,
+cannot be read, has no zone in a source that states none, or is not before the moment, is dropped and counted.
+
+The news of the run's own data.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from email.utils import parsedate_to_datetime
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Protocol
+
+import pandas as pd
+
+from quantgraph.market import Moment
+from quantgraph.state import Record, View
+from quantgraph.tools.news._ranking import RankedText, ranked, ranked_text
+
+DropReason = Literal["no_time", "unreadable_time", "no_zone", "not_before_the_moment"]
+
+_LOG = logging.getLogger(__name__)
+
+_LAST_ZONE = timezone(timedelta(hours=-12))
+"""Where a day ends last: a date without a zone is over when it is over there."""
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_ISO_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( ?(Z|[+-]\d\d:?\d\d))?", re.ASCII)
+_NAMED_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", re.ASCII)
+_MAIL_TIME = re.compile(r"[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(:\d\d)? .+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewsItem:
+    """One item as a source gives it."""
+
+    title: str
+    content: str = ""
+    url: str = ""
+    published: date | str | None
+    page_published: date | str | None = None
+
+
+class NewsSource(Protocol):
+    """Where a trader's news come from.
+
+    Attributes
+    ----------
+    name
+        Name of the source.
+    live
+        Whether it asks a server of today, so that even with dates before the moment what it returns, and in
+        which order, may know what came later.
+    zone
+        Zone of its times that have none; None where it states none.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above, as the next two."""
+        ...
+
+    @property
+    def live(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """See above."""
+        ...
+
+    def search(self, query: str, moment: Moment) -> Sequence[NewsItem]:
+        """Return items for a query, the best ones first; the gate drops those that are not known yet."""
+        ...
+
+
+def published_items(
+    items: Iterable[NewsItem],
+    moment: Moment,
+    *,
+    source_zone: tzinfo | None,
+    exchange_zone: tzinfo,
+    dropped: MutableSequence[str],
+) -> list[tuple[NewsItem, str]]:
+    """Return the items that were published before a moment, each with its time as shown."""
+    shown: list[tuple[NewsItem, str]] = []
+    for item in items:
+        told = [each for each in (item.published, item.page_published) if each not in (None, "")]
+        times = [_read_time(each, source_zone, exchange_zone) for each in told]
+        unread = next((each for each in times if isinstance(each, str)), None if times else "no_time")
+        latest = max((each for each in times if isinstance(each, _Time)), default=None)
+        if unread is None and latest is not None and moment.knows_published(latest.instant):
+            shown.append((item, latest.shown))
+            continue
+        dropped.append(unread or "not_before_the_moment")
+        _LOG.info("a news item was not shown: %s", dropped[-1])
+    return shown
+
+
+@dataclass(frozen=True, order=True)
+class _Time:
+    """The instant from which an item is known, in the exchange's local time, and how it is shown."""
+
+    instant: datetime
+    shown: str
+
+
+def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> _Time | DropReason:
+    if (day := _day_of(value)) is not None:
+        end = _local(datetime.combine(day, time.max, source_zone or _LAST_ZONE), exchange_zone)
+        return "unreadable_time" if end is None else _Time(end, f"{day}")
+    instant = value if isinstance(value, datetime) else _instant_of(value)
+    if instant is None or pd.isna(instant):
+        return "unreadable_time"
+    if instant.tzinfo is None and source_zone is None:
+        return "no_zone"
+    # Where a clock is set back, the later one of the two instants of a name.
+    zoned = (
+        [instant] if instant.tzinfo else [instant.replace(tzinfo=source_zone, fold=fold) for fold in (0, 1)]
+    )
+    local = [_local(each, exchange_zone) for each in zoned]
+    if any(each is None for each in local):
+        return "unreadable_time"
+    latest = max(each for each in local if each is not None)
+    return _Time(latest, f"{latest:%Y-%m-%d %H:%M}")
+
+
+def _local(instant: datetime, zone: tzinfo) -> datetime | None:
+    try:
+        return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _day_of(value: object) -> date | None:
+    """A day without a time; None for everything else."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        if found := _ISO_DAY.fullmatch(text):
+            return date(*map(int, found.groups()))
+        if (found := _NAMED_DAY.fullmatch(text)) and found[1][:3].lower() in _MONTHS:
+            return date(int(found[3]), _MONTHS.index(found[1][:3].lower()) + 1, int(found[2]))
+    except ValueError:
+        pass
+    return None
+
+
+def _instant_of(value: object) -> datetime | None:
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        if _ISO_TIME.fullmatch(text):
+            return datetime.fromisoformat(text.replace(" Z", "Z").replace(" +", "+").replace(" -", "-"))
+        if _MAIL_TIME.fullmatch(text):
+            return parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    return None
+
+
+_MOST_RESULTS = 10
+_SEARCHED, _SEARCHED_OF_SYMBOL = 1_000, 200
+"""The newest news are searched, of all symbols and of each one that the query names."""
+_NAMED = 6.0
+"""What an item gains for being about a symbol that the query names: about as much as two rare words."""
+_EPOCH, _DAY = datetime(1970, 1, 1), timedelta(days=1)  # noqa: DTZ001 - local, as all instants here
+_CODE = re.compile(r"[A-Za-z0-9]+(?:[.\-][A-Za-z0-9]+)*")
+
+
+class CommitNews:
+    """Searches the ``news`` records that a view knows."""
+
+    name, live = "commit", False
+
+    def __init__(self, view: View, zone: tzinfo, symbols: Sequence[str]) -> None:
+        self._view, self._symbols = view, symbols
+        self.zone: tzinfo | None = zone
+
+    def search(self, query: str, moment: Moment) -> list[NewsItem]:
+        """Return at most ten items; the newer one of two equals is first."""
+        named = self._named(query)
+        records = self._records(named)
+        texts = [_ranked_text(each) for each in records]
+        boosts = {place: _NAMED for place, each in enumerate(records) if each.symbol in named}
+        best = ranked(query, texts, now=_days(moment.timestamp.to_pydatetime()), boosts=boosts)
+        return [_item(records[place]) for place in best[:_MOST_RESULTS]]
+
+    def _records(self, named: set[str]) -> Sequence[Record]:
+        """What is searched, in order of becoming known."""
+        newest = self._view.records("news")
+        if len(newest) <= _SEARCHED:
+            return newest
+        newest = newest[-_SEARCHED:]
+        more = {
+            record: None
+            for symbol in sorted(named)
+            for record in self._view.records("news", symbol)[-_SEARCHED_OF_SYMBOL:]
+        }
+        for record in newest:
+            more.pop(record, None)
+        older = sorted(more, key=lambda record: _ranked_text(record).published)
+        return (*older, *newest)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return self._view.names()
+
+    @cached_property
+    def _codes(self) -> dict[str, set[str]]:
+        """Symbols by code: with the exchange, and the six digits of a mainland code alone."""
+        codes: dict[str, set[str]] = {}
+        for symbol in self._symbols:
+            codes.setdefault(symbol, set()).add(symbol)
+            digits = symbol.partition(".")[0]
+            if digits.isdecimal():
+                codes.setdefault(digits, set()).add(symbol)
+                codes.setdefault(symbol.lower(), set()).add(symbol)
+        return codes
+
+    def _named(self, query: str) -> set[str]:
+        """The symbols that a query names: by code as it is written, or by name."""
+        found = {symbol for word in _CODE.findall(query) for symbol in self._codes.get(word, ())}
+        return found | {symbol for symbol, name in self._names.items() if name in query}
+
+
+@lru_cache(maxsize=8_192)
+def _ranked_text(record: Record) -> RankedText:
+    title, content, _ = _texts(record)
+    instant = record.instant
+    return ranked_text(f"{title} {record.symbol}", content, _days(instant) if instant else 0.0)
+
+
+def _days(local: datetime) -> float:
+    return (local - _EPOCH) / _DAY
+
+
+def _item(record: Record) -> NewsItem:
+    title, content, url = _texts(record)
+    return NewsItem(title=title, content=content, url=url, published=record.known)
+
+
+def _texts(record: Record) -> tuple[str, str, str]:
+    body = record.body if isinstance(record.body, Mapping) else {"title": str(record.body or "")}
+    title, content = _text(body, "title"), _text(body, "description", "content", "text")
+    address = _text(body, "url", "id")
+    return title, content, address if address.startswith(("http://", "https://")) else ""
+
+
+def _text(body: Mapping[str, Any], *names: str) -> str:
+    found = (body.get(name) for name in names)
+    return next((value for value in found if isinstance(value, str) and value), "")

@@ -1,0 +1,107 @@
+"""Charges, price bands and divisions of the array code equal the rulebook's decimals."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from quantgraph.broker.blocks import _kernel as _account_kernel
+from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
+from quantgraph.errors import BadWindow
+from quantgraph.market import Rulebook
+
+D = Decimal
+SYMBOLS = (
+    *("600000.SH", "000001.SZ", "300750.SZ", "688981.SH", "430047.BJ", "510300.SH"),
+    *("588000.SH", "511880.SH", "518880.SH", "513100.SH", "159915.SZ", "600036.SH"),
+)
+BOOKS = [
+    Rulebook.mainland(funds={"159915.SZ": "stock_20"}),
+    Rulebook.zero_cost(),
+    Rulebook.mainland(commission_rate="0.00012345", commission_min="0.015", slippage_bps="2.75"),
+    Rulebook.mainland(commission_rate="0.003", commission_min=0, slippage_bps="9999.5"),
+]
+DAYS = st.dates(dt.date(1999, 1, 1), dt.date(2026, 12, 31))
+CHANGES = st.sampled_from(
+    [
+        dt.date(2008, 9, 19),
+        dt.date(2015, 8, 1),
+        dt.date(2020, 8, 24),
+        dt.date(2022, 4, 29),
+        dt.date(2023, 8, 28),
+    ]
+).flatmap(lambda day: st.sampled_from([day - dt.timedelta(days=1), day]))
+
+
+def term_of(rules, symbol, day):
+    kinds, examples = kinds_of(SYMBOLS, rules)
+    _, terms = terms_of(rules, examples, np.array([day], "datetime64[us]"))
+    kind = kinds[SYMBOLS.index(symbol)]
+    return None if kind < 0 else terms[0, kind]
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(BOOKS),
+    st.sampled_from(SYMBOLS),
+    DAYS | CHANGES,
+    st.sampled_from(["buy", "sell"]),
+    st.integers(0, 10**6) | st.integers(0, 10**14),
+)
+def test_charges_are_the_rulebooks(rules, symbol, day, side, cents):
+    term = term_of(rules, symbol, day)
+    if term is None:
+        assert (symbol, rules.funds) == ("159915.SZ", ())
+        return
+    try:
+        wanted = rules.charges(symbol, side, 100, D(cents).scaleb(-2), day)
+        lots, cap, t_plus = rules.lots(symbol, day), rules.order_cap(symbol, day), rules.t_plus(symbol, day)
+    except BadWindow:
+        assert not term["known"] or side == "buy"
+        return
+    if term["known"]:
+        assert (term["first"], term["step"], term["cap"], term["t_plus"]) == (
+            lots.first,
+            lots.step,
+            cap,
+            t_plus,
+        )
+        parts = (wanted.commission, wanted.stamp_duty, wanted.transfer_fee, wanted.slippage)
+        assert _account_kernel.charges_of(cents, side == "sell", term) == tuple(
+            int(part * 100) for part in parts
+        )
+    else:
+        with pytest.raises(BadWindow):
+            rules.charges(symbol, "sell", 100, D(1), day)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.sampled_from(SYMBOLS), DAYS, st.integers(1, 2000) | st.integers(1, 10**10))
+def test_limits_are_the_rulebooks(symbol, day, before):
+    term = term_of(BOOKS[0], symbol, day)
+    try:
+        wanted = BOOKS[0].limits(symbol, day, D(before).scaleb(-4))
+    except BadWindow:
+        assert term["band"] != 1
+        return
+    assert wanted is not None
+    if term["known"]:
+        assert term["band"] == 1
+        assert _account_kernel.band_of(before, term) == tuple(int(limit * 10_000) for limit in wanted)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@example(10**14, 2**60 - 1, 2**60)  # floats see no difference to one
+@given(st.integers(0, 10**14), st.integers(0, 2**60), st.integers(1, 2**60))
+def test_a_share_of_an_amount_is_rounded_down_exactly(amount, numerator, denominator):
+    numerator = min(numerator, denominator)
+    assert _account_kernel._floor(amount, numerator, denominator) == amount * numerator // denominator
+
+
+def test_rates_finer_than_fourteen_decimals_are_not_taken():
+    assert all(exact_rates(rules) for rules in BOOKS)
+    assert not exact_rates(Rulebook.mainland(commission_rate="0.000250000000001"))
+    assert not exact_rates(Rulebook.mainland(slippage_bps="0.00000000001"))

@@ -1,0 +1,70 @@
+"""Few hands between a sentence and a model, and between a signal and a fill."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+from deciders import OneByOne
+
+import quantgraph
+from quantgraph import run_strategy
+from quantgraph.broker.session import _session as execution
+from quantgraph.llm import KeylessPlanner
+
+SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
+ROOT = Path(quantgraph.__file__).parent
+MODEL_DEPTH, FILL_DEPTH = 14, 9
+
+
+def functions_of(frames: Iterable[FrameType | None]) -> dict[CodeType, str]:
+    """The functions of quantgraph on stacks, each once, from the outermost one in."""
+    found: dict[CodeType, str] = {}
+    for frame in frames:
+        inner, stack = frame, []
+        while inner is not None:
+            stack.append(inner.f_code)
+            inner = inner.f_back
+        for code in reversed(stack):
+            if ROOT in Path(code.co_filename).parents:
+                found[code] = f"{Path(code.co_filename).relative_to(ROOT)}:{code.co_qualname}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def depths(tmp_path_factory):
+    """The functions at the first call of a model, in all threads, and at the first fill, in its thread."""
+    seen: dict[str, list[str]] = {}
+    generate, submit = KeylessPlanner._generate, execution.submit
+
+    def generating(self, *arguments, **options):
+        if "model" not in seen:
+            stub = {generate.__code__}
+            found = functions_of(sys._current_frames().values())
+            seen["model"] = [name for code, name in found.items() if code not in stub]
+        return generate(self, *arguments, **options)
+
+    def submitting(*arguments, **options):
+        if "fill" not in seen:
+            seen["fill"] = [*functions_of([sys._getframe()]).values(), "broker/session/_matching.py:submit"]
+        return submit(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KeylessPlanner, "_generate", generating)
+        patch.setattr(execution, "submit", submitting)
+        told = run_strategy(
+            SENTENCE, model="keyless", decider=OneByOne(), out=tmp_path_factory.mktemp("runs")
+        )
+    assert told["ended_because"] == "done"
+    return seen
+
+
+def test_a_sentence_passes_few_functions_before_a_model_is_asked(depths):
+    assert len(depths["model"]) <= MODEL_DEPTH, "\n".join(depths["model"])
+
+
+def test_a_fill_has_few_functions_above_it(depths):
+    assert len(depths["fill"]) <= FILL_DEPTH, "\n".join(depths["fill"])

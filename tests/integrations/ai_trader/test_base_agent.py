@@ -1,0 +1,330 @@
+"""``BaseAgent``: a face of a run that is traded session by session, and its files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trader_play import buys, says
+
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, RunMismatch
+from quantgraph.integrations.ai_trader import verify_positions
+from quantgraph.integrations.ai_trader._base_agent import BaseAgent
+from quantgraph.market import Rulebook
+from quantgraph.runs import replay
+from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
+
+# 2025-09-01 is Labor Day, a Monday without a session.
+DAYS = ["2025-08-28", "2025-08-29", "2025-09-02", "2025-09-03", "2025-09-04"]
+DAY_ONE = ["2025-08-29", "0", "2025-08-29", "2", "2025-08-29", "4"]
+OPENS = {"AAA": [10.0, 11.0, 12.0, 13.0, 14.0], "BBB": [50.0, 50.0, 50.0, 50.0, 50.0]}
+FINISH = "Done. <FINISH_SIGNAL>"
+
+
+@pytest.fixture
+def prices(tmp_path) -> Path:
+    rows = ["symbol,date,open,high,low,close,volume"]
+    for symbol, opens in OPENS.items():
+        rows += [
+            f"{symbol},{day},{at},{at + 1},{at - 1},{at},100000" for day, at in zip(DAYS, opens, strict=True)
+        ]
+    file = tmp_path / "prices.csv"
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+def plays(*replies):
+    return ScriptedChatModel(list(replies))
+
+
+def agent(prices, model, **options):
+    options = {
+        "init_date": "2025-08-28",
+        "log_path": prices.parent / "agents",
+        "initial_cash": 1_000,
+        **options,
+    }
+    return BaseAgent("tester", model, source=str(prices), **options)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def positions(told):
+    return told.files.position_file
+
+
+def trade(told, day):
+    return asyncio.run(told.run_trading_session(day))
+
+
+def test_sessions_are_those_of_the_data_and_the_day_of_the_registration_is_not_traded(prices):
+    told = agent(prices, plays())
+    assert told.get_trading_dates() == ["2025-08-29", "2025-09-02", "2025-09-03", "2025-09-04"]
+    assert told.get_trading_dates("2025-09-01", "2025-09-03") == ["2025-09-02", "2025-09-03"]
+    assert agent(prices, plays(), init_date="2025-08-31").get_trading_dates()[0] == "2025-09-02"
+
+
+def test_a_run_writes_the_files_that_its_ledger_says(prices):
+    told = agent(
+        prices,
+        plays(buys("AAA", 10, "First."), FINISH, says("", ("add", {"a": 1, "b": 2})), FINISH, FINISH, FINISH),
+    )
+    result = told.run_for_dates("2025-08-28")
+    assert result["ended_because"] == "done"
+    records = lines(positions(told))
+    assert records[0] == {"date": "2025-08-28", "id": 0, "positions": {"AAA": 0, "BBB": 0, "CASH": 1000.0}}
+    bought = {"action": "buy", "symbol": "AAA", "amount": 10}
+    after = {"AAA": 10, "BBB": 0, "CASH": 1000.0 - 11.0 * 10}
+    assert records[1] == {"date": "2025-08-29", "id": 1, "this_action": bought, "positions": after}
+    nothing = {"action": "no_trade", "symbol": "", "amount": 0}
+    assert [(each["date"], each["id"], each["this_action"]) for each in records[2:]] == [
+        (day, number, nothing) for number, day in enumerate(DAYS[2:], 2)
+    ]
+    first, second = (lines(told.files.log_file(day)) for day in DAYS[1:3])
+    assert [each["role"] for each in first] == ["user", "assistant", "user", "assistant"]
+    assert first[0]["content"] == "Please analyze and update today's (2025-08-29) positions."
+    assert first[1]["content"] == "First."
+    assert first[2]["content"] == 'Tool results: {"AAA": 10, "BBB": 0, "CASH": 890.0}'
+    assert first[3] == {"role": "assistant", "content": FINISH}
+    assert second[2]["content"] == "Tool results: 3.0"
+    again = replay(result["run_dir"])
+    assert again.identical
+
+
+def test_the_public_form_of_the_log_has_lists_and_objects(prices):
+    told = agent(
+        prices,
+        plays(buys("AAA", 1, "B"), FINISH),
+        end_date="2025-08-29",
+        log_form="ai-trader",
+        with_price=True,
+    )
+    told.run_for_dates()
+    first, step, results, final = lines(told.files.log_file("2025-08-29"))
+    assert {each["signature"] for each in (first, step, results, final)} == {"tester"}
+    assert first["new_messages"][0]["role"] == "user"
+    assert step["new_messages"] == {"role": "assistant", "content": "B"}
+    assert results["new_messages"]["content"].startswith("Tool results: ")
+    assert final["new_messages"] == [{"role": "assistant", "content": FINISH}]
+    assert lines(positions(told))[1]["this_action"]["price"] == 11.0
+
+
+def test_one_session_is_traded_at_a_time_and_only_the_next(prices):
+    model = plays(buys("AAA", 10), FINISH, FINISH, buys("BBB", 1), FINISH, FINISH)
+    told = agent(prices, model)
+    with pytest.raises(BadOption, match="the next is 2025-08-29") as caught:
+        trade(told, "2025-09-02")
+    assert caught.value.data["next"] == "2025-08-29"
+    assert told.run_dir is None
+    notes = trade(told, "2025-08-29")
+    assert (notes["ended"], notes["steps"], notes["traded"]) == ("stop_signal", 2, True)
+    assert len(model.calls) == 2
+    assert [each["date"] for each in lines(positions(told))] == ["2025-08-28", "2025-08-29"]
+    for wrong in ("2025-08-29", "2025-09-01", "2025-09-03", "20250902", "", None):
+        with pytest.raises(BadOption, match="the next is 2025-09-02"):
+            trade(told, wrong)
+    later = agent(prices, model)  # as another process would
+    trade(later, "2025-09-02")
+    assert len(model.calls) == 3
+    trade(later, "2025-09-03")
+    trade(told, "2025-09-04")
+    assert len(model.calls) == 6
+    with pytest.raises(BadOption, match="all sessions are done"):
+        trade(told, "2025-09-05")
+    assert [(each["id"], each["date"]) for each in lines(positions(told))] == list(enumerate(DAYS))
+    assert told.run_for_dates()["ended_because"] == "done"
+    with Ledger(told.run_dir / "ledger.sqlite") as book:
+        assert len(book.fill_records(told.run_dir.name)) == 2
+
+
+def test_sessions_and_a_whole_run_give_the_same_files(prices):
+    script = [buys("AAA", 10), FINISH, FINISH, buys("BBB", 1), FINISH, FINISH]
+    whole = agent(prices, plays(*script), log_path=prices.parent / "whole")
+    whole.run_for_dates()
+    daily = agent(prices, plays(*script), log_path=prices.parent / "daily")
+    for day in DAYS[1:]:
+        trade(daily, day)
+    for file in sorted(whole.folder.rglob("*.jsonl")):
+        assert (daily.folder / file.relative_to(whole.folder)).read_bytes() == file.read_bytes()
+
+
+def test_a_number_that_the_ledger_does_not_have_is_named_in_notes_result_and_log(prices):
+    said = "Bought 10 shares of AAA at $11; cash is $49,449 now. <FINISH_SIGNAL>"
+    told = agent(prices, plays(buys("AAA", 10), said), end_date="2025-08-29")
+    result = told.run_for_dates()
+    with Ledger(told.run_dir / "ledger.sqlite") as book:
+        (notes,) = book.notes(told.run_dir.name).values()
+    assert notes["trader"]["unresolved_numbers"] == ["$49,449"]
+    assert lines(told.files.log_file("2025-08-29"))[-1] == {
+        "role": "assistant",
+        "content": said,
+        "unresolved_numbers": ["$49,449"],
+    }
+    assert any("$49,449" in note for note in result["notes"])
+
+
+def test_agents_side_by_side_do_not_mix(prices):
+    one = agent(prices, plays(buys("AAA", 10), FINISH), log_path=prices.parent / "one")
+    two = agent(prices, plays(buys("BBB", 3), FINISH), log_path=prices.parent / "two")
+
+    async def both():
+        await asyncio.gather(*(each.run_trading_session("2025-08-29") for each in (one, two)))
+
+    asyncio.run(both())
+    held = [lines(positions(each))[-1]["positions"] for each in (one, two)]
+    assert held == [{"AAA": 10, "BBB": 0, "CASH": 890.0}, {"AAA": 0, "BBB": 3, "CASH": 850.0}]
+
+
+def test_one_signature_is_traded_by_one_agent_at_a_time(prices):
+    def starts_another(messages):
+        with pytest.raises(BadOption, match="signature 'tester' is going on already"):
+            agent(prices, plays(FINISH)).run_for_dates()
+        return FINISH
+
+    told = agent(prices, plays(starts_another), end_date="2025-08-29")
+    assert told.run_for_dates()["ended_because"] == "done"
+    assert len(list((told.folder / "runs").iterdir())) == 1
+
+
+def test_dividends_are_paid_and_stand_in_the_file(prices):
+    """Ten shares earn half a dollar each, which AI-Trader never credits."""
+    market = prices.parent / "market"
+    market.mkdir()
+    (market / "prices.csv").write_bytes(prices.read_bytes())
+    rows = "ts_code,ex_date,pay_date,dividend\nAAA,20250902,20250903,0.5\n"
+    (market / "dividends.csv").write_text(rows)
+    told = agent(market, plays(buys("AAA", 10), FINISH, FINISH, FINISH, FINISH), log_path=prices.parent / "d")
+    assert told.run_for_dates()["ended_because"] == "done"
+    records = lines(positions(told))
+    assert [(each["date"], each["this_action"]) for each in records[2:5]] == [
+        ("2025-09-02", {"action": "no_trade", "symbol": "", "amount": 0}),
+        ("2025-09-03", {"action": "dividend", "symbol": "AAA", "amount": 0, "cash": 5.0}),
+        ("2025-09-03", {"action": "no_trade", "symbol": "", "amount": 0}),
+    ]
+    assert records[-1]["positions"]["CASH"] == 1000.0 - 11.0 * 10 + 5.0
+    assert verify_positions(positions(told), prices, "us").mismatches == ()
+
+
+def test_a_session_that_failed_is_tried_again_and_traded_once(prices):
+    down = ModelUnavailable("the server is down")
+    told = agent(prices, plays(*[down] * 3, buys("AAA", 10), FINISH), max_retries=1, base_delay=0)
+    for _ in range(3):
+        with pytest.raises(ModelUnavailable, match="2025-08-29 is not traded") as caught:
+            trade(told, "2025-08-29")
+        assert caught.value.data["ended_because"] == "model_unavailable"
+    trade(told, "2025-08-29")
+    assert lines(positions(told))[-1]["positions"]["AAA"] == 10
+
+
+def test_an_agent_that_is_killed_after_each_reply_trades_and_pays_once(prices):
+    calls, child = prices.parent / "calls", Path(__file__).with_name("base_agent_child.py")
+    ends = []
+    while not ends or (ends[-1] == -signal.SIGKILL and len(ends) < 8):
+        command = [sys.executable, child, prices, prices.parent / "agents", calls]
+        ends.append(subprocess.run(command, check=False).returncode)
+    assert ends == [-signal.SIGKILL] * 3 + [0]
+    # Three replies on the first day, one on the second; none was asked for twice.
+    assert calls.read_text().split() == [*DAY_ONE, "2025-09-02", "0"]
+    folder = prices.parent / "agents" / "tester"
+    records = lines(folder / "position" / "position.jsonl")
+    trades = [each.get("this_action", {}).get("symbol") for each in records]
+    assert trades == [None, "AAA", "BBB", ""]
+    assert records[-1]["positions"] == {"AAA": 3, "BBB": 3, "CASH": 1000.0 - 11.0 * 3 - 50.0 * 3}
+    assert len(lines(folder / "log" / "2025-08-29" / "log.jsonl")) == 6
+
+
+def test_files_that_were_lost_or_torn_are_written_again(prices):
+    told = agent(prices, plays(buys("AAA", 10), FINISH, FINISH, FINISH, FINISH))
+    trade(told, "2025-08-29")
+    before, log = positions(told).read_bytes(), told.files.log_file("2025-08-29").read_bytes()
+    positions(told).write_bytes(before[:-20])
+    told.files.log_file("2025-08-29").unlink()
+    later = agent(prices, plays(FINISH, FINISH, FINISH))
+    trade(later, "2025-09-02")
+    assert positions(later).read_bytes().startswith(before)
+    assert later.files.log_file("2025-08-29").read_bytes() == log
+    assert "was torn" in str(later.notes[0])
+
+
+def test_the_form_of_the_files_may_change(prices):
+    told = agent(prices, plays(buys("AAA", 10), FINISH, FINISH, FINISH, FINISH))
+    trade(told, "2025-08-29")
+    later = agent(prices, plays(FINISH, FINISH, FINISH), log_form="ai-trader", with_price=True)
+    trade(later, "2025-09-02")
+    assert lines(positions(later))[1]["this_action"]["price"] == 11.0
+    assert "new_messages" in lines(later.files.log_file("2025-08-29"))[0]
+
+
+@pytest.mark.parametrize("file", ["position/position.jsonl", "log/2025-08-29/log.jsonl"])
+def test_a_file_of_another_program_is_left_as_it_is(prices, file):
+    told = agent(prices, plays(FINISH))
+    place = told.folder / file
+    place.parent.mkdir(parents=True)
+    place.write_text("theirs\n")
+    with pytest.raises(BadFile, match="is left as it is") as caught:
+        told.run_for_dates()
+    assert "\n" not in caught.value.line
+    assert place.read_text() == "theirs\n"
+    assert told.run_dir is None
+
+
+def test_a_position_file_that_was_changed_is_left_as_it_is(prices):
+    told = agent(prices, plays(FINISH, FINISH, FINISH, FINISH))
+    trade(told, "2025-08-29")
+    changed = positions(told).read_text().replace('"CASH": 1000.0', '"CASH": 9000.0')
+    positions(told).write_text(changed)
+    with pytest.raises(BadFile, match="not those of this run's ledger"):
+        trade(agent(prices, plays(FINISH)), "2025-09-02")
+    assert positions(told).read_text() == changed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"initial_cash": 2_000}, "cash 1000"),
+        ({"stock_symbols": ["AAA"]}, "symbols"),
+        ({"init_date": "2025-09-01"}, "start 20250829 -> 20250902"),
+        ({"end_date": "2025-09-03"}, "end 20250904 -> 20250903"),
+        ({"rules": Rulebook.zero_cost("us")}, "rules"),
+    ],
+)
+def test_another_run_does_not_go_on_in_the_folder(prices, options, said):
+    trade(agent(prices, plays(FINISH)), "2025-08-29")
+    with pytest.raises(RunMismatch, match=said):
+        agent(prices, plays(FINISH), **options).run_for_dates()
+
+
+def test_a_window_without_a_session_is_refused(prices):
+    for options in ({"init_date": "2025-09-04"}, {"init_date": "2025-08-29", "end_date": "2025-09-01"}):
+        with pytest.raises(BadWindow, match="the data have no session after"):
+            agent(prices, plays(), **options).run_for_dates()
+
+
+def test_other_dates_than_the_agents_are_refused(prices):
+    with pytest.raises(BadOption, match="end_date='2025-09-03'; the agent was made with None"):
+        agent(prices, plays()).run_for_dates("2025-08-28", "2025-09-03")
+
+
+def test_no_key_enters_a_file(prices):
+    key = "sk-own-0123456789abcdef"
+    with OpenAIStub([Reply.text(f"I was called with {key}. <FINISH_SIGNAL>")]) as server:
+        told = agent(
+            prices,
+            "own-model",
+            openai_base_url=server.base_url,
+            openai_api_key=key,
+            end_date="2025-08-29",
+        )
+        assert told.run_for_dates()["ended_because"] == "done"
+        assert len(server.requests) == 1
+    for file in prices.parent.rglob("*"):
+        if file.is_file():
+            assert key.encode() not in file.read_bytes(), file

@@ -1,0 +1,153 @@
+"""The readings of a rule: the first is what the planner codes, the others what the words leave open."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import pytest
+import talib
+from signal_panels import market_panel
+
+from quantgraph.audit.meaning._check import compare_positions
+from quantgraph.sentences._codegen import write_code
+from quantgraph.sentences._request import RequestContext, read_request
+from quantgraph.sentences._rules import TradingRule
+from quantgraph.sentences.evaluation._evaluation import Panel, buys_and_sells, rule_readings
+
+SENTENCES = [
+    "5日均线上穿20日均线买入，下穿卖出",
+    "收盘价上穿20日均线买入，下穿卖出",
+    "EMA12上穿EMA26买入，下穿卖出",
+    "MACD金叉买入，死叉卖出",
+    "KDJ金叉且J小于20买入，死叉卖出",
+    "RSI(14)低于30买入，高于70卖出",
+    "收盘价跌破布林带下轨(20,2)买入，突破上轨卖出",
+    "突破20日新高买入，跌破10日新低卖出",
+    "成交量大于2倍20日均量且收盘价高于20日均线买入，收盘价低于20日均线卖出",
+    "20日涨幅前3买入，其余卖出",
+    "20日涨幅最大的40%买入，其余卖出",
+    "市盈率最低的2只股票买入，跌出前3卖出",
+    "20日涨幅大于5%买入，小于-5%卖出",
+]
+
+
+def rule_of(sentence: str) -> TradingRule:
+    request = read_request(sentence, RequestContext())
+    assert request.strategy is not None, request.unread
+    return request.strategy
+
+
+def run(source: str, frames: dict[str, dict[str, pd.DataFrame]]) -> pd.DataFrame:
+    stored: dict[str, pd.DataFrame] = {}
+
+    class State:
+        snapshot = staticmethod(lambda: frames)
+        update = staticmethod(lambda field, signals: stored.update(signals))
+
+    exec(source, {"GLOBAL_DATA_STATE": State, "snapshot": frames, "pd": pd, "np": np})
+    return stored.popitem()[1]
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return market_panel(suspended=True)
+
+
+def panel_of(frames) -> Panel:
+    return Panel(bars=frames["ohlcv"], indicators=frames["indicators"])
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_the_first_reading_is_the_signal_of_the_planners_code(sentence, frames):
+    rule = rule_of(sentence)
+    reading = next(next(rule_readings(rule, panel_of(frames))))
+    expected = run(write_code(rule).source, frames)
+    pd.testing.assert_frame_equal(reading.signal, expected, check_freq=False)
+
+
+def differs(sentence: str, code: str, frames) -> bool:
+    signal = run(code, frames)
+    readings = rule_readings(rule_of(sentence), panel_of(frames))
+    return compare_positions(signal, frames["ohlcv"]["close"], readings).difference is not None
+
+
+HEAD = """\
+import talib
+o = snapshot["ohlcv"]
+close, high, low = o["close"], o["high"], o["low"]
+def out(buy, sell):
+    signal = pd.DataFrame(0.0, index=close.index, columns=close.columns).mask(buy, 1.0).mask(sell, -1.0)
+    GLOBAL_DATA_STATE.update("signal", {"one": signal})
+def each(function):
+    return close.apply(lambda s: pd.Series(function(s.dropna().to_numpy()), index=s.dropna().index).reindex(s.index))
+"""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "code"),
+    [
+        ("收盘价跌破布林带下轨(20,2)买入，突破上轨卖出",
+         "m, s = close.rolling(20).mean(), close.rolling(20).std()\nout(close < m - 2 * s, close > m + 2 * s)"),
+        ("RSI(14)低于30买入，高于70卖出",
+         "d = close.diff()\nu = d.clip(lower=0).rolling(14).mean()\nv = (-d.clip(upper=0)).rolling(14).mean()\n"
+         "r = 100 - 100 / (1 + u / v)\nout(r < 30, r > 70)"),
+        ("EMA12上穿EMA26买入，下穿卖出",
+         "a, b = (each(lambda s, n=n: talib.EMA(s, n)) for n in (12, 26))\n"
+         "out((a > b) & (a.shift() <= b.shift()), (a < b) & (a.shift() >= b.shift()))"),
+        ("MACD金叉买入，死叉卖出",
+         "h = each(lambda s: talib.MACD(s)[2])\nout((h > 0) & (h.shift() <= 0), (h < 0) & (h.shift() >= 0))"),
+        ("突破20日新高买入，跌破10日新低卖出",
+         "out(close > close.shift(1).rolling(20).max(), close < close.shift(1).rolling(10).min())"),
+        ("突破20日新高买入，跌破10日新低卖出",
+         "out(close >= close.rolling(20).max(), close <= close.rolling(10).min())"),
+        ("收盘价上穿20日均线买入，下穿卖出",
+         "m = close.rolling(20).mean()\nout(close > m, close < m)"),
+    ],
+)  # fmt: skip
+def test_a_convention_that_the_words_leave_open_is_right(sentence, code):
+    assert not differs(sentence, HEAD + code, market_panel())
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        "close.rolling(20).mean()",
+        "close.ffill().rolling(20).mean().where(close.notna())",
+        "each(lambda s: talib.SMA(s, 20))",
+    ],
+)
+def test_a_suspension_may_be_treated_in_three_ways(mean, frames):
+    code = f"{HEAD}m = {mean}\nout(close > m, close < m)"
+    assert not differs("收盘价高于20日均线买入，低于20日均线卖出", code, frames)
+
+
+def test_a_period_that_was_not_said_is_found_with_both_values(frames):
+    sentence = "收盘价上穿20日均线买入，下穿卖出"
+    code = "m = close.rolling(30).mean()\nout((close > m) & (close.shift() <= m.shift()), (close < m))"
+    signal = run(HEAD + code, frames)
+    found = compare_positions(
+        signal, frames["ohlcv"]["close"], rule_readings(rule_of(sentence), panel_of(frames))
+    ).difference
+    close = frames["ohlcv"]["close"][found.symbol]
+    mean = close.rolling(20).mean()
+    assert f"close {close[found.session]:.6g} (" in found.explanation
+    assert f"SMA(20) {mean[found.session]:.6g} (" in found.explanation
+    assert "buy when close crosses above SMA(20)" in found.explanation
+
+
+def test_buys_and_sells_at_once_show_in_the_rule_itself(frames):
+    buys, sells = buys_and_sells(rule_of("RSI低于70买入，高于30卖出"), panel_of(frames))
+    rsi = frames["ohlcv"]["close"].apply(
+        lambda s: pd.Series(talib.RSI(s.dropna().to_numpy(), 14), index=s.dropna().index).reindex(s.index)
+    )
+    both = (rsi > 30) & (rsi < 70)
+    pd.testing.assert_frame_equal(buys & sells, both, check_freq=False)
+
+
+def test_adjusted_prices_are_a_convention_where_they_differ(frames):
+    adjusted = {name: frames["ohlcv"][name] * 0.9 for name in ("high", "low", "close")}
+    panel = Panel(bars=frames["ohlcv"], adjusted=adjusted)
+    groups = rule_readings(rule_of("收盘价上穿20日均线买入，下穿卖出"), panel)
+    assert len(list(islice(groups, 5))) == 2

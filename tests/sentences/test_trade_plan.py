@@ -1,0 +1,167 @@
+"""What a person gives up, restates or chooses: clauses of a trade plan, unread parts, what is watched and traded."""
+
+from __future__ import annotations
+
+import pytest
+
+from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
+
+RULE = "5日均线上穿20日均线买入，下穿卖出"
+STOP = f"600519.SH 2025年 {RULE}，止损5%"
+NAMES = {"贵州茅台": "600519.SH", "招商银行": "600036.SH", "中国平安": "601318.SH"}
+
+
+def read(text: str, *executes: str) -> ParsedRequest:
+    return read_request(
+        text, RequestContext(last_session="20251031", names=NAMES, executes=frozenset(executes))
+    )
+
+
+def not_done(request: ParsedRequest) -> list[str]:
+    return [note.words for note in request.clauses if note.status == "not_done"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "不要止损了",
+        "忽略止损",
+        "没有止损也行",
+        "去掉止损",
+        "不要它，继续",
+        "go on without it",
+        "without the stop loss",
+        "不使用 止损5%",
+        RULE,
+    ],
+)
+def test_a_stop_that_is_given_up_or_left_out_is_named_not_done(answer: str) -> None:
+    asked, plain = read(STOP), read(f"600519.SH 2025年 {RULE}")
+    assert (asked.missing, asked.plan) == (("plan",), {"stop_loss": 0.05})
+    answered = read(f"{STOP}\n{answer}")
+    assert (answered.missing, answered.plan) == ((), {})
+    assert not_done(answered) == ["止损5%"]
+    assert answered.strategy == plain.strategy
+
+
+def test_only_the_clause_that_is_named_is_given_up() -> None:
+    request = read(f"{STOP}，止盈10%\n不要止盈")
+    assert request.missing == ("plan",)
+    assert request.plan == {"stop_loss": 0.05}
+    assert not_done(request) == ["止盈10%"]
+
+
+def test_a_later_stop_replaces_the_earlier_one() -> None:
+    assert read(f"{STOP}\n{RULE}，止损8%").plan == {"stop_loss": 0.08}
+
+
+def test_a_clause_that_the_decider_executes_is_done() -> None:
+    request = read(f"{STOP}，杠杆2倍", "stop_loss")
+    assert [clause.words for clause in request.open] == ["杠杆2倍"]
+    assert [(note.words, note.status) for note in request.clauses] == [("止损5%", "done")]
+
+
+PLANS = {
+    "止损5%，止盈10%": {"stop_loss": 0.05, "take_profit": 0.1},
+    "stop loss of 5% and take profit of 10%": {"stop_loss": 0.05, "take_profit": 0.1},
+    "亏损8%卖出": {"stop_loss": 0.08},
+    "移动止损8%": {"trailing_stop": 0.08},
+    "5% trailing stop": {"trailing_stop": 0.05},
+    "最多持有10天": {"max_holding": 10},
+    "最多同时持有5只股票": {"max_positions": 5},
+    "每月调仓": {"trade_on": "month_start"},
+    "每5个交易日调仓": {"trade_on": 5},
+    "等权": {"size": "equal_weight"},
+    "每只10%": {"size": {"percent": 0.1}},
+    "半仓": {"size": {"percent": 0.5}},
+    "用50万资金": {"cash": 500_000.0},
+    "with initial capital of 100,000": {"cash": 100_000.0},
+    "手续费万分之2.5": {"commission": 0.00025},
+    "commission 3 bps": {"commission": 0.0003},
+    "滑点千分之一": {"slippage_bps": 10.0},
+    "基准沪深300": {"benchmark": "000300.SH"},
+}
+
+
+@pytest.mark.parametrize(("words", "plan"), PLANS.items(), ids=list(PLANS))
+def test_a_clause_of_the_trade_plan_is_read_and_leaves_the_rule_alone(
+    words: str, plan: dict[str, object]
+) -> None:
+    request = read(f"600519.SH 2025年，{RULE}，{words}")
+    assert request.plan == plan
+    assert request.missing == ("plan",)
+    assert request.trade == ("600519.SH",)
+    assert request.strategy == read(f"600519.SH 2025年 {RULE}").strategy
+
+
+def test_a_stop_joined_to_the_exit_leaves_the_rest_of_the_exit() -> None:
+    plain = read("600519.SH 2025: buy when RSI is below 30, sell when above 70")
+    request = read("600519.SH 2025: buy when RSI is below 30, sell when above 70 or at a 5% stop loss")
+    assert request.strategy == plain.strategy
+    chinese = read("600519.SH 2025年 5日均线上穿20日均线买入，5日均线下穿20日均线或亏损5%卖出")
+    assert chinese.strategy == read(f"600519.SH 2025年 {RULE}").strategy
+
+
+def test_an_unread_part_is_left_out_only_when_the_person_says_so() -> None:
+    text = f"600519.SH 2025年 {RULE}，北向流入"
+    asked = read(text)
+    assert (asked.missing, asked.can_go_on) == (("strategy",), True)
+    assert not_done(read(f"{text}\n不要它，继续")) == ["北向流入"]
+
+
+@pytest.mark.parametrize(
+    "text", ["北向资金流入买入，高于70卖出", "RSI低于30买入，VWAP下方卖出", "buy wen RSI below 30"]
+)
+def test_the_rule_itself_cannot_be_left_out(text: str) -> None:
+    request = read(f"600519.SH 2025年 {text}\ngo on without it")
+    assert request.missing == ("strategy",)
+
+
+WATCHED = {
+    "上证50站上20日均线时买入600519.SH，2025年": ("000016.SH", "600519.SH"),
+    "buy 600519.SH when the SSE 50 crosses above its 20-day SMA, sell when it crosses below, 2025": ("000016.SH", "600519.SH"),
+    "招商银行RSI低于30时买入贵州茅台，高于70卖出，2025年": ("600036.SH", "600519.SH"),
+    "买入贵州茅台当招商银行RSI低于30，高于70卖出，2025年": ("600036.SH", "600519.SH"),
+    "600519.SH: buy when SSE 50 is above its 20-day average, sell when below, 2025": ("000016.SH", "600519.SH"),
+    "When the RSI of 601318.SH is below 30, buy 600519.SH; sell when the RSI of 601318.SH is above 70; 2025": ("601318.SH", "600519.SH"),
+    "观察601318.SH，交易600519.SH，RSI低于30买入，高于70卖出，2025年": ("601318.SH", "600519.SH"),
+    "如果上证50的MACD金叉，买入贵州茅台，死叉卖出，2025年": ("000016.SH", "600519.SH"),
+    "RSI低于30买入600519.SH，RSI高于70卖出，2025年": ("600519.SH", "600519.SH"),
+    "600519.SH in the SSE 50, 5/20 golden cross, 2025": ("600519.SH", "600519.SH"),
+    "上证50中的贵州茅台 MACD金叉买入，死叉卖出，2025年": ("600519.SH", "600519.SH"),
+    "use 601318.SH instead of 600519.SH, 5/20 golden cross, 2025": ("601318.SH", "601318.SH"),
+    "把600519.SH换成601318.SH，MACD金叉买入，死叉卖出，2025年": ("601318.SH", "601318.SH"),
+    "buy SSE 50 stocks when RSI is below 30, sell when above 70, 2025": ("000016.SH", "000016.SH"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "codes"), WATCHED.items(), ids=list(WATCHED))
+def test_what_is_watched_and_what_is_traded(text: str, codes: tuple[str, str]) -> None:
+    request = read(text)
+    assert request.missing == ()
+    assert (*request.watch, *request.trade) == codes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "上证50站上20日均线买入贵州茅台，RSI高于70卖出，2025年",
+        "当沪深300突破60日新高时买入600519.SH，2025年",
+        "buy SSE 50 stocks when 600519.SH crosses above its 20-day SMA, 2025",
+        "上证50贵州茅台，RSI低于30买入，2025年",
+        "招商银行，RSI低于30买入贵州茅台，2025年",
+        "600519.SH跑赢601318.SH时买入，2025年",
+        "SSE 50 except 600519.SH, 5/20 golden cross, 2025",
+        "招商银行RSI低于30时买入贵州茅台，高于70卖出，2025年\n中国平安",
+    ],
+)
+def test_securities_that_cannot_be_placed_are_asked_about(text: str) -> None:
+    request = read(text)
+    assert request.missing == ("strategy",)
+    assert request.unread
+
+
+def test_traditional_characters_are_read() -> None:
+    request = read("貴州茅台，5日均線上穿20日均線買入，下穿賣出，2025年")
+    assert request.missing == ()
+    assert request.strategy == read(f"600519.SH 2025年 {RULE}").strategy
