@@ -22,10 +22,12 @@ from load_script import load_script
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Order, simulate
+from quantgraph.broker.accounts import Block
 from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.accounts._results import DayLines
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.ledger._journal import DayLines, day_lines
-from quantgraph.broker.session import Block, TradingSession, advance, run_sessions
+from quantgraph.broker.ledger._journal import day_lines
+from quantgraph.broker.session import TradingSession, advance, run_sessions
 from quantgraph.market import Rulebook
 
 rm = load_script(Path(__file__).with_name("random_market.py"))

@@ -224,7 +224,7 @@ def test_no_repr_of_a_model_shows_the_key() -> None:
 def test_importing_the_package_loads_no_model_library() -> None:
     code = (
         "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.role_model; llm.read_json;"
-        "llm.Role; names = {'openai', 'langchain_openai', 'langgraph', 'tushare'};"
+        " names = {'openai', 'langchain_openai', 'langgraph', 'tushare'};"
         "print(sorted((names | {'langchain_core', 'pydantic'}) & first), sorted(names & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ from quantgraph.audit.meaning._check import compare_positions
 from quantgraph.sentences._codegen import write_code
 from quantgraph.sentences._request import RequestContext, read_request
 from quantgraph.sentences._rules import TradingRule
-from quantgraph.sentences.evaluation._evaluation import Panel, buys_and_sells, rule_readings
+from quantgraph.sentences.evaluation._evaluation import RuleData, buys_and_sells, rule_readings
 
 SENTENCES = [
     "5日均线上穿20日均线买入，下穿卖出",
@@ -55,8 +55,8 @@ def frames():
     return market_panel(suspended=True)
 
 
-def panel_of(frames) -> Panel:
-    return Panel(bars=frames["ohlcv"], indicators=frames["indicators"])
+def panel_of(frames) -> RuleData:
+    return RuleData(bars=frames["ohlcv"], indicators=frames["indicators"])
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
@@ -148,6 +148,6 @@ def test_buys_and_sells_at_once_show_in_the_rule_itself(frames):
 
 def test_adjusted_prices_are_a_convention_where_they_differ(frames):
     adjusted = {name: frames["ohlcv"][name] * 0.9 for name in ("high", "low", "close")}
-    panel = Panel(bars=frames["ohlcv"], adjusted=adjusted)
+    panel = RuleData(bars=frames["ohlcv"], adjusted=adjusted)
     groups = rule_readings(rule_of("收盘价上穿20日均线买入，下穿卖出"), panel)
     assert len(list(islice(groups, 5))) == 2

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     )
     from quantgraph.broker.accounts._account import Account
     from quantgraph.broker.accounts._orders import Fill, Order, Quantity, Rejection
-    from quantgraph.broker.session._open_session import SessionResult
+    from quantgraph.broker.accounts._results import SessionResult
+    from quantgraph.broker.session._market import Market
     from quantgraph.broker.session._session import Pending, SessionMarket
-    from quantgraph.broker.session._simulate import Market, simulate
+    from quantgraph.broker.session._simulate import simulate
 
 __all__ = [
     "Account",
@@ -60,13 +61,14 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         __name__,
         {
             "_decider": (
-                "BlockRule DataNeeds Decider Decision DecisionContext RunContext TradePlan check_decider "
-                "validate_decision"
+                "BlockRule DataNeeds Decider Decision DecisionContext RunContext TradePlan "
+                "check_decider validate_decision"
             ),
             "accounts._account": "Account",
             "accounts._orders": "Fill Order Quantity Rejection",
-            "session._open_session": "SessionResult",
+            "accounts._results": "SessionResult",
+            "session._market": "Market",
             "session._session": "Pending SessionMarket",
-            "session._simulate": "Market simulate",
+            "session._simulate": "simulate",
         },
     )

@@ -33,8 +33,8 @@ from quantgraph.market import Rulebook
 from quantgraph.state import RECORD_KINDS, RecordKind, View, deciding
 
 if TYPE_CHECKING:
+    from quantgraph.broker.accounts._results import SessionResult
     from quantgraph.broker.ledger._steps import LoggedStep
-    from quantgraph.broker.session._open_session import SessionResult
 
 
 _SCOPE_NAME_LENGTH = 100

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from quantgraph.graph._report import report_node
     from quantgraph.graph._state import TradingState
+    from quantgraph.graph.serving import signal_graph, trading_graph
 
 __all__ = [
     "TradingState",
@@ -47,6 +48,8 @@ __all__ = [
     "route_after_daily_loop",
     "route_after_decision",
     "route_after_propose",
+    "signal_graph",
+    "trading_graph",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
@@ -61,5 +64,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             ),
             "_report": "report_node",
             "_state": "TradingState",
+            "serving": "signal_graph trading_graph",
         },
     )

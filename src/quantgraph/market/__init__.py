@@ -56,8 +56,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         {
             "_calendar": "last_session next_session previous_session sessions",
             "_moment": (
-                "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of known_from "
-                "session_of sessions_between time_zone"
+                "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of "
+                "known_from session_of sessions_between time_zone"
             ),
             "rules._rulebook": "Rulebook",
         },

@@ -8,8 +8,8 @@ from decimal import ROUND_DOWN, Decimal
 import pandas as pd
 
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order
-from quantgraph.broker.accounts import MarkAt, quotes_at, value_series
-from quantgraph.broker.session import Block, advance, split_buys
+from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
+from quantgraph.broker.session import advance, split_buys
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
 

@@ -38,7 +38,7 @@ from quantgraph.runs._outputs import next_command, read_result
 from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest, existing_ledger, read_manifest
 from quantgraph.runtime.endings import closing_text
 from quantgraph.sentences import Number, RequestContext, describe_value, read_request
-from quantgraph.sentences.evaluation import Panel, RuleValues, open_conventions, values_of
+from quantgraph.sentences.evaluation import RuleData, RuleValues, open_conventions, values_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import understanding_lines
 
@@ -300,7 +300,7 @@ def _indicators_of(
         rule = read_request(question, RequestContext()).strategy
         if rule is None or "close" not in bars:
             return {}
-        panel = Panel(bars={name: frame.reindex(columns=list(symbols)) for name, frame in bars.items()})
+        panel = RuleData(bars={name: frame.reindex(columns=list(symbols)) for name, frame in bars.items()})
         values = RuleValues(panel=panel, common=next(open_conventions(rule, adjusted=False)), gaps="blind")
         found = {}
         for value in dict.fromkeys(values_of(rule)):

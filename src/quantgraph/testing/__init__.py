@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quantgraph.testing._misbehaving import MISBEHAVING, flaky_model, misbehaving_in, slow_model
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
-    from quantgraph.testing.pytest_plugin import sample_store, signal_state
+    from quantgraph.testing._signal_states import sample_store, signal_state
 
 __all__ = [
     "INJECTIONS",
@@ -46,6 +46,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_misbehaving": "MISBEHAVING flaky_model misbehaving_in slow_model",
             "_openai": "ChatRequest Fault OpenAIStub Reply",
             "_scripted": "RecordedCall ScriptExhausted ScriptedChatModel",
-            "pytest_plugin": "sample_store signal_state",
+            "_signal_states": "sample_store signal_state",
         },
     )

@@ -7,7 +7,7 @@ import pytest
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.data import open_source
 from quantgraph.sentences import RequestContext, read_request
-from quantgraph.sentences.evaluation import Panel, rule_readings
+from quantgraph.sentences.evaluation import RuleData, rule_readings
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 
@@ -36,7 +36,7 @@ def run(shared_data, cell, bars):
 
 def checked(signal, bars, sentence="", **said):
     rule = read_request(sentence, RequestContext()).strategy if sentence else None
-    readings = None if rule is None else rule_readings(rule, Panel(bars=bars))
+    readings = None if rule is None else rule_readings(rule, RuleData(bars=bars))
     return check_meaning(signal, bars["close"], Said(sentence=sentence, **said), readings)
 
 

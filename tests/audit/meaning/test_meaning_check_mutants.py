@@ -13,7 +13,7 @@ from signal_panels import market_panel
 
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.sentences import RequestContext, read_request
-from quantgraph.sentences.evaluation import Panel, rule_readings
+from quantgraph.sentences.evaluation import RuleData, rule_readings
 from quantgraph.sentences.phrases import event_of, names_exit, said_rule
 
 COUNT = 200 if os.environ.get("WHOLE") else 40
@@ -41,7 +41,7 @@ def findings(pair, frames):
             per_symbol=pair.kind not in ("rank", "cheap"),
             traded=tuple(close.columns),
         ),
-        rule_readings(rule, Panel(bars=frames["ohlcv"], indicators=frames["indicators"])),
+        rule_readings(rule, RuleData(bars=frames["ohlcv"], indicators=frames["indicators"])),
         first=close.index[WARM],
     )
 

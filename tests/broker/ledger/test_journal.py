@@ -13,11 +13,11 @@ from quantgraph.broker import Account, Fill, Order, Rejection
 from quantgraph.broker.accounts import Mark, Payment, Position
 from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.accounts._results import SessionResult
 from quantgraph.broker.accounts._valuation import value_of
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import chain_hash, day_lines, outcome_of
 from quantgraph.broker.session import TradingSession, submit_batch
-from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.market.actions import CorporateAction

@@ -15,10 +15,10 @@ from quantgraph.broker import Account, Order
 from quantgraph.broker.accounts import Mark
 from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
+from quantgraph.broker.accounts._results import SessionResult
 from quantgraph.broker.accounts._valuation import value_of
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import TradingSession, submit_batch
-from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market import Rulebook
 from quantgraph.market.actions import CorporateAction

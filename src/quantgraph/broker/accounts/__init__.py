@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     )
     from quantgraph.broker.accounts._orders import RejectionCode, order_from_json, order_to_json
     from quantgraph.broker.accounts._quotes import Quotes, quotes_at
+    from quantgraph.broker.accounts._results import Block
     from quantgraph.broker.accounts._valuation import Mark, MarkAt, last_closes, mark, value_of, value_series
 
 __all__ = [
+    "Block",
     "Delisting",
     "Dividend",
     "Event",
@@ -54,6 +56,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_corporate_actions": "Delisting Dividend Event Payment Split shares_after",
             "_orders": "RejectionCode order_from_json order_to_json",
             "_quotes": "Quotes quotes_at",
+            "_results": "Block",
             "_valuation": "Mark MarkAt last_closes mark value_of value_series",
         },
     )

@@ -27,6 +27,7 @@ from quantgraph.broker.accounts._corporate_actions import (
 )
 from quantgraph.broker.accounts._orders import Fill, Order
 from quantgraph.broker.accounts._quotes import Quotes
+from quantgraph.broker.accounts._results import Block, DayLines, Line, SessionResult
 from quantgraph.broker.accounts._valuation import MarkAt
 from quantgraph.broker.blocks import _kernel as _account_kernel
 from quantgraph.broker.blocks._kernel import (
@@ -62,9 +63,8 @@ from quantgraph.broker.blocks._panel import (
     rule_of,
     signal_of,
 )
-from quantgraph.broker.ledger._journal import DayLines, Line, day_body, day_lines, delisting_profits, iso
+from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso
 from quantgraph.broker.session._matching import submit
-from quantgraph.broker.session._open_session import Block, SessionResult
 from quantgraph.errors import LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros

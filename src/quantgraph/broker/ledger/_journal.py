@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -44,13 +43,11 @@ from quantgraph.broker.accounts._orders import (
     normalize_quantity,
     number_text,
 )
+from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
 from quantgraph.broker.accounts._valuation import Mark
-from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
-Line = tuple[str, str]
-"""Kind and body."""
 Stored = tuple[int, str, str, str]
 """Line number, session, kind and body."""
 
@@ -61,14 +58,6 @@ DAY = (
     *("dividends", "sales", "won", "realised"),
 )
 """Keys of a day's body, in order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DayLines:
-    """A session in the journal: its lines, the ``day`` line last."""
-
-    session: str
-    lines: Sequence[Line]
 
 
 def iso(session: pd.Timestamp) -> str:

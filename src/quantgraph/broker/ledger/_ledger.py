@@ -19,12 +19,11 @@ from sqlalchemy.exc import IntegrityError
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.database import database_place
 from quantgraph.broker.accounts._account import Account
+from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
 from quantgraph.broker.ledger._journal import (
     OPENING,
     RUN_ID_LENGTH,
-    DayLines,
     JournalStore,
-    Line,
     compact_json,
     day_lines,
     iso,
@@ -33,7 +32,6 @@ from quantgraph.broker.ledger._journal import (
 )
 from quantgraph.broker.ledger._queries import LedgerQueries, lines_by_session, replay_session, verify_session
 from quantgraph.broker.ledger._steps import ExecutionLog, LoggedStep
-from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 
 _POSITION_TYPES: dict[str, Any] = {

@@ -14,6 +14,7 @@ import pandas as pd
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._corporate_actions import Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection, rejection_of
+from quantgraph.broker.accounts._results import Line, SessionResult
 from quantgraph.broker.accounts._valuation import value_of, value_series
 from quantgraph.broker.ledger._frames import (
     ORDER_KINDS,
@@ -31,7 +32,6 @@ from quantgraph.broker.ledger._journal import (
     EVENTS,
     OPENING,
     JournalStore,
-    Line,
     Stored,
     chain_hash,
     day_lines,
@@ -41,7 +41,6 @@ from quantgraph.broker.ledger._journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger._steps import ExecutionLog, LoggedExecution
-from quantgraph.broker.session._open_session import SessionResult
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, Charges, notional
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.broker.session._market import load_block_code
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
     from quantgraph.broker.session._open_session import (
-        Block,
         OrderProposal,
         collect_decision,
         fill_orders,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         BLOCK_SESSIONS,
         advance,
         commit_sessions,
-        load_block_code,
         run_identity,
         run_sessions,
     )
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_SESSIONS",
     "LARGEST",
-    "Block",
     "OrderProposal",
     "TradingSession",
     "advance",
@@ -54,11 +52,12 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "_market": "load_block_code",
             "_matching": "LARGEST fits_lots largest_buy price_band split_buys",
             "_open_session": (
-                "Block OrderProposal collect_decision fill_orders open_session propose_orders reject_orders"
+                "OrderProposal collect_decision fill_orders open_session propose_orders reject_orders"
             ),
             "_session": "TradingSession submit_batch",
-            "_simulate": "BLOCK_SESSIONS advance commit_sessions load_block_code run_identity run_sessions",
+            "_simulate": "BLOCK_SESSIONS advance commit_sessions run_identity run_sessions",
         },
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -25,7 +24,7 @@ from quantgraph.broker.accounts._orders import (
     number_text,
 )
 from quantgraph.broker.accounts._quotes import Quotes, quotes_at
-from quantgraph.broker.accounts._valuation import Mark, last_closes, mark, value_of
+from quantgraph.broker.accounts._valuation import last_closes, mark, value_of
 from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import TradingSession, submit_batch
 from quantgraph.errors import BudgetExceeded
@@ -35,8 +34,9 @@ from quantgraph.market.rules import OrderType
 from quantgraph.state import TrustedView, deciding
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger._journal import DayLines
-    from quantgraph.broker.session._simulate import Market
+    from quantgraph.broker.session._market import Market
+
+from quantgraph.broker.accounts._results import SessionResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,74 +49,6 @@ class OpenSession:
     events: tuple[Event, ...]
     at_open: TrustedView
     at_close: TrustedView
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionResult:
-    """What one session did: the unit that is committed to a ledger.
-
-    Attributes
-    ----------
-    session, decider
-        The session, and the decider's name.
-    account
-        After the session's fills.
-    events
-        Effects of corporate actions on its morning.
-    outcomes
-        A fill or a rejection for each order, in the order of submission.
-    marks
-        Marks of what is held at the end.
-    value
-        Cash, dividends that are owed, and holdings at these marks.
-    notes
-        The decision's notes, plain JSON.
-    """
-
-    session: pd.Timestamp
-    decider: str
-    account: Account
-    events: tuple[Event, ...] = ()
-    outcomes: tuple[Outcome, ...]
-    marks: Mapping[str, Mark]
-    value: Decimal
-    notes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def fills(self) -> tuple[Fill, ...]:
-        """The fills among the outcomes."""
-        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Fill))
-
-    @property
-    def rejections(self) -> tuple[Rejection, ...]:
-        """The rejections among the outcomes, then the parts of fills that the volume cap cut off."""
-        rejected = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
-        return tuple(rejected + [fill.rest for fill in self.fills if fill.rest is not None])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """What a block of sessions did.
-
-    Attributes
-    ----------
-    sessions, values
-        The sessions that were traded, and the account's value at the end of each.
-    account
-        After the last of them.
-    write
-        Writes their lines.
-    """
-
-    sessions: tuple[pd.Timestamp, ...]
-    values: tuple[Decimal, ...]
-    account: Account
-    write: Callable[[], Sequence[DayLines]]
-
-    @cached_property
-    def days(self) -> Sequence[DayLines]:
-        """Their lines for the journal, written on first use."""
-        return self.write()
 
 
 class OrderProposal(TypedDict):

@@ -50,8 +50,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_events": "RunEvent emit_proof emit_said emit_session update_line",
             "_questions": (
                 "Answer AnswerFunction OnClarify answer_schema ask_question assumption_update "
-                "check_answers_question check_checkpointer check_not_async numbered_options parse_answer "
-                "question_id"
+                "check_answers_question check_checkpointer check_not_async numbered_options "
+                "parse_answer question_id"
             ),
         },
     )

@@ -8,7 +8,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.sentences.evaluation._evaluation import (
-        Panel,
+        RuleData,
         RuleValues,
         buys_and_sells,
         open_conventions,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Panel",
+    "RuleData",
     "RuleValues",
     "buys_and_sells",
     "open_conventions",
@@ -29,6 +29,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_evaluation": "Panel RuleValues buys_and_sells open_conventions rule_readings values_of",
+            "_evaluation": "RuleData RuleValues buys_and_sells open_conventions rule_readings values_of",
         },
     )

@@ -136,7 +136,7 @@ Column = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class RuleData:
     """The frames that a rule reads, sessions x symbols.
 
     Attributes
@@ -157,7 +157,7 @@ class RuleValues:
     With ``gaps="skipped"`` a value is computed on each symbol's own sessions, without those of no trading.
     """
 
-    panel: Panel
+    panel: RuleData
     common: Conventions
     gaps: Gaps
     _known: dict[Value, pd.DataFrame] = field(default_factory=dict)
@@ -346,7 +346,7 @@ _TIES: tuple[Ties, ...] = ("apart", "touching", "strict")
 _GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped")
 
 
-def rule_readings(rule: TradingRule, panel: Panel) -> Iterator[Iterator[Reading]]:
+def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Reading]]:
     """Yield the readings of a rule: groups by convention, in each what may differ by symbol.
 
     Raises
@@ -371,7 +371,7 @@ def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
             yield _reading(rule, _Conditions(values, ties))
 
 
-def buys_and_sells(rule: TradingRule, panel: Panel) -> tuple[pd.DataFrame, pd.DataFrame]:
+def buys_and_sells(rule: TradingRule, panel: RuleData) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return where the entry and where the exit hold, as the planner would code them."""
     common = next(open_conventions(rule, adjusted=False))
     values = RuleValues(panel=panel, common=common, gaps="blind")

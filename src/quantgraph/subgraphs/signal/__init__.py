@@ -107,8 +107,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "nodes.signal_generate": "SIGNAL_GENERATE_AGENT_PROMPT signal_generate_node",
             "nodes.validation": "VALIDATION_NODE_PROMPT validation_node",
             "routes": (
-                "route_after_clarify route_after_data_fetch route_after_signal_gen route_after_validation "
-                "route_from_reflection"
+                "route_after_clarify route_after_data_fetch route_after_signal_gen "
+                "route_after_validation route_from_reflection"
             ),
             "state": "SignalSubgraphState",
             "understanding": "Understanding restrict_to_request traded_symbols understanding_lines",

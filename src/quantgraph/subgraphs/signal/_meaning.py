@@ -25,7 +25,7 @@ from quantgraph.sentences import (
     watched_of,
     write_code,
 )
-from quantgraph.sentences.evaluation import Panel, buys_and_sells, rule_readings
+from quantgraph.sentences.evaluation import RuleData, buys_and_sells, rule_readings
 from quantgraph.sentences.phrases import event_of, names_exit, said_rule
 from quantgraph.state import BaseView
 from quantgraph.subgraphs.signal._updates import user_text
@@ -203,7 +203,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
 
 def _panel(
     words: Words, said: _SaidRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
-) -> Panel | None:
+) -> RuleData | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
     if said.watch:
@@ -217,9 +217,9 @@ def _panel(
     if columns[0] in view["ohlcv"]["close"].columns:
         bars = {name: view["ohlcv"][name].reindex(columns=columns) for name in _bar_names(view)}
         indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
-        return Panel(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
+        return RuleData(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
-        return Panel(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
+        return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
 
 
@@ -239,7 +239,7 @@ def _adjusted(view: BaseView, bars: Mapping[str, pd.DataFrame]) -> dict[str, pd.
     return {name: bars[name] * ratio for name in ("open", "high", "low", "close") if name in bars}
 
 
-def _broadcast(rule: TradingRule, panel: Panel, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
+def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
     """The readings on the signal's columns; that of one watched symbol is the same for all traded ones."""
     groups = rule_readings(rule, panel)
     watched = list(panel.bars["close"].columns)
@@ -255,7 +255,7 @@ def _broadcast(rule: TradingRule, panel: Panel, signal: pd.DataFrame) -> Iterabl
 
 
 def _overlap(
-    rule: TradingRule, panel: Panel, signal: pd.DataFrame, first: pd.Timestamp | None
+    rule: TradingRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
 ) -> list[Finding]:
     """The finding of a rule that mostly sells where it buys, which no code can mend."""
     try:
