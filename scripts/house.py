@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeGuard
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "quantgraph"
@@ -187,19 +186,21 @@ def statement_lines(module: Module) -> int:
     form: set[int] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, FunctionNode):
-            first = min(node.lineno, *(each.lineno for each in node.decorator_list), node.lineno)
-            form.update(range(first, max(node.lineno + 1, node.body[0].lineno)))
-        elif _is_form(node):
-            form.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            form.update(range(node.lineno, max(node.lineno + 1, node.body[0].lineno)))
+        for each in _form_of(node):
+            form.update(range(each.lineno, (each.end_lineno or each.lineno) + 1))
     lines = enumerate(module.text.splitlines(), start=1)
     return sum(number not in form and line.strip()[:1] not in ("", "#") for number, line in lines)
 
 
-def _is_form(node: ast.AST) -> TypeGuard[ast.stmt]:
-    """Whether it is an import, ``__all__``, or a text that stands alone."""
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    is_list = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
-    return is_text or is_list or isinstance(node, (ast.Import, ast.ImportFrom))
+def _form_of(node: ast.AST) -> Iterator[ast.stmt]:
+    """The imports, the docstring or the list of names that a node is or has."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield node
+    elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+        yield node
+    elif isinstance(node, (FunctionNode, ast.ClassDef, ast.Module)) and ast.get_docstring(node) is not None:
+        yield node.body[0]
 
 
 def body_lines(function: FunctionNode) -> int:

@@ -173,6 +173,24 @@ def test_each_stop_on_the_way_from_a_sentence_to_a_fill_exists():
             assert re.search(rf"^ *(?:class|def) {part}\b", text, re.MULTILINE), f"{path}:{name}"
 
 
+def test_each_room_is_told_by_the_first_sentence_of_its_face(known):
+    page = PAGE.read_text(encoding="utf-8")
+    for package, module in known.items():
+        if module.is_package and package == module.room and package not in ("quantgraph", "quantgraph._util"):
+            first = " ".join(house.ast.get_docstring(module.tree).split("\n\n")[0].split())
+            assert f"| {first.replace('``', '`')} |" in page, package
+
+
+def test_the_reading_path_has_twenty_four_files_that_one_can_read_in_an_afternoon():
+    path = PAGE.read_text(encoding="utf-8").split("## Twenty-four files")[1].split("\n## ")[0]
+    files = re.findall(r"^\d+\. `([a-z_/]+\.py)`: \S", path, re.MULTILINE)
+    sizes = [
+        len((ROOT / "src" / "quantgraph" / file).read_text(encoding="utf-8").splitlines()) for file in files
+    ]
+    assert len(set(files)) == 24
+    assert sum(sizes) <= 7_000
+
+
 def test_each_file_that_the_page_of_the_architecture_names_exists():
     for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py|\.md)?)`", PAGE.read_text(encoding="utf-8")):
         if "<" not in path:

@@ -1,1 +1,1 @@
-"""Graphs that other graphs import: :mod:`quantgraph.subgraphs.signal`."""
+"""Graphs that other graphs import: ``quantgraph.subgraphs.signal``."""
