@@ -195,9 +195,8 @@ def statement_lines(module: Module) -> int:
 
 def _form_of(node: ast.AST) -> Iterator[ast.stmt]:
     """The imports, the docstring or the list of names that a node is or has."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield node
-    elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+    is_list = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    if isinstance(node, ast.stmt) and (is_list or isinstance(node, (ast.Import, ast.ImportFrom))):
         yield node
     elif isinstance(node, (FunctionNode, ast.ClassDef, ast.Module)) and ast.get_docstring(node) is not None:
         yield node.body[0]
