@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -95,6 +95,8 @@ class SignalRule(Decider):
     2 buy 600036.SH 1600
     """
 
+    name: Final = "signal_rule"
+
     def __init__(
         self,
         *,
@@ -111,11 +113,6 @@ class SignalRule(Decider):
         self._max_weight = _check_fraction("max_weight", max_weight, "(0, 1]")
         self._ticket = None if ticket is None else _check_ticket(ticket)
         self._cash_reserve = _check_fraction("cash_reserve", cash_reserve, "[0, 1)")
-
-    @property
-    def name(self) -> str:
-        """Name of the decider in the ledger."""
-        return "signal_rule"
 
     @property
     def options(self) -> dict[str, Any]:

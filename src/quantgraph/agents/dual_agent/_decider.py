@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, get_args
+from typing import Any, Final, get_args
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -61,6 +61,12 @@ class DualAgent(Decider):
         If ``cfg`` is not valid, or holds what a run decides; if ``memory`` has no store.
     """
 
+    name: Final = "dual_agent"
+    uses_signal: Final = False
+    reads_rule: Final = True
+    called: Final[tuple[str, ...]] = ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
+    roles: Final[tuple[Role, ...]] = ROLES
+
     def __init__(self, cfg: Mapping[str, Any] | None = None, *, memory: EpisodicMemory | None = None) -> None:
         self._config = read_config(cfg)
         if "budget" in self._config.llm.model_fields_set:
@@ -86,29 +92,9 @@ class DualAgent(Decider):
         self._prompts = {language: prompts_of(self._config, language) for language in _LANGUAGES}
 
     @property
-    def name(self) -> str:
-        """``dual_agent``."""
-        return "dual_agent"
-
-    @property
     def options(self) -> Mapping[str, Any]:
         """The configuration as given, and the name of a memory that is shared."""
         return {"cfg": self._cfg, **({"memory": self._memory.name} if self._memory else {})}
-
-    @property
-    def uses_signal(self) -> bool:
-        """False: the agents decide, session by session."""
-        return False
-
-    @property
-    def reads_rule(self) -> bool:
-        """True: a rule in words reaches both agents."""
-        return True
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        """Its name in both languages."""
-        return ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
 
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the models did not choose, and how many replies were at fault."""
@@ -155,11 +141,6 @@ class DualAgent(Decider):
         """A year of sessions, news, filings, dividends, and the daily valuation where a source has one."""
         records: tuple[RecordKind, ...] = ("news", "filing", "action")
         return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=records)
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """``filter`` and ``decision``."""
-        return ROLES
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from langchain_core.tools import BaseTool
 
@@ -182,6 +182,20 @@ class ExecutionAgent(Decider):
         If an argument is not valid.
     """
 
+    name: Final = "execution"
+    uses_signal: Final = False
+    reads_rule: Final = True
+    called: Final[tuple[str, ...]] = (
+        "execution agent",
+        "execution_agent",
+        "stepwise agent",
+        "执行代理",
+        "执行智能体",
+        "逐步执行",
+    )
+    needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
+    roles: Final[tuple[Role, ...]] = (_ROLE,)
+
     def __init__(
         self,
         *,
@@ -211,41 +225,11 @@ class ExecutionAgent(Decider):
         self._parallel = parallel
 
     @property
-    def name(self) -> str:
-        """``execution``."""
-        return "execution"
-
-    @property
     def options(self) -> Mapping[str, Any]:
         """The options, without ``parallel``, which changes no result."""
         given = {"share": self._size.share, "cash": self._size.cash}
         sizes = {name: value for name, value in given.items() if value is not None}
         return {**self._options.identity, "size": self._size.kind, **sizes}
-
-    @property
-    def uses_signal(self) -> bool:
-        """False: the agent decides, session by session."""
-        return False
-
-    @property
-    def reads_rule(self) -> bool:
-        """True: a rule in words is the agent's rule."""
-        return True
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        """Its name in both languages."""
-        return ("execution agent", "execution_agent", "stepwise agent", "执行代理", "执行智能体", "逐步执行")
-
-    @property
-    def needs(self) -> DataNeeds:
-        """A year of sessions, and news."""
-        return DataNeeds(sessions=_SESSIONS, records=("news",))
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """``execution``."""
-        return (_ROLE,)
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 from langchain_core.tools import BaseTool
@@ -157,6 +157,16 @@ class TraderAgent(Decider):
         If an argument is not valid, or ``news`` is live and that is not allowed.
     """
 
+    name: Final = "trader"
+    uses_signal: Final = False
+    reads_rule: Final = True
+    called: Final[tuple[str, ...]] = (
+        *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
+        *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
+    )
+    needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
+    roles: Final[tuple[Role, ...]] = (_ROLE,)
+
     def __init__(
         self,
         *,
@@ -195,11 +205,6 @@ class TraderAgent(Decider):
         self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
 
     @property
-    def name(self) -> str:
-        """``trader``."""
-        return "trader"
-
-    @property
     def options(self) -> Mapping[str, Any]:
         """The options as given."""
         news = self._news
@@ -208,34 +213,6 @@ class TraderAgent(Decider):
         if isinstance(self._tools, tuple):
             called = {"tools": list(self._tools), "allow_leaky_tools": True}
         return {**self._options.identity, "memory": self._memory, **searched, **called}
-
-    @property
-    def uses_signal(self) -> bool:
-        """False: the model decides, session by session."""
-        return False
-
-    @property
-    def reads_rule(self) -> bool:
-        """True: a rule in words stands in the prompt."""
-        return True
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        """Its name in both languages."""
-        return (
-            *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
-            *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
-        )
-
-    @property
-    def needs(self) -> DataNeeds:
-        """A year of sessions, and news."""
-        return DataNeeds(sessions=_SESSIONS, records=("news",))
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """``trader``."""
-        return (_ROLE,)
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -180,34 +180,15 @@ class McpClient(Decider):
     what each call was answered.
     """
 
+    name: Final = "mcp_client"
+    uses_signal: Final = False
+    reads_rule: Final = True
+    called: Final[tuple[str, ...]] = ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
+    needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
+
     def __init__(self, desk: ClientDesk | None = None) -> None:
         self._desk = desk
         self._committed: dict[str, Any] | None = None
-
-    @property
-    def name(self) -> str:
-        """``mcp_client``."""
-        return "mcp_client"
-
-    @property
-    def uses_signal(self) -> bool:
-        """False: the client decides, session by session."""
-        return False
-
-    @property
-    def reads_rule(self) -> bool:
-        """True: ``get_today`` tells the client a rule in words."""
-        return True
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        """Its name in both languages."""
-        return ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
-
-    @property
-    def needs(self) -> DataNeeds:
-        """A year of sessions, and news."""
-        return DataNeeds(sessions=_SESSIONS, records=("news",))
 
     def decide(self, context: DecisionContext) -> Decision:
         """Carry the client's calls out until it finishes the day.
