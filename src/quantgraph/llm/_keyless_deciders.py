@@ -268,7 +268,7 @@ def next_move(day: str, stop_signal: str, results: Sequence[Any]) -> TraderMove:
     if len(results) < len(looked):
         symbol = looked[len(results)]
         return TraderMove(
-            f"keyless rule: the last {_BARS} closes of {symbol} are needed",
+            f"keyless rule: the last {_TRADER_BARS} closes of {symbol} are needed",
             "get_price_history",
             {"symbol": symbol, "limit": _TRADER_BARS},
         )
@@ -282,7 +282,7 @@ def next_move(day: str, stop_signal: str, results: Sequence[Any]) -> TraderMove:
     if made < len(trades):
         side, symbol, amount = trades[made]
         where = "above" if side == "buy" else "below"
-        text = f"keyless rule: the last close of {symbol} is {where} its average of {_BARS}"
+        text = f"keyless rule: the last close of {symbol} is {where} its average of {_TRADER_BARS}"
         return TraderMove(text, side, {"symbol": symbol, "amount": amount})
     refused = sum(isinstance(each, Mapping) and "error" in each for each in results[len(looked) :])
     said = f"keyless rule: {len(above)} symbols were looked at, {len(trades)} orders sent, {refused} refused"
