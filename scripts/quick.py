@@ -28,7 +28,7 @@ def main() -> int:
         ["ruff", "format", "--check", "."],
         ["lint-imports", "--no-cache"],
         ["mypy"],
-        ["pytest", "-q", "-n", "2", "--dist", "worksteal", "tests/test_house.py", *tests],
+        ["pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not proof", "tests/test_house.py", *tests],
     ]
     print("tests:", *(tests or ["none mirror what changed"]))
     for program, *options in checks:
@@ -50,7 +50,7 @@ def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
     """The test files of source files, and test files that changed themselves; paths from the root.
 
     ``src/quantgraph/state/cut.py`` has ``tests/state/test_cut.py``, else ``test_cut_*.py``: aspects such as
-    ``test_graph_kills.py`` take minutes and are left to ``make test`` where there is a main file. A module
+    ``test_graph_kills.py`` take minutes and are left to ``make proofs`` where there is a main file. A module
     without tests of its own has those of its package as a whole, ``test_market_*.py``.
     """
     found: dict[str, None] = {}

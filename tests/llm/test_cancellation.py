@@ -24,6 +24,8 @@ from quantgraph.recording import Budget, Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 HI = [HumanMessage("Hi")]
 SOON = 5.0
 """Seconds; a wait for the model would take a minute."""

@@ -18,6 +18,8 @@ from quantgraph.sandbox import ForkRunner, FreshRunner, open_walk
 from quantgraph.sandbox.restarts import counted_restarts
 from quantgraph.sandbox.server_process import ServerProcess
 
+pytestmark = pytest.mark.proof
+
 SLOW = "import time; time.sleep(1); 'whole'"
 
 
