@@ -5,11 +5,12 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lowest newest lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
+.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
-	@echo "make test    lint, types, layers, and all tests (README and notebooks included)"
+	@echo "make test    lint, types, layers, and the tests that a person waits for"
+	@echo "make proofs  the rest of the tests: kills, the zoo, other processes, a browser, PostgreSQL, what measures time"
 	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
 	@echo "make lowest  a part of the tests on the lowest declared versions; make newest: on the newest, and each Python here"
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
@@ -31,8 +32,14 @@ $(READY): requirements.lock pyproject.toml scripts/setup.sh
 demo: $(READY)
 	@$(BIN)/quantgraph run "$(DEMO)" --headless --out runs
 
-test: lint type
-	$(BIN)/pytest -n 2 --dist worksteal
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs 3 lint type tests
+
+tests: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not proof"
+
+proofs: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile -m proof
 
 quick: $(READY)
 	@$(BIN)/python scripts/quick.py

@@ -25,6 +25,7 @@ def shown(script, *arguments, **environment):
     return done.stdout
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_the_core_costs_stay_within_their_bounds(shared_data):
     told = shown("core.py", BENCH_SLACK="4")
@@ -32,6 +33,7 @@ def test_the_core_costs_stay_within_their_bounds(shared_data):
     assert "the loop over 200 sessions, 128 a step, durable ledger" in told
 
 
+@pytest.mark.proof
 def test_recording_and_replaying_stay_within_their_bounds():
     assert "recording a model call of 7 kB" in shown("replay.py", BENCH_SLACK="4")
 
@@ -43,23 +45,27 @@ def test_a_clean_run_takes_three_calls_and_six_thousand_tokens_at_most():
     assert "tokens of a clean run (en)" in told
 
 
+@pytest.mark.proof
 def test_the_dual_agent_stays_within_its_bounds():
     told = shown("dual_agent.py", BENCH_SLACK="4")
     assert "the dual agent, 300 symbols, a session" in told
 
 
+@pytest.mark.proof
 def test_the_stepwise_agent_stays_within_its_bound():
     told = shown("execution_agent.py", BENCH_SLACK="4")
     assert "the stepwise agent, 4 symbols of 5 steps, a session" in told
     assert "20 steps logged and 20 calls recorded" in told
 
 
+@pytest.mark.proof
 def test_the_trader_stays_within_its_bound():
     told = shown("trader.py", BENCH_SLACK="4")
     assert "the trader, 100 symbols, five calls, a session" in told
     assert "6 steps logged and 6 calls recorded" in told
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     shown("market.py", "--sizes", "s", "--tools", "bare,ours", BENCH_SLACK="30")

@@ -71,6 +71,7 @@ def test_no_cell_ends_with_a_bare_graph(notebook: Path) -> None:
     assert not [line for line in last if line in ("graph", "trading", "desk")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebook_runs(notebook: Path, tmp_path: Path) -> None:
     out = tmp_path / "done.ipynb"

@@ -428,6 +428,7 @@ def test_only_what_became_known_is_sent_and_never_a_whole_frame(market, isolated
     assert max(sent[2:]) < fields * (4 + 1) * 8 + 4_000, "rows, account, and the session before"
 
 
+@pytest.mark.proof
 def test_a_session_costs_less_than_ten_milliseconds(isolated):
     codes, days = [f"{600000 + n}.SH" for n in range(50)], pd.bdate_range("2023-01-02", periods=260)
     close = pd.DataFrame(
@@ -658,6 +659,7 @@ def test_its_clock_shows_the_open_of_the_session(market, isolated, tmp_path):
     assert len([kind for _, kind, _ in rows if kind == "day"]) == len(DAYS)
 
 
+@pytest.mark.proof
 def test_a_process_that_the_machine_ends_is_begun_again_with_all_that_is_known(market, isolated, tmp_path):
     slow = BODY.format("import time; time.sleep(0.05); return []")
     expected = traded(market, isolated(slow), tmp_path / "whole.sqlite")

@@ -387,6 +387,7 @@ class Decider(Decider):
 )
 
 
+@pytest.mark.proof
 def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, tmp_path):
     path, watched = tmp_path / "l.sqlite", {}
     decider = IsolatedDecider(f"FOLDER = {str(tmp_path)!r}\n" + ISOLATED_CHEAT)

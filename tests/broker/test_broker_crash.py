@@ -45,6 +45,7 @@ def check_journal(lines: list[dict]) -> Counter:
     return kinds
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("what", ["rule", "orders"])
 def test_fifty_kills_at_any_instant_change_nothing(what, folder):
     told = crash(folder, what, "time", 50)
@@ -55,6 +56,7 @@ def test_fifty_kills_at_any_instant_change_nothing(what, folder):
     assert len(tenths) >= 6, f"kills are spread over the run: {tenths}"
 
 
+@pytest.mark.proof
 def test_a_killed_decider_that_logs_steps_leaves_each_step_once(folder):
     told = crash(folder, "steps", "time", 15)
     check_journal(told["journal"])

@@ -35,7 +35,7 @@ def server():
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.proof)])
 def where(request, tmp_path):
     """A new and empty database."""
     if request.param == "sqlite":

@@ -140,6 +140,7 @@ def test_a_run_through_the_graph_tells_nothing_later(market, tmp_path):
     assert sum(line.startswith("ledger r") for line in one.transcript) > 200
 
 
+@pytest.mark.proof
 def test_no_view_of_a_run_through_the_graph_shows_anything_later(market, tmp_path):
     watch = traded(market, tmp_path, 1, SignalRule())
     assert sum(line.startswith("orders") for line in watch.transcript) > 100
@@ -163,6 +164,7 @@ class Reads(Decider):
         return orders
 
 
+@pytest.mark.proof
 def test_news_and_filings_of_a_source_reach_a_decider_and_no_later_ones(market, tmp_path):
     one, other = (traded(market, tmp_path, seed, Reads()) for seed in (0, 1))
     assert differences(one, other) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from thinned import thinned
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli import main
@@ -231,7 +232,7 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("case", CODE)
+@pytest.mark.parametrize("case", thinned(CODE, lambda _, case: case != "loops"))
 def test_code_that_goes_wrong_ends_the_run_with_its_line(command, served, monkeypatch, case):
     code, words = CODE[case]
 

@@ -275,6 +275,7 @@ def test_the_saved_strategy_runs_again_over_the_saved_data(runs, expected_signal
     )
 
 
+@pytest.mark.proof
 def test_the_whole_command_takes_seconds(runs):
     # 15 s alone on two cores (make bench); here other tests share them.
     assert min(result["seconds"] for result in runs.values()) < 30

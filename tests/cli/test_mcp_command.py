@@ -99,6 +99,7 @@ def test_the_configuration_is_told_by_the_process_alone_that_has_the_run(folder)
     assert TOKEN not in second.stderr + second.stdout
 
 
+@pytest.mark.proof
 def test_over_stdio_a_client_trades_and_leaves_and_another_goes_on(folder):
     def talk_stdio(args, say):
         async def main():

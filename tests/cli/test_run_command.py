@@ -45,6 +45,7 @@ def test_a_step_that_ignores_the_second_signal_is_left_after_a_second(monkeypatc
     assert "'quantgraph resume RUN' goes on with it" in capfd.readouterr().err
 
 
+@pytest.mark.proof
 def test_many_signals_end_the_command_quietly():
     code = "from quantgraph.cli import main; main()"
     sentence = "990030.SH, 5-day average crosses above the 20-day average, 2024"

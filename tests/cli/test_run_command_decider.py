@@ -66,6 +66,7 @@ def desk(tmp_path_factory):
         yield desk
 
 
+@pytest.mark.proof
 def test_a_killed_run_is_resumed_by_the_command_alone_and_pays_for_nothing_twice(desk):
     assert desk.killed[0] == -signal.SIGKILL, desk.killed
     code, out, err = desk.resumed

@@ -106,6 +106,7 @@ def results(server):
         return list(book.results(folder.name))
 
 
+@pytest.mark.proof
 def test_it_is_killed_and_resumed_and_no_call_is_paid_twice(server, results):
     assert server.killed[0] == -signal.SIGKILL, server.killed
     code, out, err = server.resumed

@@ -130,6 +130,7 @@ def results(server):
         return list(book.results(folder.name))
 
 
+@pytest.mark.proof
 def test_it_is_killed_and_resumed_and_no_answered_question_is_asked_again(server, results):
     assert server.killed[0] == -signal.SIGKILL, server.killed
     code, out, err = server.resumed

@@ -107,6 +107,7 @@ def test_without_a_terminal_a_run_is_the_same_lines_as_ever(capsys: pytest.Captu
     )
 
 
+@pytest.mark.proof
 def test_an_event_costs_next_to_nothing() -> None:
     display = LiveDisplay(SafeConsole(stderr=True), "buy 600519.SH, 2025")
     begun = time.process_time()

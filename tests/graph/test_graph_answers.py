@@ -53,7 +53,7 @@ def recorded(folder: Path) -> list[tuple[str, str]]:
     return [(json.loads(request)["id"], json.loads(reply)) for _, request, reply in rows]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.proof)])
 def processes(request, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
     """What four processes tell: the first begins, each of the others answers one question."""
     folder, told = tmp_path_factory.mktemp(request.param), []
@@ -100,6 +100,7 @@ def test_two_subgraphs_that_ask_at_once_are_answered_by_id_in_either_order(proce
     assert recorded(folder) == expected
 
 
+@pytest.mark.proof
 def test_the_command_gives_each_answer_to_the_question_that_is_open(tmp_path):
     result = run_strategy(RunSpec(question=child.SENTENCE, on_clarify="ask"), out=tmp_path)
     folder, asked = tmp_path / result["run_id"], []

@@ -95,6 +95,7 @@ def warm() -> None:
     )
 
 
+@pytest.mark.proof
 def test_the_loop_goes_on_while_models_sources_and_code_are_waited_for(tmp_path):
     async def pause_and_resume(graph: Any) -> tuple[dict[str, Any], list[Any]]:
         async with hosted(graph, tmp_path) as host:
@@ -115,6 +116,7 @@ def test_the_loop_goes_on_while_models_sources_and_code_are_waited_for(tmp_path)
     assert len(late) > 100
 
 
+@pytest.mark.proof
 def test_a_task_that_is_cancelled_ends_at_once_and_the_thread_goes_on_later(tmp_path):
     asked, failures = threading.Event(), []
 

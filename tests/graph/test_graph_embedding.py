@@ -140,6 +140,7 @@ def two_processes(tmp_path_factory) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("way", WAYS)
 def test_a_second_process_takes_the_answer_and_goes_on(way, two_processes, expected):
     first, second = (told[way] for told in two_processes)

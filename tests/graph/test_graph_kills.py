@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.proof
+
 CHILD = Path(__file__).parents[1] / "broker" / "crash_child.py"
 SESSIONS = 58
 """Of the first quarter of 2024 (XSHG)."""

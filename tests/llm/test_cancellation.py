@@ -27,6 +27,8 @@ from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 HI = [HumanMessage("Hi")]
 SOON = 5.0
 """Seconds; a wait for the model would take a minute."""

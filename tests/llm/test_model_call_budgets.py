@@ -135,6 +135,7 @@ def test_a_budget_of_a_session_ends_with_the_session(tmp_path: Path) -> None:
     assert [row["session"] for row in recorder.of("r").usage()] == [None, "20240102", "20240103"]
 
 
+@pytest.mark.proof
 def test_the_end_of_the_time_stops_the_node(tmp_path: Path) -> None:
     with (
         OpenAIStub(lambda _: REPLY) as stub,

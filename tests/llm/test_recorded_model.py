@@ -419,6 +419,7 @@ def test_structured_output_of_a_model_without_a_way_of_its_own_is_recorded(tmp_p
 # Async -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof
 def test_an_awaited_call_records_serves_and_does_not_block_the_loop(tmp_path: Path) -> None:
     class Slow(ScriptedChatModel):
         """Sleeps in its thread, as a client would wait."""
@@ -589,6 +590,7 @@ def test_no_secret_reaches_the_database_an_error_or_a_log(
 # Speed -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof
 def test_recording_adds_less_than_twice_what_a_call_to_a_model_that_answers_at_once_takes(
     tmp_path: Path,
 ) -> None:

@@ -274,6 +274,7 @@ def test_any_text_is_read_or_refused_with_one_error(text: str) -> None:
         assert len(lines) == 1
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "reply", ["{" * 200_000, "[{" * 100_000, '{"' * 100_000, '"{' * 100_000, "{}" * 50_000]
 )

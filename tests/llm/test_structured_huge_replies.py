@@ -24,6 +24,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("piece", PIECES)
 def test_an_endlessly_repeating_reply_is_read_within_seconds(piece):
     begun = time.process_time()

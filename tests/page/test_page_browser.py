@@ -25,6 +25,8 @@ from quantgraph.testing import FaultyChatModel, misbehaving_in
 
 from .page_views import hostile_view, view_of
 
+pytestmark = pytest.mark.proof
+
 QUESTION = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2024年1月到3月"
 SHORT = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，20240304到20240308"
 LEAK = (

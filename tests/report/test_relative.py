@@ -106,6 +106,7 @@ def test_nan_is_refused_and_its_side_named(metric):
         metric(bad, good)
 
 
+@pytest.mark.proof
 def test_the_numbers_are_the_same_whichever_processor_the_linear_algebra_is_written_for():
     code = (
         "import numpy as np, pandas as pd\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from deciders import OneByOne
 from langgraph.graph import END, START, StateGraph
 from load_script import load_script
@@ -44,6 +45,7 @@ class SlowDecider(OneByOne):
         return super().decide(context)
 
 
+@pytest.mark.proof
 def test_the_seconds_of_a_node_are_its_own_and_those_of_what_runs_inside_of_it(tmp_path):
     begun = time.perf_counter()
     model = {"reflection": SlowPlanner(), "signal_generate": SlowPlanner()}

@@ -7,10 +7,14 @@ import signal
 import threading
 import time
 
+import pytest
+
 from quantgraph.runs import run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub
+
+pytestmark = pytest.mark.proof
 
 
 def test_ctrl_c_ends_a_run_whose_model_hangs(tmp_path):

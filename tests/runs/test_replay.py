@@ -87,6 +87,7 @@ def test_the_recorded_run_has_a_question_retries_failures_and_forty_sessions(rec
     assert len(result["equity"]["sessions"]) > 30
 
 
+@pytest.mark.proof
 def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_are_the_same(
     recorded, tmp_path
 ):

@@ -112,6 +112,7 @@ def test_an_approval_of_all_later_orders_holds_after_a_resume_and_in_the_replay(
     assert replay(done["run_dir"]).differences == ()
 
 
+@pytest.mark.proof
 def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp_path):
     code = (
         "import os, sys\n"

@@ -16,6 +16,8 @@ from quantgraph.runs import replay, resume_run
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000343.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月到3月"
 
 

@@ -10,7 +10,7 @@ from load_script import load_script
 
 HERE = Path(__file__).parent
 KILLS = 4
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(300)]
 
 
 interrupted_runs = load_script(HERE / "interrupted_runs.py")

@@ -13,6 +13,8 @@ from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 
+pytestmark = pytest.mark.proof
+
 HERE = Path(__file__).parent
 KILLS = 2
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"

@@ -261,6 +261,7 @@ def half_a_ledger(folder, *, index):
     return folder / "half"
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform != "linux", reason="a read-only mount in a test takes Linux")
 def test_a_replay_is_the_same_under_other_hash_seeds_from_a_copied_folder_and_on_a_read_only_medium(
     finished, copy, tmp_path

@@ -320,6 +320,7 @@ def test_a_sealed_process_computes(computed, what):
     assert computed[what][0] == "fine", computed[what]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("user", USERS)
 def test_limits_hold(user):
     codes = {

@@ -18,6 +18,8 @@ from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.sandbox._runner import FreshRunner, counted_restarts
 from quantgraph.sandbox._server import ServerProcess
 
+pytestmark = pytest.mark.proof
+
 SLOW = "import time; time.sleep(1); 'whole'"
 
 

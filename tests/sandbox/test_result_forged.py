@@ -188,6 +188,7 @@ def test_names_that_many_signals_share_are_checked_once(forker, frames, monkeypa
     assert [name for name in seen if name in names] == names
 
 
+@pytest.mark.proof
 def test_a_reply_that_takes_too_long_to_check_ends_at_the_deadline(frames, monkeypatch):
     runner, freeze = ForkRunner(timeout=0.2), result.freeze
     runner.run(["1"], frames)

@@ -132,6 +132,7 @@ def check(result, case):
     assert result.isolation == "full"
 
 
+@pytest.mark.proof
 def test_an_endless_loop_ends_at_the_deadline(frames):
     runner = ForkRunner(timeout=0.5)
     started = time.perf_counter()
@@ -216,6 +217,7 @@ def test_what_a_call_needs_of_memory_is_told(forker, frames):
     assert 90 < much - little < 130
 
 
+@pytest.mark.proof
 def test_a_warm_call_is_quick():
     index = pd.date_range("2024-01-01", periods=250)
     panel = pd.DataFrame(np.ones((250, 50)), index=index, columns=[f"{n:06d}.SZ" for n in range(50)])

@@ -97,6 +97,7 @@ def _sleeps(pid):
     )
 
 
+@pytest.mark.proof
 def test_a_whole_panel_is_found(runner, panel):
     frames, _ = panel
     with waiting(runner, frames):
@@ -105,6 +106,7 @@ def test_a_whole_panel_is_found(runner, panel):
     assert found[LATER] > 60 * 7
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("cut", [prefix, cut_panels])
 def test_a_panel_that_ends_at_a_moment_has_nothing_later(runner, panel, cut):
     frames, moment = panel
@@ -114,6 +116,7 @@ def test_a_panel_that_ends_at_a_moment_has_nothing_later(runner, panel, cut):
     assert found[LATER] == 0
 
 
+@pytest.mark.proof
 def test_rows_of_a_larger_frame_carry_no_others(runner, panel):
     """The host may hand over a part of a frame whose memory goes on: what is behind it is not sent."""
     frames, moment = panel

@@ -117,6 +117,7 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
         runner._server.close()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("free", [0, 1, 2, 3, 4])
 def test_without_free_descriptors_no_process_can_be_had(frames, free):
     code = (
@@ -156,6 +157,7 @@ def child_of(pid):
     raise AssertionError("no child")
 
 
+@pytest.mark.proof
 def test_when_the_host_is_killed_the_fork_server_and_its_child_end_and_the_next_host_removes_the_folder(
     tmp_path,
 ):
@@ -202,6 +204,7 @@ def test_a_host_that_stops_waiting_ends_the_child(frames):
     runner.close()
 
 
+@pytest.mark.proof
 def test_when_the_fork_server_hangs_it_is_the_machines_fault_and_another_is_started(frames):
     runner = ForkRunner(timeout=20.0)
     runner.run(["1"], frames)
@@ -214,6 +217,7 @@ def test_when_the_fork_server_hangs_it_is_the_machines_fault_and_another_is_star
     runner.close()
 
 
+@pytest.mark.proof
 def test_children_of_one_host_cannot_write_into_each_others_replies(frames):
     """Two at a time: what one child writes to every descriptor it has reaches no other."""
     runner = ForkRunner(timeout=20.0)

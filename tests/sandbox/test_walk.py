@@ -185,6 +185,7 @@ def test_a_step_that_fails_gives_its_error_and_the_walk_goes_on(runner, panels):
             assert "SyntaxError" in walk.at(Moment.at(session)).error.message
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("end", "kind", "words"),
     [
@@ -208,6 +209,7 @@ def test_a_step_that_ends_the_process_does_not_end_the_walk(panels, end, kind, w
     runner.close()
 
 
+@pytest.mark.proof
 def test_the_deadline_is_each_steps_own(panels):
     runner = ForkRunner(timeout=1.0)
     runner.run(["1"], panels)

@@ -579,6 +579,7 @@ def test_chinese_and_english_write_the_same_code() -> None:
         assert write_code(ours) == write_code(theirs)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "text",
     [

@@ -66,6 +66,7 @@ def seconds(text: str) -> float:
     return time.process_time() - begun
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", PATTERNS)
 def test_four_times_the_text_takes_about_four_times_as_long(name: str) -> None:
     text = repeated(name, LONG)

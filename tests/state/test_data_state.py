@@ -110,6 +110,7 @@ def _panel(sessions, symbols):
     return {name: pd.DataFrame(values, index=index, columns=columns, copy=False) for name in "abcde"}
 
 
+@pytest.mark.proof
 def test_a_snapshot_costs_the_same_for_a_small_and_a_large_panel():
     small, large = DataState(), DataState()
     small.update("ohlcv", _panel(250, 50))
@@ -262,6 +263,7 @@ def test_late_spilling_misses_no_commit_made_meanwhile(tmp_path, frame):
     assert {f"{ref}.json" for ref in refs} <= {path.name for path in (tmp_path / "commits").iterdir()}
 
 
+@pytest.mark.proof
 def test_readers_do_not_wait_for_a_large_update(tmp_path, frame):
     store = DataState(tmp_path)
     store.update("ohlcv", _alone(frame, "000001.SZ"))

@@ -296,6 +296,7 @@ def many() -> tuple[DataState, list[pd.Timestamp]]:
     return store, list(days)
 
 
+@pytest.mark.proof
 def test_records_of_each_symbol_are_found_without_looking_at_all(many):
     """One look at each costs 20,000 x 300 comparisons a session: seconds."""
     store, days = many

@@ -176,6 +176,7 @@ def test_an_error_that_may_pass_is_tried_three_times(context, error):
     assert len(calls) == 3
 
 
+@pytest.mark.proof
 def test_a_tool_that_hangs_ends_in_time(context):
     end = threading.Event()
     own = StructuredTool.from_function(

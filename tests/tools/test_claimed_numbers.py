@@ -65,6 +65,7 @@ def test_a_number_that_nothing_explains_is_found(text, found):
     assert unresolved_numbers(text, FACTS) == found
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "part", ["|--------", "- ", "1,000,", "12 ", "a1-", "**", "1.", "(1)", "¥ ", "1 a b "]
 )

@@ -10,6 +10,8 @@ import pytest
 
 from quantgraph.runs import run_strategy
 
+pytestmark = pytest.mark.proof
+
 SHOWN = """
 import json
 from quantgraph.agents.execution._actions import ACTION_TOOLS

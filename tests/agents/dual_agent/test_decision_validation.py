@@ -302,6 +302,7 @@ def check_valid(decision, current):
     json.dumps(decision, allow_nan=False, ensure_ascii=False).encode()
 
 
+@pytest.mark.proof
 def test_ten_thousand_mutated_replies_raise_nothing_and_change_no_other_symbol():
     positions = {"A": 5_000.0, "B": 0.0, "C": 12_345.67, "D": 100.0}
     right = {

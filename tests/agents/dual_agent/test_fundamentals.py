@@ -313,6 +313,7 @@ def test_no_value_moves_when_the_future_is_cut_off(stockbench):
     assert cut == whole
 
 
+@pytest.mark.proof
 def test_three_hundred_symbols_are_quick(small_market):
     draw = np.random.default_rng(3)
     names = [f"S{place:03}" for place in range(300)]

@@ -159,6 +159,7 @@ def test_the_end_of_a_sessions_budget_is_a_hold_of_the_symbol_that_met_it(tmp_pa
     assert replayed.identical, replayed.differences
 
 
+@pytest.mark.proof
 def test_the_end_of_the_time_is_recorded_and_had_again_in_a_replay(tmp_path):
     def script(symbol, session, step):
         if symbol == FIRST and session == "20250103":

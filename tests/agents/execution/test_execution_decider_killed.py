@@ -3,6 +3,8 @@
 import pytest
 from load_script import load_script
 
+pytestmark = pytest.mark.proof
+
 STOCKS = ["600519.SH", "601318.SH", "600036.SH", "601899.SH", "600900.SH"]
 
 

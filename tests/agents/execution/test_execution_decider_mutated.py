@@ -22,6 +22,8 @@ from quantgraph.market import Rulebook
 from quantgraph.runs import replay, run_strategy
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 BAD, GOOD = "600000.SH", ("600001.SH", "600002.SH", "600003.SH")
 SESSIONS = 40
 CASH = 100_000_000

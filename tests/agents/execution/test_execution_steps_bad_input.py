@@ -77,6 +77,7 @@ def test_a_tool_that_fails_for_a_passing_reason_is_called_again(market):
     assert (only_result(done), len(calls)) == (1.5, 3)
 
 
+@pytest.mark.proof
 def test_a_tool_that_hangs_is_left_after_its_time(market):
     released = threading.Event()
 

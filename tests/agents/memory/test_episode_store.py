@@ -182,6 +182,7 @@ for number in range(15):
 """
 
 
+@pytest.mark.proof
 def test_two_processes_on_one_file_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "episodes.jsonl"
     writers = [

@@ -15,6 +15,8 @@ from trader_play import STOP, buys, says, sells
 
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 HERE = Path(__file__).parent
 FIRST, SECOND = "000341.SZ", "600958.SH"
 DAYS = {

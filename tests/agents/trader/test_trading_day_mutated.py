@@ -19,6 +19,8 @@ from quantgraph.runs import replay
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import trader_catalog
 
+pytestmark = pytest.mark.proof
+
 NAMES = ("600000.SH", "600001.SH", "688001.SH", "900000.SH", "600000", "600000.sh", "AAPL", "浦发银行")
 DATES = ("2024-01-02", "2024-12-31", "20240103", "today", "2024/01/05", "2024-13-40", "tomorrow")
 ARGS = {

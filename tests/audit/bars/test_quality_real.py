@@ -120,6 +120,7 @@ def test_a_fault_in_one_real_cell_is_found_there(
     assert {each.count for each in findings if each.code == "no_actions"} == {74}
 
 
+@pytest.mark.proof
 def test_three_hundred_symbols_of_five_years_take_no_time() -> None:
     panels = panels_of(SampleSource(), indicators=True)
     days = sessions("2019-01-02", "2024-03-01")[:1250]

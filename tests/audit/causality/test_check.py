@@ -536,6 +536,7 @@ def _with_index(sessions=60):
     return {"ohlcv": stocks, "index": levels}
 
 
+@pytest.mark.proof
 def test_the_levels_of_an_index_have_a_future_too():
     def gated(later: int):
         def strategy(panels):

@@ -206,6 +206,7 @@ def test_a_runner_of_a_users_own_is_called_by_one_thread():
     assert CodeTrials(_Runner(), ["x"]).lanes == 1
 
 
+@pytest.mark.proof
 def test_the_verdict_does_not_depend_on_the_number_of_processors():
     cell = 'c = snapshot["ohlcv"]["close"]\nGLOBAL_DATA_STATE.update("signal", {"s": np.sign(c.diff())})'
     told = []

@@ -70,6 +70,7 @@ def test_real_index_levels_members_and_names() -> None:
     assert not source.synthetic
 
 
+@pytest.mark.proof
 @needs_real
 def test_real_a_share_folder_loads_quickly() -> None:
     source = FileSource(REAL / "a_share")

@@ -68,6 +68,7 @@ def test_a_gzip_that_unpacks_beyond_the_limit_is_refused(tmp_path, name):
     assert error.data == {"file": name, "max_mb": 8}
 
 
+@pytest.mark.proof
 def test_memory_stays_bounded_for_every_packed_file(tmp_path):
     """Three gigabytes in three megabytes, in a process of its own that may take no more than one."""
     for name, (start, block) in BOMBS.items():

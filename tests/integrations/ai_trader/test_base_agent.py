@@ -224,6 +224,7 @@ def test_a_session_that_failed_is_tried_again_and_traded_once(prices):
     assert lines(positions(told))[-1]["positions"]["AAA"] == 10
 
 
+@pytest.mark.proof
 def test_an_agent_that_is_killed_after_each_reply_trades_and_pays_once(prices):
     calls, child = prices.parent / "calls", Path(__file__).with_name("base_agent_child.py")
     ends = []

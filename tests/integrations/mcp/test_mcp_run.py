@@ -147,6 +147,7 @@ def open_run(tmp_path_factory):
     run.stop()
 
 
+@pytest.mark.proof
 def test_a_call_takes_less_than_ten_milliseconds(open_run):
     async def timed(call):
         times = []

@@ -44,6 +44,7 @@ def test_a_leak_goes_back_with_its_counterexample_and_the_mended_code_passes(pla
     assert final["execution_history"][-2].endswith(proved)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("way", TALKERS)
 def test_code_that_asks_other_processes_what_comes_is_sent_back(play, graph_of, way):
     final = graph_of(play.Cast(code=TALKERS[way][0]), on_clarify="fail").invoke(

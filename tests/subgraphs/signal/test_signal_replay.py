@@ -189,6 +189,7 @@ print(json.dumps({**state, "messages": [message_to_dict(message) for message in 
 """
 
 
+@pytest.mark.proof
 def test_nothing_in_a_final_state_depends_on_the_process(tmp_path):
     """No clock, no random name, no order of a set: byte for byte."""
     running = [
