@@ -369,7 +369,7 @@ class Minimizer:
         """The first row up to which later sessions change a cell of the first differing row.
 
         Tries rows further and further after ``cut``, and the one at which a difference was ``seen``, then
-        bisects the interval.
+        bisects the interval. If no row shows it, only the whole panel does.
         """
         row, last = first_row(differing), len(self._sessions) - 1
         columns = np.flatnonzero(differing[row])

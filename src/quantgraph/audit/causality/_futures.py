@@ -331,7 +331,9 @@ class FutureSpec:
 class AlternativeFutures:
     """Alternative futures of one panel.
 
-    Bars are drawn as a whole, so that a high stays the highest price and a low the lowest.
+    Bars are drawn as a whole, so that a high stays the highest price and a low the lowest. Prices lie on the
+    grid of their symbol and inside its price limits, numbers on the grid of their column. Corporate actions
+    after the cut are removed.
     """
 
     def __init__(self, panel: Frames, handed: Frames | None = None) -> None:

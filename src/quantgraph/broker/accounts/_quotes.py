@@ -28,7 +28,8 @@ _PLAIN = ListingStatus()
 class Quote:
     """One symbol in a session; prices in the market's currency, NaN where there is none.
 
-    Limits in the data take precedence over computed ones.
+    Limits in the data take precedence over computed ones. Without limits and ``pre_close`` no band is
+    checked.
     """
 
     open: float
@@ -148,7 +149,7 @@ _MOST = 128
 def per_commit(read: Callable[Concatenate[DataState, P], R]) -> Callable[Concatenate[DataState, P], R]:
     """Cache a function of a data state, a commit and more hashable arguments: commits never change.
 
-    The state is referenced weakly, so its frames can be freed.
+    The state is referenced weakly, so its frames can be freed. The lock protects the cached results.
     """
     caches: WeakKeyDictionary[DataState, dict[tuple[Any, ...], R]] = WeakKeyDictionary()
     lock = threading.Lock()

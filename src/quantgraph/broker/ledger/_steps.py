@@ -218,7 +218,11 @@ execution_logs = Table(
 
 
 class ExecutionLog:
-    """The executed steps of a database's runs. The tables are made with the first step."""
+    """The executed steps of a database's runs. The tables are made with the first step.
+
+    A step that was written survives the end of the process. In SQLite it survives a loss of power once the
+    ledger beside it has committed: a flush for each step would cost several milliseconds on common disks.
+    """
 
     def __init__(self, where: str | Path) -> None:
         self._where = where

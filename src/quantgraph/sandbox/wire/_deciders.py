@@ -323,7 +323,8 @@ class ViewSender:
 class ViewReceiver:
     """The child's end: the view as far as it was sent.
 
-    Its ``data_ref`` is empty.
+    Its ``data_ref`` is empty. A commit's name is made from the whole commit, so code that has the name could
+    test guesses about what is to come.
     """
 
     def __init__(self) -> None:
