@@ -71,7 +71,7 @@ class _Panels(Mapping[str, Fields]):
         All prices are in those of the last known row: from the morning of an ex-date on, earlier closes are
         lowered by the dividend, so that they compare with the open. The last row of a view's own session
         equals the raw price. What becomes known later never changes the frame.
-        See :func:`quantgraph.market.adjust.adjusted`.
+        See :func:`quantgraph.market.actions.adjusted`.
         """
         return adjusted(self["ohlcv"], name)
 
