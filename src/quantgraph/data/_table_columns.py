@@ -1,13 +1,7 @@
-"""Where a cell of a table is, in messages.
-
-What the columns of a table are called: the fields that they hold, and the units that their names say.
-
-Sessions in columns of dates, however they are written.
+"""Columns of a table: what they are called, how their dates are written, and their units.
 
 A column is read as a whole: whether ``01/02/2024`` is in January or in February is told by another cell of
 it, or asked for.
-
-Units of a table's volumes and amounts: said by its columns or its owner, or told by its numbers.
 
 An amount divided by the shares traded is an average price, which lies between the day's low and high. Of the
 units that a vendor may mean, which differ by powers of ten, one alone makes it so.

@@ -1,7 +1,4 @@
-"""Reading one table, of a file or of the caller: its columns are recognised and its cells checked.
-
-Tables of every shape turned into long ones: a row a symbol and session, a column a field.
-"""
+"""Reading one table of a file or of the caller, whatever its shape, into long form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Middleware of the nodes' agents: limits on their calls, and tool calls that are recorded.
-
-The nodes' agents: built once per graph, invoked with a prompt and facts, and read for tool errors.
-"""
+"""The nodes' agents: built once a graph, limited and recorded, invoked with a prompt and facts."""
 
 from __future__ import annotations
 

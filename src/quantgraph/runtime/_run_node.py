@@ -1,8 +1,6 @@
-"""Graphs invoked inside a node: what they inherit from the host's config, and what is kept from them.
+"""The wrapper of every node: recording, events, typed endings, loop detection, nested graphs.
 
 The keys of ``config["configurable"]`` are those of langgraph 1.2; a test detects if an upgrade changes them.
-
-The wrapper of every node, :func:`run_node`: recording, events, typed endings, and loop detection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The options of the trader, checked once, and the desk of a day that they make.
-
-The trader's day as a subgraph: ask the model → use its tools, until the day ends.
-"""
+"""The trader's day as a subgraph, and the trader's options, checked once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exact comparison of signals, and the cells in which two differ by rounding only.
-
-The fields that a strategy reads: what it is not given it cannot use, and need not be made or moved.
-"""
+"""Exact comparison of signals, cells that differ by rounding only, and the fields that a strategy reads."""
 
 from __future__ import annotations
 

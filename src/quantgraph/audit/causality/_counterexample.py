@@ -1,7 +1,4 @@
-"""Hints at lines of a strategy that look ahead, as far as their text tells.
-
-Counterexamples: a cell of a signal that the future changes, its message, and the smallest one.
-"""
+"""Counterexamples: a cell that the future changes, the smallest one, and the lines that look ahead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Plausible bars: drawn from a panel's own returns, on its price grid, inside its price limits.
-
-Alternative futures: panels that keep what was known at a cut and have other sessions after it.
-"""
+"""Alternative futures: panels with the same past and other, plausible sessions after a cut."""
 
 from __future__ import annotations
 

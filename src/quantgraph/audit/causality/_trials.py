@@ -1,7 +1,4 @@
-"""Parts of a panel: its axes, the rows known at a moment, fewer rows, fewer symbols.
-
-Trials: a strategy run on parts of its panel, each time as if for the first time.
-"""
+"""Trials: a strategy run on parts of its panel, each time as if for the first time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Quotes of a session: what is known at its open, or after its close.
-
-A cache of what is computed from a commit, kept while its data state lives.
-"""
+"""Quotes of a session as known at its open or after its close, cached for each commit."""
 
 from __future__ import annotations
 

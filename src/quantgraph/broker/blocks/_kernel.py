@@ -1,6 +1,4 @@
-"""Arrays and tables of whole numbers for the compiled code, and its compiler.
-
-The account's arithmetic for sessions in a row, in whole numbers.
+"""The account's arithmetic for sessions in a row, in whole numbers, compiled.
 
 Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
 a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that

@@ -1,7 +1,4 @@
-"""Steps of a decision as a run keeps them: what was done in which order, and what came of it.
-
-The tables of executed steps, beside the journal: written step by step, read as executions.
-"""
+"""Steps of a decision as a run keeps them, written beside the journal and read as executions."""
 
 from __future__ import annotations
 

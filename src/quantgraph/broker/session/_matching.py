@@ -1,6 +1,4 @@
-"""From an order's size to a side and shares.
-
-Matching one order with a quote: a fill, or a rejection with its reason.
+"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason.
 
 The pre-check of an order and its fill use the same function, :func:`submit`.
 """

@@ -1,11 +1,7 @@
-"""Size limits for files that are much larger unpacked: gzip and Parquet hide gigabytes in megabytes.
-
-Reading AI-Trader's JSON: one document a symbol, with ``Meta Data`` and ``Time Series (Daily)``.
+"""Reading one file into checked tables; it is recognised by its content, not by its name.
 
 A daily bar has Alpha Vantage's keys (``1. open``) or AI-Trader's own (``1. buy price``). The newest bar may
 hold the open only: of a day that has just opened, nothing else is known.
-
-Reading one file into checked tables. A file is recognised by its content, not by its name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Market data from files: tushare's tables as CSV or Parquet, AI-Trader's JSON, or a folder of them.
-
-Market data from tables of the caller's: a frame, or one for each symbol.
-"""
+"""Market data from files (tushare's tables, AI-Trader's JSON, folders) and from frames of the caller."""
 
 from __future__ import annotations
 

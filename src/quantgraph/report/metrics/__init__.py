@@ -49,6 +49,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
                 "alpha annual_return beta calmar_ratio correlation exposure information_ratio "
                 "max_drawdown session_returns sharpe_ratio sortino_ratio total_return tracking_error "
                 "volatility"
-            ),
+            )
         },
     )

@@ -1,10 +1,8 @@
-"""Folder of a run: what the run is (``run.json``), made out of sight and put in its place, and locked.
+"""The folder of a run: ``run.json``, the lock, and a recorded run that is shipped.
 
 ``run.json`` is written before the first step and never changed after. A folder in the making is locked by its
 process. Process ids are used again, but a lock ends with its process: the next start beside it removes the
 folder of a start that was killed.
-
-A recorded run that is shipped: a month of the trader on the sample market.
 
 The market is synthetic, and no language model decided: a script plays the replies as models make them, with
 dead ends, refused orders and a server that fails. ``scripts/make_example_run.py`` makes the run anew.

@@ -1,7 +1,4 @@
-"""Checks of what a run left: its files are intact, its replay is the same, and its strategy is causal.
-
-Comparing the execution logs of a run and its replay: every step, whatever ids and order its row has.
-"""
+"""Checks of what a run left: files intact, replay the same, strategy causal, execution logs equal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Accounts, decisions and corporate actions as JSON; decimals are text, so that they stay exact.
-
-Frames and views that grow in a child: the host sends only what became known.
-"""
+"""Accounts, decisions and growing views as messages: decimals are text, so that they stay exact."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Messages between the host and a code process: a JSON header followed by raw float64 blocks.
+"""Messages between the host and a code process: a JSON header, float64 blocks, and shared memory.
 
 Nothing is pickled: a reply of generated code is data to check, never an object to trust.
-
-Frames in sealed shared memory: written once by the host, mapped read-only by every child.
 """
 
 from __future__ import annotations

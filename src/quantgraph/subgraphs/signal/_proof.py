@@ -1,6 +1,4 @@
-"""The proof that a signal does not use the future.
-
-The review of a signal by a model: what it is shown, and what of its findings counts.
+"""The proof that a signal does not use the future, and the review of a signal by a model.
 
 A model may warn. It stops a run only with a cell that reproduces the fault on the data and the signal.
 """

@@ -9,14 +9,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.testing.canary._watch import differences
 
-__all__ = [
-    "differences",
-]
+__all__ = ["differences"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_watch": "differences",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_watch": "differences"})
