@@ -11,7 +11,6 @@ os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is 
 os.environ["QUANTGRAPH_AUDIT_WALK_SECONDS"] = "0"  # what is made once for a module is made before any fixture
 os.environ["QUANTGRAPH_AUDIT_CUTS"] = "3"
 os.environ["QUANTGRAPH_AUDIT_SEED"] = "0"  # two runs of one thing are held against each other
-os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
 
 # Whoever starts pytest may have told it not to write bytecode: then every process that a test starts compiles the
 # whole package again.
@@ -65,9 +64,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name, value in SHORT_AUDIT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("quantgraph.llm._capability_model._FOUND", {})  # ports are used again
     monkeypatch.chdir(tmp_path)
     KEPT_CODE.begin_test()
 

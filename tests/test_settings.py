@@ -348,10 +348,15 @@ def test_budgets_are_texts_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> 
     assert load_settings().session_budget is None
 
 
-def test_the_rung_of_models_is_a_setting_and_no_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "text")
-    settings = load_settings()
-    assert (settings.model_rung, settings.models) == ("text", {})
+def test_tool_calling_is_a_setting_with_three_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().tool_calling == "auto"
+    monkeypatch.setenv("QUANTGRAPH_TOOL_CALLING", "text")
+    assert (load_settings().tool_calling, load_settings(tool_calling="native").tool_calling) == (
+        "text",
+        "native",
+    )
+    with pytest.raises(BadOption, match="'json_schema' is not valid; it must be auto, native or text"):
+        load_settings(tool_calling="json_schema")
 
 
 def test_models_have_a_cache_prices_and_a_time_limit(bare_folder: Path) -> None:

@@ -115,9 +115,7 @@ class Settings(BaseSettings):
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
     retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
-    model_rung: Literal["auto", "native", "json_schema", "text"] = Field(
-        "auto", description="auto, native, json_schema or text"
-    )
+    tool_calling: Literal["auto", "native", "text"] = Field("auto", description="auto, native or text")
     budget: str | None = Field(None, pattern=_LIMITS, description=f"limits of a run: {_BUDGET}")
     session_budget: str | None = Field(
         None, pattern=_LIMITS, description=f"limits of a trading session: {_BUDGET}"

@@ -41,9 +41,7 @@ SENTENCE = f"{RULE}，{WINDOW}"
 RETRIES = 3
 WHOLE = bool(os.environ.get("WHOLE"))
 FAILING = ["prose", "empty", "wrong_types", "repeats_itself", "ping_pong", "invents_symbols", "never_content"]
-RIGHT = {
-    "thinking_blocks", "thinking_text", "dsml", "xml_calls", "numbers_as_strings", "obeys_data", "slow", "flaky",
-}  # fmt: skip
+RIGHT = {"thinking_blocks", "thinking_text", "numbers_as_strings", "obeys_data", "slow", "flaky"}
 CASH = 1_000_000
 SECRETS = {
     "OPENAI_API_KEY": "sk-conformance-4711",

@@ -41,7 +41,6 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "OPENAI_BASE_URL": stub.base_url,
             "OPENAI_API_KEY": "sk-of-a-test",
             "QUANTGRAPH_MODEL": "scripted",
-            "QUANTGRAPH_MODEL_RUNG": "native",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
             "QUANTGRAPH_AUDIT_WALK_SECONDS": "0",
             "QUANTGRAPH_AUDIT_CUTS": "1",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm._cache import reply_cache
@@ -75,7 +75,6 @@ def role_model(
     model: Model | None,
     settings: Settings,
     light: bool = False,
-    answer: type[BaseModel] | None = None,
     first_wait: float | None = None,
 ) -> BaseChatModel:
     """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
@@ -84,8 +83,6 @@ def role_model(
     ----------
     light
         Whether it does simple work, see :func:`get_light_llm`.
-    answer
-        Schema of the final answer, a JSON object; None means text.
     first_wait
         Seconds before the first retry; later waits double. Default: ``retry_wait`` of the settings.
 
@@ -106,7 +103,7 @@ def role_model(
         cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
         node_seconds=settings.node_seconds,
     )
-    return CapabilityChatModel(recorded, mode=settings.model_rung, answer=answer)
+    return CapabilityChatModel(recorded, mode=settings.tool_calling)
 
 
 def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:

@@ -411,8 +411,8 @@ class Recording:
     def _replays(self, key: Key) -> bool:
         if self.until is None:
             return True
-        if key.kind == "fact" or key.path.startswith("ladder/"):
-            return False  # capabilities of the live model
+        if key.kind == "fact":
+            return False  # what the live model can do
         moment = decision_moment()  # outside of a decision, models are asked before the first session only
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 

@@ -28,7 +28,7 @@ Part = Literal["configuration", "graph", "data", "code"]
 
 IDENTITY_SETTINGS = (
     "temperature",
-    "model_rung",
+    "tool_calling",
     "fetch",
     "record_zone",
     "volume_unit",
