@@ -418,8 +418,7 @@ def test_it_can_be_imported_where_there_is_neither_linux_nor_resource():
         "for name in [n for n in sys.modules if n.startswith('quantgraph.sandbox')]: del sys.modules[name]\n"
         "sys.platform, sys.modules['resource'] = 'win32', None\n"
         "from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test\n"
-        "from quantgraph.sandbox._server import bwrap_prefix\n"
-        "seal_parent(()); seal_child(memory=1, seconds=1); assert bwrap_prefix() == ()\n"
+        "seal_parent(()); seal_child(memory=1, seconds=1)\n"
         "assert self_test(pathlib.Path('x'))[0] == 'none'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from quantgraph.errors import CodeFailed
 from quantgraph.market import Moment
 from quantgraph.sandbox import open_walk
-from quantgraph.sandbox._remote import RemoteRunner
 from quantgraph.sandbox._runner import FreshRunner
-from quantgraph.sandbox._server import PYTHON, code_environment
 from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"
@@ -35,20 +31,11 @@ def everywhere(day, symbol):
 # 2024-01-08, the last session of the data, is 19730 days after 1970-01-01.
 
 
-def elsewhere(request: bytes, *, timeout: float, limit: int) -> bytes:
-    command = [*PYTHON, "--once"]
-    done = subprocess.run(
-        command, input=request, capture_output=True, env=code_environment(), timeout=timeout, check=True
-    )
-    return done.stdout[:limit]
-
-
-@pytest.fixture(params=["fork", "fresh", "remote", "trusted"])
+@pytest.fixture(params=["fork", "fresh", "trusted"])
 def runner(request, forker):
     made = {
         "fork": lambda: forker,
         "fresh": lambda: FreshRunner(timeout=15.0),
-        "remote": lambda: RemoteRunner(elsewhere),
         "trusted": TrustedRunner,
     }
     return made[request.param]()

@@ -153,7 +153,6 @@ def test_a_signal_that_is_none_is_refused_where_it_is_made(context, store, code,
         ("limits_only", "\n(ran in a process with limits, but with files and network in reach)"),
         ("none", "\n(ran without limits, with files and network in reach)"),
         ("trusted", "\n(ran in this process, not isolated)"),
-        ("remote", "\n(ran on another machine)"),
     ],
 )
 def test_a_result_says_where_code_ran_if_it_was_not_locked_in(context, isolation, says):

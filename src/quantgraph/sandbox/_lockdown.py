@@ -474,7 +474,7 @@ def _note(weakness: str) -> None:
 def _is_denied(attempt: Callable[[Path], object], canary: Path) -> bool:
     try:
         attempt(canary)
-    except (PermissionError, FileNotFoundError):  # under bubblewrap the file does not exist
+    except (PermissionError, FileNotFoundError):  # macOS has no /proc
         return True
     except OSError:
         return False

@@ -25,7 +25,7 @@ from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox.wire._wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
 
-Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
+Isolation = Literal["full", "limits_only", "none", "trusted"]
 
 DIED = "died"
 """Error code in a reply that the fork server writes for a child that has ended."""
@@ -66,7 +66,7 @@ class CodeResult:
         How long it took.
     isolation
         Isolation of the code: ``full``; ``limits_only``, in which it can reach files, the network and other
-        processes; ``none``; ``trusted``, in this process; ``remote``, on another machine.
+        processes; ``none``; ``trusted``, in this process.
     memory_mb
         Peak memory of the process beyond its start, the frames it read included, as the process itself
         reports it; 0.0 where it is not known.
@@ -335,7 +335,7 @@ def code_error(error: Any, isolation: Isolation, *, memory_mb: int | None = None
         return CodeMemoryExceeded(f"{place}{amount} was requested", type=kind, cell_line=line)
     words = _one_line(error["message"])
     message = f"{place}{kind}: {words}"
-    if error["code"] == CodeRefused.code and isolation in ("full", "remote"):
+    if error["code"] == CodeRefused.code and isolation == "full":
         message += "; generated code has no files, no network and no other processes"
         return CodeRefused(message, type=kind, cell_line=line)
     advice = hint(kind, words, text)

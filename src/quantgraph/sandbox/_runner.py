@@ -39,7 +39,6 @@ from quantgraph.sandbox._server import (
     ForkRequest,
     ServerProcess,
     WorkFolder,
-    bwrap_prefix,
     check_level,
     code_environment,
     no_room,
@@ -162,7 +161,7 @@ class FreshRunner(_ProcessRunner):
         with (
             contextlib.closing(folder),
             subprocess.Popen(
-                [*bwrap_prefix(), *PYTHON, "--once", *self.packages],
+                [*PYTHON, "--once", *self.packages],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What a code process is started with: its command, environment, working folder and bubblewrap namespaces.
+"""What a code process is started with: its command, environment and working folder.
 
 The fork server as the host sees it: its start, its connections, its end.
 
@@ -8,7 +8,6 @@ The host's connection to a child process of the fork server.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import os
 import select
@@ -39,9 +38,6 @@ PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox.
 
 _FOLDER_PREFIX = "quantgraph-code-"
 _FOLDER_SECONDS = 60.0
-_PROBE_SECONDS = 10.0
-_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime")
-_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def code_environment() -> dict[str, str]:
@@ -110,36 +106,6 @@ def _remove_abandoned(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         if descriptor is not None:
             os.close(descriptor)
-
-
-@functools.cache
-def bwrap_prefix() -> tuple[str, ...]:
-    """Return the command line that runs a code process under ``bwrap``; empty if that is missing or fails.
-
-    The process has its own namespaces for users, mounts, processes and the network. It sees the interpreter,
-    its packages and quantgraph read-only, and an empty ``/tmp`` as its working folder. Inherited descriptors
-    stay open. ``--die-with-parent`` is not used, because it acts when the starting *thread* ends; the process
-    ends by itself when the host closes its socket.
-    """
-    program = shutil.which("bwrap") if sys.platform == "linux" else None
-    if program is None:
-        return ()
-    command = [program, "--unshare-all", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108
-    for place in dict.fromkeys([*_SYSTEM, *map(str, _interpreter_folders()), str(_PACKAGE)]):
-        command += ["--ro-bind-try", place, place]
-    command += ["--chdir", "/tmp", "--"]  # noqa: S108 - its own
-    try:
-        probe = [*command, sys.executable, "-P", "-s", "-c", "import quantgraph"]
-        subprocess.run(probe, check=True, capture_output=True, timeout=_PROBE_SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return tuple(command)
-
-
-def _interpreter_folders() -> list[Path]:
-    """The environment's and the installation's folders, as named and as resolved."""
-    named = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent]
-    return [*named, *(folder.resolve() for folder in named), Path(sys.executable).resolve().parent]
 
 
 START_SECONDS = 60.0
@@ -273,7 +239,7 @@ class ServerProcess:
             with theirs:
                 # OSError: the machine has no room for another process.
                 self.process = subprocess.Popen(
-                    [*bwrap_prefix(), *self._command, str(theirs.fileno()), *self._packages],
+                    [*self._command, str(theirs.fileno()), *self._packages],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

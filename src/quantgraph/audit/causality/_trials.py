@@ -159,9 +159,6 @@ def _without_empty(panel: Frames) -> Frames:
     }
 
 
-_ISOLATED = ("full", "remote")
-"""Levels of :attr:`.CodeResult.isolation` at which code reaches only its frames."""
-
 Strategy = Callable[[Any], Any]
 
 
@@ -257,7 +254,7 @@ class CodeTrials:
         return replace(self._outcome(result, panel), seconds=result.seconds)
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
-        self.isolated = self.isolated and result.isolation in _ISOLATED
+        self.isolated = self.isolated and result.isolation == "full"
         self._megabytes = max(self._megabytes, result.memory_mb)
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error

@@ -20,7 +20,6 @@ _ISOLATION_NOTES: dict[Isolation, str] = {
     "limits_only": "ran in a process with limits, but with files and network in reach",
     "none": "ran without limits, with files and network in reach",
     "trusted": "ran in this process, not isolated",
-    "remote": "ran on another machine",
 }
 
 
