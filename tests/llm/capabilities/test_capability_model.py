@@ -92,13 +92,14 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS.keys())
-def test_a_call_written_as_text_is_a_call_in_every_mode(slip, mode):
-    _, model = scripted_model(f"Let me add.\n{slip}", mode=mode)
-    message = model.invoke(QUESTION)
-    assert calls_of(message) == ADDED
-    assert message.text == "Let me add."
+def test_a_call_written_as_text_is_a_call_in_every_mode(subtests):
+    for name, slip in SLIPS.items():
+        for mode in MODES:
+            with subtests.test(mode=mode, name=name):
+                _, model = scripted_model(f"Let me add.\n{slip}", mode=mode)
+                message = model.invoke(QUESTION)
+                assert calls_of(message) == ADDED
+                assert message.text == "Let me add."
 
 
 def test_the_id_of_a_written_call_repeats_and_differs_from_those_of_other_turns():
