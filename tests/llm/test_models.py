@@ -223,7 +223,7 @@ def test_no_repr_of_a_model_shows_the_key() -> None:
 
 def test_importing_the_package_loads_no_model_library() -> None:
     code = (
-        "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.role_model; llm.read_json;"
+        "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.role_model;"
         " names = {'openai', 'langchain_openai', 'langgraph', 'tushare'};"
         "print(sorted((names | {'langchain_core', 'pydantic'}) & first), sorted(names & set(sys.modules)))"
     )

@@ -107,7 +107,7 @@ def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
     path = tmp_path / half["run_id"] / "run.json"
     told = json.loads(path.read_text())
     told["versions"]["numpy"] = "1.0"
-    told["identity"]["code"] |= {"graph.py": "0", "serving.py": "0", "old.py": "0"}
+    told["identity"]["code"] |= {"graph/_graph.py": "0", "graph/serving.py": "0", "old.py": "0"}
     path.write_text(json.dumps(told))
     with pytest.raises(RunMismatch) as caught:
         resume_run(path.parent, model=openai(temperature=0.7, seed=3))
@@ -119,7 +119,7 @@ def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
         "  model.*.seed: nothing -> 3",
         "  model.*.temperature: 0.1 -> 0.7",
         "code:",
-        "  graph.py, serving.py: changed",
+        "  graph/_graph.py, graph/serving.py: changed",
         "  old.py: gone",
     ]
     assert caught.value.__notes__ == [block]
