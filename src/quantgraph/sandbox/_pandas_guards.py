@@ -5,11 +5,6 @@ Operators of pandas that generated code may not use on object dtype, where they 
 ``above.shift(1)`` of a boolean frame has NaN in its first row and therefore object dtype, which
 ``fillna(False)`` keeps. There ``~True`` is -2, which counts as true, and a rule that is written so trades
 wrongly in silence.
-
-The bounds of rolling windows, computed once for all columns of a frame.
-
-pandas computes where each window begins and ends anew for every column, although that depends on nothing but
-the number of rows and the window: with 5,000 columns that is a third to a half of a rolling mean's time.
 """
 
 from __future__ import annotations
@@ -20,16 +15,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
-from pandas.core.indexers import objects
 
 from quantgraph._util.packages import required_packages
 from quantgraph.sandbox._lockdown import PACKAGES
@@ -213,29 +205,3 @@ def _has_booleans(operand: Any) -> bool:
     if not is_object_dtype(operand.dtype):
         return bool(is_bool_dtype(operand.dtype))
     return infer_dtype(np.asarray(operand).ravel(), skipna=True) == "boolean"
-
-
-_KEPT = 16
-Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
-def remember_window_bounds() -> None:
-    """Let this process's pandas remember the bounds of fixed windows; results keep every bit.
-
-    A pandas without this class computes them as it always does.
-    """
-    indexer: Any = getattr(objects, "FixedWindowIndexer", None)
-    if indexer is None:
-        return
-    computed = indexer.get_window_bounds
-
-    @lru_cache(maxsize=_KEPT)
-    def bounds(window: int, *options: Any, **named: Any) -> Bounds:
-        found: Bounds = computed(indexer(window_size=window), *options, **named)
-        return found
-
-    def get_window_bounds(self: Any, *options: Any, **named: Any) -> Bounds:
-        start, end = bounds(self.window_size, *options, **named)
-        return start.copy(), end.copy()  # whoever writes into them writes into his own
-
-    indexer.get_window_bounds = get_window_bounds

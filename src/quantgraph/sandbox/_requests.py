@@ -47,7 +47,6 @@ from quantgraph.sandbox._pandas_guards import (
     invert,
     refuse_object_operators,
     refuse_other_imports,
-    remember_window_bounds,
 )
 from quantgraph.sandbox.wire._deciders import (
     FramesReceiver,
@@ -367,7 +366,6 @@ def preload() -> None:
     """Run a typical strategy once, so that every fork has what libraries import and build on first use."""
     import talib  # noqa: F401 - imported once for all forks
 
-    remember_window_bounds()
     install_clock()
 
     for market in get_args(MarketCode):

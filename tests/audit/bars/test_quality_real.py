@@ -98,9 +98,6 @@ def test_any_part_of_the_sse_50_file_is_as_sound(a_share: Path, seed: int) -> No
     [
         ("close", 1.5, ("error", "bad_bar")),
         ("pre_close", 1.002, ("warning", "pre_close_break")),
-        ("vol", 100, ("warning", "volume_unit")),
-        ("amount", 1000, ("warning", "volume_unit")),
-        ("amount", 3, ("warning", "vwap_outside")),
     ],
 )
 def test_a_fault_in_one_real_cell_is_found_there(
