@@ -58,9 +58,7 @@ def test_a_model_counts_by_class_address_and_parameters_without_secrets():
 def test_parameters_of_a_role_in_the_settings_are_part_of_it(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sesame-open")
     plain = configuration("m")
-    monkeypatch.setenv("QUANTGRAPH_SEED_CLARIFY", "3")
-    monkeypatch.setenv("QUANTGRAPH_MAX_TOKENS_CLARIFY", "50")
-    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE_CLARIFY", "0.5")
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"clarify": {"seed": 3, "max_tokens": 50, "temperature": 0.5}}')
     told = configuration("m")
     assert {name: told[name] for name in told if told[name] != plain.get(name)} == {
         "model.clarify.max_completion_tokens": 50,
@@ -170,5 +168,5 @@ def test_a_resume_without_the_model_of_a_role_names_its_variable(tmp_path, monke
     monkeypatch.setenv("QUANTGRAPH_MODEL", "other")
     with pytest.raises(RunMismatch) as caught:
         resume_run(tmp_path / half["run_id"], model={"signal_generate": openai(temperature=0.1)})
-    assert "set QUANTGRAPH_MODEL_" in caught.value.line
-    assert "=keyless, or give model= in Python" in caught.value.line
+    assert "name keyless in [models] for " in caught.value.line
+    assert "(QUANTGRAPH_MODELS), or give model= in Python" in caught.value.line

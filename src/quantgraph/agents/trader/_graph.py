@@ -250,7 +250,7 @@ class _Nodes:
         market = SessionMarket(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
-        settings = opened.settings.model_copy(update=self.options.model_settings)
+        settings = opened.settings.with_model("trader", self.options.model_settings)
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
             context=DecisionTools.of(view, account, rules, runner=opened.runner, market=market),

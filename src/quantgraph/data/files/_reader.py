@@ -23,7 +23,7 @@ from typing_extensions import Buffer
 
 from quantgraph.data._checked_tables import CheckedTable, event_columns, is_event_table
 from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names
-from quantgraph.data._table_reader import TableOptions, long_table, read_table, symbol_in
+from quantgraph.data._table_reader import long_table, read_table, symbol_in
 from quantgraph.data.files._records import (
     FileRecord,
     filing_columns,
@@ -33,6 +33,7 @@ from quantgraph.data.files._records import (
     read_news,
 )
 from quantgraph.errors import BadFile
+from quantgraph.settings import TableOptions
 
 MEGABYTE = 1 << 20
 _NUMBER_BYTES = 8

@@ -34,7 +34,7 @@ from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
 from quantgraph._util.packages import package_versions
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs._identity import IDENTITY_SETTINGS, Identity
+from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
 from quantgraph.runtime import run_database_path
 from quantgraph.settings import Settings
@@ -97,11 +97,7 @@ class Manifest:
 
     def recorded_settings(self, settings: Settings) -> Settings:
         """``settings`` with those that are part of the identity as they were recorded."""
-        values = self.identity.configuration
-        recorded = {
-            name: values[f"settings.{name}"] for name in IDENTITY_SETTINGS if f"settings.{name}" in values
-        }
-        return settings.model_copy(update=recorded)
+        return with_setting_values(settings, self.identity.configuration)
 
     def write(self, folder: Path) -> None:
         """Write ``run.json`` into the run's folder."""

@@ -316,8 +316,8 @@ def audit_strategy(
     symbols, start, end
         Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
     exhaustive
-        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that is
-        expected to take at most ``audit_walk_seconds``.
+        True proves every session, False ``audit.cuts`` of the settings, ``auto`` every session if that is
+        expected to take at most ``audit.walk_seconds``.
     resources
         Settings, source and code runner.
 
@@ -335,9 +335,9 @@ def audit_strategy(
         CodeTrials(opened.runner, strategy.cells, strategy.name),
         store.view(Moment(market.sessions()[-1])).frozen(),
         exhaustive=exhaustive,
-        cuts=settings.audit_cuts,
-        seconds=settings.audit_walk_seconds,
-        seed=settings.audit_seed,
+        cuts=settings.audit.cuts,
+        seconds=settings.audit.walk_seconds,
+        seed=settings.audit.seed,
     )
 
 
