@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from canary_data import CanarySource, CanaryStore
+from canary_watch import CanaryWatch
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.data.sample import SampleSource
@@ -21,8 +23,6 @@ from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import build_signal_graph, clarify_node
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.testing.canary._data import CanarySource, CanaryStore
-from quantgraph.testing.canary._watch import CanaryWatch
 
 SAMPLE = SampleSource()
 SESSIONS = SAMPLE.sessions()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from canary_watch import CanaryFound, differences
 
 from quantgraph.subgraphs.signal import _agents as agents
 from quantgraph.subgraphs.signal import graph
 from quantgraph.subgraphs.signal.nodes import clarify, reflection, validation
-from quantgraph.testing.canary import differences
-from quantgraph.testing.canary._watch import CanaryFound
 
 PLACE = 300
 

@@ -6,9 +6,8 @@ At six moments in ``make test``, at all twenty-two in ``make proofs``, at a hund
 from __future__ import annotations
 
 import pytest
+from canary_watch import differences
 from thinned import thinned
-
-from quantgraph.testing.canary import differences
 
 
 def test_every_weekday_and_the_last_session_are_looked_at(market):

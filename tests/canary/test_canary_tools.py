@@ -9,6 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from canary_data import CanarySource, CanaryStore
+from canary_sentinels import CANARY_SESSIONS
+from canary_watch import CanaryFound, CanaryWatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -23,9 +26,6 @@ from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownS
 from quantgraph.market import Rulebook
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.testing.canary._data import CanarySource, CanaryStore
-from quantgraph.testing.canary._sentinels import CANARY_SESSIONS
-from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
 from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools._data import publish_frames
 from quantgraph.tools._indicators import INDICATORS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from canary_data import CanarySource, CanaryStore
+from canary_watch import CanaryFound, CanaryWatch, differences
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, DataNeeds, Decider, Market, Order
@@ -16,9 +18,6 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.testing.canary import differences
-from quantgraph.testing.canary._data import CanarySource, CanaryStore
-from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
 
 RULES = Rulebook.mainland()
 SYMBOLS = ["000341.SZ", "000344.SZ"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import tushare_stub
+from tushare_stub import TushareStub
 from typer.testing import CliRunner
 
 from quantgraph import sandbox
@@ -17,8 +19,6 @@ from quantgraph.errors import SandboxTooWeak
 from quantgraph.market import _calendar as calendar
 from quantgraph.testing import OpenAIStub
 from quantgraph.testing import _openai as openai_stub
-from quantgraph.testing import _tushare as tushare_stub
-from quantgraph.testing._tushare import TushareStub
 
 KEY = "sk-doctor-0123456789abcdef"
 TOKEN = "0123456789abcdef0123456789abcdef0123456789abcdef01234567"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from thinned import thinned
+from tushare_stub import TushareStub
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli import main
 from quantgraph.testing import Fault, OpenAIStub, Reply
-from quantgraph.testing._tushare import TushareStub
 
 SHORT = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"

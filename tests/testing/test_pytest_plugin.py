@@ -33,11 +33,10 @@ def test_the_store_has_the_sample(quantgraph_store):
     assert quantgraph_store.snapshot()["ohlcv"]["close"].shape == (37, 3)
 
 
-def test_the_stubs_run(quantgraph_openai, quantgraph_tushare):
+def test_the_stub_runs(quantgraph_openai):
     question = {"model": "m", "messages": []}
     url = quantgraph_openai(["Hello."]).base_url + "/chat/completions"
     assert httpx.post(url, json=question, trust_env=False).status_code == 200
-    assert quantgraph_tushare({}).url.startswith("http://127.0.0.1:")
 
 
 def test_models(quantgraph_misbehaving):

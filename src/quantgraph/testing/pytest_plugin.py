@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal import SignalSubgraphState
     from quantgraph.testing._openai import OpenAIStub
     from quantgraph.testing._scripted import ScriptedChatModel
-    from quantgraph.testing._tushare import TushareStub
 
 
 _MISBEHAVING = "quantgraph_misbehaving"
@@ -62,15 +61,6 @@ def quantgraph_openai() -> Iterator[Callable[..., OpenAIStub]]:
 
     with ExitStack() as running:
         yield lambda *args, **options: running.enter_context(OpenAIStub(*args, **options))
-
-
-@pytest.fixture
-def quantgraph_tushare() -> Iterator[Callable[..., TushareStub]]:
-    """``quantgraph_tushare(tables)``: a running :class:`~quantgraph.testing._tushare.TushareStub`."""
-    from quantgraph.testing._tushare import TushareStub
-
-    with ExitStack() as running:
-        yield lambda *args, **options: running.enter_context(TushareStub(*args, **options))
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from tushare_stub import TushareStub
 
 from quantgraph.data._source import INDICATOR_FIELDS
 from quantgraph.data.tushare import TushareSource
 from quantgraph.data.tushare._client import ENDPOINTS
-from quantgraph.testing._tushare import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]

@@ -7,10 +7,7 @@ import sys
 
 import pandas as pd
 import pytest
-
-from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
-from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.testing._tushare import (
+from tushare_stub import (
     TushareFault,
     TushareStub,
     allowance_used_up,
@@ -24,6 +21,9 @@ from quantgraph.testing._tushare import (
     reply_cut,
     without_data,
 )
+
+from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
+from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 
 TOKEN = "f00dcafe5ec2e7"
 

@@ -6,12 +6,12 @@ from datetime import date, datetime
 
 import pandas as pd
 import pytest
+from tushare_stub import connection_dropped, no_permission
 
 from quantgraph.data._source import DatedRecords
 from quantgraph.errors import BadOption, BadWindow, SourceUnavailable
 from quantgraph.market import Moment
 from quantgraph.state import DataState
-from quantgraph.testing._tushare import connection_dropped, no_permission
 
 CODE, OTHER = "600519.SH", "600000.SH"
 

@@ -8,6 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tushare_stub import (
+    TushareFault,
+    TushareStub,
+    allowance_used_up,
+    bad_token,
+    connection_dropped,
+    http_error,
+    no_permission,
+)
 
 from quantgraph.data._source import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
 from quantgraph.data.tushare import TushareSource
@@ -21,15 +30,6 @@ from quantgraph.errors import (
     SourceUnavailable,
     UnknownField,
     UnknownSymbol,
-)
-from quantgraph.testing._tushare import (
-    TushareFault,
-    TushareStub,
-    allowance_used_up,
-    bad_token,
-    connection_dropped,
-    http_error,
-    no_permission,
 )
 
 TOKEN = "f00dcafe5ec2e7"
@@ -171,7 +171,7 @@ class TestErrors:
         "change", [{"ts_code": "600519.SH"}, {"trade_date": "20240108"}], ids=["code", "day"]
     )
     def test_rows_that_were_not_asked_for_are_refused(self, source, monkeypatch, change):
-        monkeypatch.setattr("quantgraph.testing._tushare._matching", lambda table, params: table)
+        monkeypatch.setattr("tushare_stub._matching", lambda table, params: table)
         source._store._client._row_limits["daily"] = 10_000
         with pytest.raises(SourceUnavailable, match="the answer also holds"):
             source.query("daily", "600000.SH", start_date="20240102", end_date="20240105")

@@ -10,12 +10,12 @@ from collections import Counter
 
 import pandas as pd
 import pytest
+from tushare_stub import TushareStub, connection_dropped, http_error
 
 from quantgraph.data._source import BAR_FIELDS
 from quantgraph.data.tushare import TushareSource
 from quantgraph.data.tushare._client import TushareClient
 from quantgraph.errors import NoData, NotConfigured, SourceUnavailable
-from quantgraph.testing._tushare import TushareStub, connection_dropped, http_error
 
 TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]

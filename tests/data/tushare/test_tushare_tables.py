@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from tushare_stub import no_permission
 
 from quantgraph.data._as_of import AsOfSource
 from quantgraph.data._source import BAR_FIELDS
 from quantgraph.data.tushare import TushareSource
 from quantgraph.errors import BadOption, BadWindow, NoData, PermissionDenied, UnknownSymbol
 from quantgraph.market import Moment
-from quantgraph.testing._tushare import no_permission
 
 TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from decision_views import trading_tools_at
+from jina_stub import JinaRequest, JinaStub
 
 from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 from quantgraph.market import Moment, Rulebook
 from quantgraph.recording import Recording
 from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.testing._jina import JinaRequest, JinaStub
 from quantgraph.tools import call_tool, trader_catalog
 from quantgraph.tools.news._jina import JinaNews
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from tushare_stub import TushareStub, no_permission
 
 from quantgraph.data.tushare import TushareClient
 from quantgraph.errors import BadOption, PermissionDenied
 from quantgraph.market import Moment
-from quantgraph.testing._tushare import TushareStub, no_permission
 from quantgraph.tools.news._gate import published_items
 from quantgraph.tools.news._tushare import TushareNews
 

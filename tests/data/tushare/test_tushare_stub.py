@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 import requests
-
-from quantgraph.testing._tushare import (
+from tushare_stub import (
     TushareStub,
     allowance_used_up,
     bad_token,

@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
+from canary_data import CanaryStore
+from canary_sentinels import find_canaries
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
@@ -17,8 +19,6 @@ from langchain_core.tracers.context import register_configure_hook
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.state import DataState
-from quantgraph.testing.canary._data import CanaryStore
-from quantgraph.testing.canary._sentinels import find_canaries
 
 _LISTENER: ContextVar[BaseCallbackHandler | None] = ContextVar("quantgraph_canaries", default=None)
 register_configure_hook(_LISTENER, inheritable=True)
@@ -88,7 +88,7 @@ class CanaryWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._before is not None  # noqa: S101 - it was entered
+        assert self._before is not None
         token, level = self._before
         _LISTENER.reset(token)
         logging.getLogger().removeHandler(self._logs)
@@ -123,7 +123,7 @@ class _Listener(BaseCallbackHandler):
 
     def on_chat_model_start(
         self,
-        serialized: dict[str, Any],  # noqa: ARG002 - LangChain passes it
+        serialized: dict[str, Any],
         messages: list[list[BaseMessage]],
         **_: Any,
     ) -> None:
@@ -139,7 +139,7 @@ class _Listener(BaseCallbackHandler):
 
     def on_tool_start(
         self,
-        serialized: dict[str, Any],  # noqa: ARG002 - LangChain passes it
+        serialized: dict[str, Any],
         input_str: str,
         **_: Any,
     ) -> None:

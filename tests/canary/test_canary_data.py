@@ -8,6 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from canary_data import CanarySource, CanaryStore
+from canary_sentinels import find_canaries
 
 from quantgraph.data import AsOfSource
 from quantgraph.data.sample import SampleSource
@@ -16,8 +18,6 @@ from quantgraph.market import PHASES, Moment
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS
 from quantgraph.state import DataState, Record
 from quantgraph.state import _growing_view as growing_view
-from quantgraph.testing.canary._data import CanarySource, CanaryStore
-from quantgraph.testing.canary._sentinels import find_canaries
 
 SAMPLE = SampleSource()
 ONE, TWO = "000341.SZ", "000342.SZ"

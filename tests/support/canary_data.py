@@ -1,7 +1,7 @@
 """A data state and a source with unmistakable sentinels in place of everything after a moment.
 
 A run over both that uses no future shows no sentinel: not in a prompt, a reply, a tool's result, an error, a
-log line, a signal or the ledger. :class:`~quantgraph.testing.canary._watch.CanaryWatch` looks for them.
+log line, a signal or the ledger. :class:`~canary_watch.CanaryWatch` looks for them.
 A result that carries no magnitude (a signal of 1, 0 and -1, a ratio, a rank, a logarithm) is compared between
 two runs whose sentinels have opposite signs and another order: ``seed=0`` and ``seed=1``.
 """
@@ -15,6 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from canary_sentinels import (
+    CANARY_SESSIONS,
+    CANARY_SYMBOL,
+    MARK,
+    find_canaries,
+    sentinels,
+)
 from numpy.typing import NDArray
 
 from quantgraph.data import (
@@ -41,13 +48,6 @@ from quantgraph.state import (
     WorkingTree,
 )
 from quantgraph.state.frames import FrozenFrame, Records, known_rows
-from quantgraph.testing.canary._sentinels import (
-    CANARY_SESSIONS,
-    CANARY_SYMBOL,
-    MARK,
-    find_canaries,
-    sentinels,
-)
 
 Answer = TypeVar("Answer")
 

@@ -10,10 +10,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from canary_sentinels import find_canaries
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.errors import NoData
-from quantgraph.testing.canary._sentinels import find_canaries
 
 HUGE = 7.7e76
 

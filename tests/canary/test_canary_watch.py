@@ -7,14 +7,13 @@ import threading
 
 import pandas as pd
 import pytest
+from canary_data import CanaryStore
+from canary_watch import CanaryFound, CanaryWatch, differences
 from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import NoData
 from quantgraph.market import Moment
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.testing.canary import differences
-from quantgraph.testing.canary._data import CanaryStore
-from quantgraph.testing.canary._watch import CanaryFound, CanaryWatch
 
 ONE, TWO = "000341.SZ", "000342.SZ"
 START, END = pd.Timestamp("2024-06-03"), pd.Timestamp("2024-06-28")

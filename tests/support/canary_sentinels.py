@@ -60,7 +60,7 @@ def find_canaries(thing: object) -> list[str]:
     models, exceptions with their causes.
 
     Results of ordinary size (a ratio of two sentinels, a logarithm, a rank) cannot be recognised; compare
-    two runs by :func:`~quantgraph.testing.canary.differences`.
+    two runs by :func:`~canary_watch.differences`.
 
     Examples
     --------
