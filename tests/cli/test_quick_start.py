@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from quantgraph.cli._quick_start import quick_imports, start_code_process
+from quantgraph.cli._console import quick_imports, start_code_process
 from quantgraph.sandbox import ForkRunner, runner_of
 from quantgraph.sandbox import _runner as runners
 from quantgraph.settings import load_settings

@@ -18,8 +18,8 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import BudgetExceeded, NotConfigured
 from quantgraph.llm import CallPolicy, get_llm
+from quantgraph.llm._model_call import load_prices
 from quantgraph.llm._recorded_model import RecordedChatModel
-from quantgraph.llm._token_prices import load_prices
 from quantgraph.market import Moment
 from quantgraph.recording import Recorder, Recording
 from quantgraph.recording.budget import Budget

@@ -9,7 +9,7 @@ import pytest
 
 from quantgraph.errors import BadFile
 from quantgraph.llm import role_model
-from quantgraph.llm._token_prices import load_prices, price_of
+from quantgraph.llm._model_call import load_prices, price_of
 from quantgraph.recording import Recorder
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings

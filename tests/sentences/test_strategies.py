@@ -16,8 +16,8 @@ import pytest
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.sentences._codegen import write_code
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
+from quantgraph.sentences._roles import watched_of
 from quantgraph.sentences._text import normalise
-from quantgraph.sentences._watched_security import watched_of
 
 Frame = pd.DataFrame
 

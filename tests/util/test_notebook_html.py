@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from quantgraph import DataState, Ledger, Rulebook, SignalRule
-from quantgraph._util.notebook_html import html_lines, html_table, short_line
+from quantgraph._util.texts import html_lines, html_table, short_line
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.causality import check_causality
 from quantgraph.data import AsOfSource, open_source

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from quantgraph._util.notebook_html import html_lines, html_table, short_line
+from quantgraph._util.texts import html_lines, html_table, short_line
 
 _SHOWN = 20
 """Findings in a representation."""

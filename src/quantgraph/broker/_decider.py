@@ -20,8 +20,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.notebook_html import short_line
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Language, Note, short_line
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import Order
 from quantgraph.broker.session._session import SessionMarket

@@ -26,13 +26,14 @@ from quantgraph.cli._console import (
     echo_traceback,
     print_error,
     print_status,
+    quick_imports,
     safe_streams,
+    start_code_process,
     usage_errors,
 )
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
-from quantgraph.cli._quick_start import quick_imports, start_code_process
 from quantgraph.cli._run import DeciderPlace, Work, decider_of, execute_and_show, replay, resume
 from quantgraph.cli._runs import compare, logs, report, runs, show
 from quantgraph.errors import BadOption

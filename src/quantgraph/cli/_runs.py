@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from rich.cells import cell_len
 
-from quantgraph._util.notebook_html import short_line
-from quantgraph._util.texts import Note, language_of, say
+from quantgraph._util.texts import Note, language_of, say, short_line
 from quantgraph.cli._console import (
     FAILED,
     AsJson,
@@ -25,10 +24,10 @@ from quantgraph.cli._console import (
     literal,
     locale_language,
     print_status,
+    quick_imports,
     usage_errors,
 )
 from quantgraph.cli._ledger import LedgerPlace, RunName, open_ledger
-from quantgraph.cli._quick_start import quick_imports
 from quantgraph.cli._run import RecordedRun, RunsFolder, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 

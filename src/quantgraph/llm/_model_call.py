@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.messages import AIMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
+from quantgraph.errors import BadFile, BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
 from quantgraph.llm._cache import ReplyCache, add_pending
 from quantgraph.llm._cancellation import AT_ONCE, current_run_control, drain_error, is_abandoned
 from quantgraph.llm._retry import ModelFacts, classify_error
-from quantgraph.llm._token_prices import Price
 from quantgraph.llm.messages._json import (
     ModelRequest,
     finish_reason,
@@ -38,6 +41,87 @@ from quantgraph.recording.scope import NumberedCall, Scope
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
+
+
+_MILLION = Decimal(1_000_000)
+_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
+
+
+class Price(NamedTuple):
+    """Money per million tokens."""
+
+    prompt: Decimal
+    completion: Decimal
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> Decimal:
+        """The exact cost; tokens from the server's cache count in full.
+
+        >>> Price(Decimal("0.15"), Decimal("0.60")).cost(1000, 500)
+        Decimal('0.00045')
+        """
+        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / _MILLION
+
+
+def _usd(prompt: str, completion: str) -> Price:
+    return Price(Decimal(prompt), Decimal(completion))
+
+
+PRICES: Mapping[str, Price] = MappingProxyType(
+    {
+        "quantgraph-keyless-planner": _usd("0", "0"),
+        "gpt-4o": _usd("2.50", "10.00"),
+        "gpt-4o-mini": _usd("0.15", "0.60"),
+        "gpt-4.1": _usd("2.00", "8.00"),
+        "gpt-4.1-mini": _usd("0.40", "1.60"),
+        "gpt-4.1-nano": _usd("0.10", "0.40"),
+        "gpt-5": _usd("1.25", "10.00"),
+        "gpt-5-mini": _usd("0.25", "2.00"),
+        "gpt-5-nano": _usd("0.05", "0.40"),
+        "o3": _usd("2.00", "8.00"),
+        "o4-mini": _usd("1.10", "4.40"),
+        "deepseek-chat": _usd("0.28", "0.42"),
+        "deepseek-reasoner": _usd("0.28", "0.42"),
+    }
+)
+"""List prices in US dollars: OpenAI's as of April 2026, DeepSeek's as of December 2025."""
+
+
+def price_of(model: str, prices: Mapping[str, Price] = PRICES) -> Price | None:
+    """Price of a model; a dated version has the price of the model. None if unknown.
+
+    >>> price_of("gpt-4o-mini-2024-07-18") == price_of("gpt-4o-mini"), price_of("mine")
+    (True, None)
+    """
+    return prices.get(model) or prices.get(_DATED.sub("", model))
+
+
+def load_prices(path: Path | None) -> Mapping[str, Price]:
+    """The table, updated from a TOML file with a table of ``prompt`` and ``completion`` per model."""
+    if path is None:
+        return PRICES
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Decimal)
+    except OSError as error:
+        raise BadFile(f"prices: {path} cannot be read: {error.strerror}", path=str(path)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(f"prices: {path} is not readable TOML: {error}", path=str(path)) from error
+    return {**PRICES, **{model: _read(path, model, given) for model, given in table.items()}}
+
+
+def _read(path: Path, model: str, given: Any) -> Price:
+    numbers = list(given.values()) if isinstance(given, dict) and given.keys() == {*Price._fields} else []
+    if not numbers or not all(map(_is_money, numbers)):
+        raise BadFile(
+            f"prices: {path}: model {model!r} needs prompt and completion, money for a million "
+            f'tokens, 0 or more, like ["{model}"] prompt = 0.5, completion = 1.5',
+            path=str(path),
+        )
+    return Price(Decimal(given["prompt"]), Decimal(given["completion"]))
+
+
+def _is_money(value: Any) -> bool:
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return number and Decimal(value).is_finite() and value >= 0
 
 
 @dataclass(kw_only=True)

@@ -17,9 +17,9 @@ from pydantic import SecretStr
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm._cache import reply_cache
 from quantgraph.llm._capability_model import CapabilityChatModel
+from quantgraph.llm._model_call import load_prices
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy
-from quantgraph.llm._token_prices import load_prices
 from quantgraph.settings import Role, Settings, check_role, load_settings
 
 Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]

@@ -22,9 +22,8 @@ from quantgraph._util.files import new_run_id
 from quantgraph.errors import BadOption
 from quantgraph.llm._cache import ReplyCache
 from quantgraph.llm._cancellation import run_in_thread
-from quantgraph.llm._model_call import ModelCall
+from quantgraph.llm._model_call import PRICES, ModelCall, Price, price_of
 from quantgraph.llm._retry import CallPolicy, MissingMessage, model_facts
-from quantgraph.llm._token_prices import PRICES, Price, price_of
 from quantgraph.llm.messages._json import build_request, is_too_deep
 from quantgraph.recording import Recording
 from quantgraph.recording.scope import Scope, current_scope
@@ -91,7 +90,7 @@ class RecordedChatModel(BaseChatModel):
     Parameters
     ----------
     prices
-        Prices by model name, see :func:`~quantgraph.llm._token_prices.load_prices`.
+        Prices by model name, see :func:`~quantgraph.llm._model_call.load_prices`.
     node_seconds
         Seconds of work after which a node sends no call and waits for none.
 

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.notebook_html import html_lines, html_table, short_line
-from quantgraph._util.texts import Language, Note, escape_controls, language_of, say
+from quantgraph._util.texts import (
+    Language,
+    Note,
+    escape_controls,
+    html_lines,
+    html_table,
+    language_of,
+    say,
+    short_line,
+)
 from quantgraph.audit import in_chinese
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         create_node_agent,
         invoke_agent,
         invoke_agent_for,
+        shown_offline,
         stop_line,
         tool_errors,
     )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         settings_of,
     )
     from quantgraph.runtime._run_node import STEP_LIMIT, run_node
-    from quantgraph.runtime._shown_graph import shown_offline
 
 __all__ = [
     "STEP_LIMIT",
@@ -57,12 +57,12 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         __name__,
         {
             "_agents": (
-                "Agent as_earlier_reply create_node_agent invoke_agent invoke_agent_for stop_line tool_errors"
+                "Agent as_earlier_reply create_node_agent invoke_agent invoke_agent_for shown_offline "
+                "stop_line tool_errors"
             ),
             "_resources": (
                 "OpenResources Resources merge_resources open_resources run_database_path settings_of"
             ),
             "_run_node": "STEP_LIMIT run_node",
-            "_shown_graph": "shown_offline",
         },
     )

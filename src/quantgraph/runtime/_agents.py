@@ -312,3 +312,21 @@ def _with_code(text: str) -> str:
     """Make an error one line with a code; LangChain's own (bad arguments, unknown tool) have none."""
     line = " ".join(text.split())[:400]
     return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"
+
+
+Compiled = TypeVar("Compiled", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+
+class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        drawing = self.get_graph().draw_mermaid()
+        return {"text/plain": drawing, "text/vnd.mermaid": drawing}
+
+
+def shown_offline(graph: Compiled) -> Compiled:
+    """Let a notebook show a compiled graph, and copies of it with another configuration, without a network.
+
+    LangGraph's own display sends the graph to a server, and is a traceback without one.
+    """
+    graph.__class__ = cast("type[Compiled]", _ShownOffline)
+    return graph

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from quantgraph.sentences._dates import malformed_dates, without_dates
     from quantgraph.sentences._describe import describe, describe_value
     from quantgraph.sentences._request import Missing, ParsedRequest, RequestContext, read_request
+    from quantgraph.sentences._roles import watched_of
     from quantgraph.sentences._rules import Number, TradingRule
     from quantgraph.sentences._text import clean_words, normalise, without_names
-    from quantgraph.sentences._watched_security import watched_of
 
 __all__ = [
     "Missing",
@@ -49,8 +49,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_dates": "malformed_dates without_dates",
             "_describe": "describe describe_value",
             "_request": "Missing ParsedRequest RequestContext read_request",
+            "_roles": "watched_of",
             "_rules": "Number TradingRule",
             "_text": "clean_words normalise without_names",
-            "_watched_security": "watched_of",
         },
     )

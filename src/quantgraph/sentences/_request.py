@@ -26,7 +26,7 @@ from quantgraph.sentences._describe import describe
 from quantgraph.sentences._meaning import Memory
 from quantgraph.sentences._named_rules import Heading, find_heading, styles_of
 from quantgraph.sentences._parameters import TokenLine, complete_parameters, count_crosses
-from quantgraph.sentences._roles import Choice, Roles, choose, roles_of
+from quantgraph.sentences._roles import Choice, Roles, choose, merged_roles, roles_of, watching_problem
 from quantgraph.sentences._rules import Average, TradingRule, fields_of
 from quantgraph.sentences._securities import find_symbols, is_shouted
 from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
@@ -42,7 +42,6 @@ from quantgraph.sentences._text import (
     readable_excerpt,
     tokens_of,
 )
-from quantgraph.sentences._watched_security import merged_roles, watching_problem
 
 
 @dataclass(frozen=True, kw_only=True)

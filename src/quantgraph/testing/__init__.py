@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.testing._faults import INJECTIONS
+    from quantgraph.testing._faults import INJECTIONS, MISBEHAVING, flaky_model, misbehaving_in, slow_model
     from quantgraph.testing._faulty import FaultyChatModel
-    from quantgraph.testing._misbehaving import MISBEHAVING, flaky_model, misbehaving_in, slow_model
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state
@@ -41,9 +40,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_faults": "INJECTIONS",
+            "_faults": "INJECTIONS MISBEHAVING flaky_model misbehaving_in slow_model",
             "_faulty": "FaultyChatModel",
-            "_misbehaving": "MISBEHAVING flaky_model misbehaving_in slow_model",
             "_openai": "ChatRequest Fault OpenAIStub Reply",
             "_scripted": "RecordedCall ScriptExhausted ScriptedChatModel",
             "_signal_states": "sample_store signal_state",

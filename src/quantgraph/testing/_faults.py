@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from quantgraph.errors import BadOption
+from quantgraph.llm import KeylessPlanner
+from quantgraph.settings import ROLES, Role, check_role
 from quantgraph.testing._faulty import (
     FaultContext,
+    FaultyChatModel,
     ReplyFault,
     call_message,
     calls_as_text,
@@ -297,3 +305,54 @@ SEMANTIC_FAULTS: dict[str, ReplyFault] = {
     )
 }
 """The faults of this module by name, except :func:`slow` and :func:`flaky`, which take parameters."""
+
+
+def slow_model(seconds: float = 0.02, *, sleep: Callable[[float], None] = time.sleep) -> FaultyChatModel:
+    """Model with correct replies, each after ``sleep(seconds)``."""
+    return FaultyChatModel(slow(partial(sleep, seconds)), model_name="slow")
+
+
+def flaky_model(failures: int = 1) -> FaultyChatModel:
+    """Model that raises ``ConnectionError`` ``failures`` times before each correct reply."""
+    return FaultyChatModel(flaky(failures), model_name="flaky")
+
+
+MISBEHAVING: Mapping[str, Callable[[], BaseChatModel]] = MappingProxyType(
+    {
+        name: partial(FaultyChatModel, fault, model_name=name)
+        for name, fault in (FORMAT_FAULTS | SEMANTIC_FAULTS).items()
+    }
+    | {"slow": slow_model, "flaky": flaky_model}
+)
+"""Factories by name; each call makes a new model.
+
+A fault is documented by the function of its name in :mod:`quantgraph.testing._faults` or
+:mod:`quantgraph.testing._faults`.
+"""
+
+
+def misbehaving_in(role: Role, model: str | BaseChatModel) -> dict[Role, BaseChatModel]:
+    """Models by role for ``create_signal_subgraph(model=...)``: one misbehaves, the others are keyless.
+
+    Parameters
+    ----------
+    role
+        Role of the misbehaving model.
+    model
+        A name in :data:`MISBEHAVING`, or a chat model.
+
+    Raises
+    ------
+    BadOption
+        If the role or the model is unknown.
+
+    Examples
+    --------
+    >>> models = misbehaving_in("validation", "prose")
+    >>> models["validation"].model_name, models["reflection"].name
+    ('prose', 'keyless planner')
+    """
+    if isinstance(model, str) and model not in MISBEHAVING:
+        raise BadOption(f"model={model!r}; valid are {', '.join(MISBEHAVING)}", parameter="model")
+    misbehaving = MISBEHAVING[model]() if isinstance(model, str) else model
+    return {**{each: KeylessPlanner() for each in ROLES}, check_role(role): misbehaving}

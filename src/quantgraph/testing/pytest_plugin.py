@@ -33,7 +33,7 @@ _MISBEHAVING = "quantgraph_misbehaving"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test with the fixture ``quantgraph_misbehaving`` once for each model."""
     if _MISBEHAVING in metafunc.fixturenames:
-        from quantgraph.testing._misbehaving import MISBEHAVING
+        from quantgraph.testing._faults import MISBEHAVING
 
         metafunc.parametrize(_MISBEHAVING, sorted(MISBEHAVING), indirect=True)
 
@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def quantgraph_misbehaving(request: pytest.FixtureRequest) -> BaseChatModel:
     """Each model of :data:`quantgraph.testing.MISBEHAVING` in turn."""
-    from quantgraph.testing._misbehaving import MISBEHAVING
+    from quantgraph.testing._faults import MISBEHAVING
 
     return MISBEHAVING[request.param]()
 

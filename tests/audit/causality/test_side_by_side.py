@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from quantgraph.audit.causality._side_by_side import in_lanes
+from quantgraph.audit.causality._trials import in_lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3])

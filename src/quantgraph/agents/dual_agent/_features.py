@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
+from quantgraph.agents.dual_agent._fundamentals import (
+    FUNDAMENTALS,
+    Splits,
+    closes_before,
+)
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow

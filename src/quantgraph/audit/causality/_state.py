@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from quantgraph.audit.causality._comparison import Bools, Perturbations, Reads, ReferenceSignal, is_close
 from quantgraph.audit.causality._counterexample import Minimizer
 from quantgraph.audit.causality._futures import AlternativeFutures, FirstMoves
-from quantgraph.audit.causality._side_by_side import in_lanes
 from quantgraph.audit.causality._trials import (
     CodeTrials,
     FunctionTrials,
@@ -22,6 +21,7 @@ from quantgraph.audit.causality._trials import (
     Trials,
     axes_of,
     close_of,
+    in_lanes,
     only_fields,
 )
 from quantgraph.errors import CodeFailed

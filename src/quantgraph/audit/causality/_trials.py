@@ -9,11 +9,14 @@ import random
 import textwrap
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -34,6 +37,34 @@ from quantgraph.state.frames import (
     freeze,
     known_rows,
 )
+
+T = TypeVar("T")
+
+
+def in_lanes(tasks: Iterable[Callable[[], T]], lanes: int) -> Iterator[T]:
+    """Run tasks on ``lanes`` threads, and yield their results in the order of the tasks.
+
+    Task i runs in lane ``i % lanes``, after the tasks of its lane before it. At most one task more than there
+    are lanes is begun ahead of the results that were taken, so that a caller who stops early wastes little,
+    and few results wait in memory. What a task raises is raised at its turn; the tasks behind it are dropped.
+    """
+    if lanes == 1:
+        for task in tasks:
+            yield task()
+        return
+    threads = [ThreadPoolExecutor(1, thread_name_prefix="quantgraph-trial") for _ in range(lanes)]
+    begun: deque[Future[T]] = deque()
+    try:
+        for number, task in enumerate(tasks):
+            begun.append(threads[number % lanes].submit(copy_context().run, task))
+            if len(begun) > lanes:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        for thread in threads:
+            thread.shutdown(cancel_futures=True)
+
 
 FLAT = ""
 """Name of the only panel when its fields were passed without a panel's name; it is read as ``ohlcv``."""

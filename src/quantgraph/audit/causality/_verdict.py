@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from quantgraph._util.notebook_html import html_lines, html_table, short_line
-from quantgraph._util.texts import Note, say
+from quantgraph._util.texts import Note, html_lines, html_table, say, short_line
 from quantgraph.audit._findings import Finding, Severity
 from quantgraph.audit.causality._counterexample import Counterexample
 

@@ -13,8 +13,8 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.integrations.ai_trader._base_agent import TRADER_QUESTION, BaseAgent
     from quantgraph.integrations.ai_trader._config import TraderConfig, TraderModel, read_trader_config
-    from quantgraph.integrations.ai_trader._ledger_positions import positions_of_results, symbols_of_results
     from quantgraph.integrations.ai_trader._position_file import write_positions
+    from quantgraph.integrations.ai_trader._replay import positions_of_results, symbols_of_results
     from quantgraph.integrations.ai_trader._trades import import_positions
     from quantgraph.integrations.ai_trader._verify import Verification, verify_positions
 
@@ -38,8 +38,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         {
             "_base_agent": "BaseAgent TRADER_QUESTION",
             "_config": "TraderConfig TraderModel read_trader_config",
-            "_ledger_positions": "positions_of_results symbols_of_results",
             "_position_file": "write_positions",
+            "_replay": "positions_of_results symbols_of_results",
             "_trades": "import_positions",
             "_verify": "Verification verify_positions",
         },

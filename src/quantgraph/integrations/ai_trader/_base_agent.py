@@ -29,8 +29,8 @@ from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
 from quantgraph.integrations.ai_trader._config import TraderMarket, check_signature
-from quantgraph.integrations.ai_trader._ledger_positions import records_of_session
 from quantgraph.integrations.ai_trader._position_file import PositionRecord, record_line
+from quantgraph.integrations.ai_trader._replay import records_of_session
 from quantgraph.integrations.ai_trader._trades import opening_record
 from quantgraph.integrations.ai_trader._verify import LogForm, SessionMessage, session_log
 from quantgraph.llm import KEYLESS, Model, get_llm

@@ -9,21 +9,119 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from quantgraph.broker.accounts import shares_after
+from quantgraph.broker import Fill, Quantity, SessionResult
+from quantgraph.broker.accounts import Delisting, Dividend, Event, Payment, Split, shares_after
 from quantgraph.broker.session import fits_lots
-from quantgraph.errors import BadFile, BadWindow, UnknownSymbol
+from quantgraph.errors import BadFile, BadOption, BadWindow, UnknownSymbol
 from quantgraph.integrations.ai_trader._position_file import PositionRecord
-from quantgraph.integrations.ai_trader._trades import cash_after, overdrawn
+from quantgraph.integrations.ai_trader._trades import (
+    PositionEvent,
+    PositionFill,
+    cash_after,
+    day_records,
+    opening_record,
+    overdrawn,
+)
 from quantgraph.market import Rulebook
 from quantgraph.market.money import to_decimal
 from quantgraph.market.rules import Lots
+
+
+def positions_of_results(
+    results: Iterable[SessionResult],
+    *,
+    opening_date: str,
+    cash: Decimal,
+    symbols: Sequence[str],
+    with_price: bool = True,
+) -> Iterator[PositionRecord]:
+    """Build the records of a run, the registration first.
+
+    Cash is folded in doubles in AI-Trader's order of operations; the ledger's is exact to the cent, so the
+    two may differ by half a cent a fill.
+
+    Parameters
+    ----------
+    results
+        Sessions of a ledger, in order.
+    opening_date
+        Date of the registration, ``YYYY-MM-DD``.
+    cash
+        Initial cash.
+    symbols
+        The universe; each record has all of them, zeros too.
+    with_price
+        Whether each trade has its price.
+
+    Raises
+    ------
+    BadOption
+        If a fill or a split has fractions of shares, which the file cannot hold.
+    """
+    last = opening_record(opening_date, float(cash), symbols)
+    yield last
+    for result in results:
+        for record in records_of_session(last, result, with_price=with_price):
+            last = record
+            yield record
+
+
+def records_of_session(
+    before: PositionRecord, result: SessionResult, *, with_price: bool = True
+) -> list[PositionRecord]:
+    """Build the records of a session from the one before it; see :func:`positions_of_results`."""
+    day = f"{result.session:%Y-%m-%d}"
+    fills = [_fill(day, each) for each in result.fills]
+    events = [told for each in result.events if (told := _event(day, each)) is not None]
+    return day_records(before, day, fills, events, with_price=with_price)
+
+
+def symbols_of_results(results: Iterable[SessionResult]) -> list[str]:
+    """Return all symbols that were traded, ascending."""
+    return sorted({fill.order.symbol for result in results for fill in result.fills})
+
+
+def _fill(day: str, fill: Fill) -> PositionFill:
+    return PositionFill(
+        date=day,
+        side=fill.side,
+        symbol=fill.order.symbol,
+        amount=_whole_shares(fill.quantity, fill.order.symbol, day),
+        price=float(fill.price),
+        costs={"total_cost": float(fill.cost)} if fill.cost else None,
+    )
+
+
+def _event(day: str, event: Event) -> PositionEvent | None:
+    """Return what changed shares or cash; an entitlement that is paid later is told when it is paid."""
+    if isinstance(event, Payment) or (isinstance(event, Dividend) and event.pay <= event.session):
+        return PositionEvent(day, "dividend", event.symbol, 0, float(event.amount))
+    if isinstance(event, Split):
+        after = _whole_shares(event.after, event.symbol, day)
+        return PositionEvent(day, "split", event.symbol, after, float(event.cash), float(event.ratio))
+    if isinstance(event, Delisting):
+        lost = _whole_shares(event.quantity, event.symbol, day)
+        return PositionEvent(day, "delisting", event.symbol, lost, float(event.amount))
+    return None
+
+
+def _whole_shares(quantity: Quantity, symbol: str, day: str) -> int:
+    if quantity % 1:
+        raise BadOption(
+            f"{quantity} {symbol} on {day}: AI-Trader's records cannot hold fractions of shares; use another "
+            "format",
+            parameter="format",
+        )
+    return int(quantity)
+
 
 LedgerMarket = Literal["cn", "us"]
 

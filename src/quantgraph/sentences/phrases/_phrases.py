@@ -13,7 +13,7 @@ from quantgraph.errors import BadWindow
 from quantgraph.sentences._clauses import find_clauses
 from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
-from quantgraph.sentences._roles import choose, marked_codes
+from quantgraph.sentences._roles import choose, marked_codes, watched_of
 from quantgraph.sentences._rules import (
     AllOf,
     AnyOf,
@@ -26,7 +26,6 @@ from quantgraph.sentences._rules import (
 )
 from quantgraph.sentences._securities import find_symbols
 from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
-from quantgraph.sentences._watched_security import watched_of
 
 
 def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
