@@ -7,7 +7,6 @@ from operator import add
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel
@@ -131,33 +130,14 @@ def test_the_scripts_own_message_is_never_handed_out() -> None:
 AS_CALL = AIMessage(
     "", tool_calls=[{"name": "Order", "args": {"symbol": "600519.SH", "shares": 100}, "id": "1"}]
 )
-AS_TEXT = 'Here it is: ```json\n{"symbol": "600519.SH", "shares": 100}\n```'
-ORDER = Order(symbol="600519.SH", shares=100)
 
 
-@pytest.mark.parametrize("method", ["function_calling", "json_schema", "json_mode"])
-@pytest.mark.parametrize("answer", [AS_CALL, AS_TEXT], ids=["tool call", "JSON text"])
-def test_structured_output_reads_a_scripted_tool_call_or_json(answer: AIMessage | str, method: str) -> None:
-    model = ScriptedChatModel([answer] * 3)
-    reader = model.with_structured_output(Order, method=method)
-    assert reader.invoke("a") == asyncio.run(reader.ainvoke("a")) == ORDER
-    schema = {"title": "Order", "type": "object", "properties": {"symbol": {"type": "string"}}}
-    assert model.with_structured_output(schema, method=method).invoke("a") == ORDER.model_dump()
-    asked = model.calls[0]
-    if method == "function_calling":
-        assert (asked.tools[0]["function"]["name"], asked.tool_choice) == ("Order", "Order")
-    else:
-        assert asked.options["response_format"]["type"].startswith("json_")
-
-
-def test_structured_output_of_prose_is_none_or_an_error_as_the_method_says() -> None:
-    model = ScriptedChatModel(["no"] * 3 + ['{"symbol": "600519.SH"}'])
-    assert model.with_structured_output(Order).invoke("a") is None
-    with pytest.raises(OutputParserException):
-        model.with_structured_output(Order, method="json_mode").invoke("a")
-    told = model.with_structured_output(Order, method="json_mode", include_raw=True)
-    assert told.invoke("a")["raw"].text == "no"
-    assert "shares" in str(told.invoke("a")["parsing_error"])
+def test_structured_output_reads_a_scripted_tool_call() -> None:
+    model = ScriptedChatModel([AS_CALL, "no"])
+    reader = model.with_structured_output(Order)
+    assert reader.invoke("a") == Order(symbol="600519.SH", shares=100)
+    assert (model.calls[0].tools[0]["function"]["name"], model.calls[0].tool_choice) == ("Order", "any")
+    assert reader.invoke("a") is None
 
 
 def test_an_agent_runs_its_tool_loop_and_streams() -> None:

@@ -47,7 +47,6 @@ from quantgraph.llm._keyless_deciders import (
 from quantgraph.llm._keyless_replies import (
     CODE_TOOL,
     Tool,
-    dictated_arguments,
     fill_arguments,
     malformed_date_answer,
     reflection_answer,
@@ -379,7 +378,7 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
     for name, tool in prompt.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
             continue
-        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, prompt.forced)
+        args = fill_arguments(tool, facts, prompt.forced)
         if args is None:
             continue
         call = PlannerCall(name=name, args=args)

@@ -423,18 +423,3 @@ def fill_arguments(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[s
         return None
     kept = {key: value for key, value in args.items() if key in required or value not in ("", [], None)}
     return kept or None
-
-
-def dictated_arguments(tool: Tool, text: str) -> dict[str, Any] | None:
-    """Arguments of a tool call that a text dictates, each value behind its name; None unless complete.
-
-    >>> report = {"name": "report", "parameters": {"properties": {"word": {}, "count": {}}}}
-    >>> dictated_arguments(report, 'Call the tool report with the word "ready" and the count 7.')
-    {'word': 'ready', 'count': 7}
-    """
-    properties = tool_parameters(tool)
-    if not re.search(rf"\bcall (?:the )?(?:tool )?{re.escape(str(tool.get('name')))}\b", text, re.IGNORECASE):
-        return None
-    said = {key: re.search(rf'\b{re.escape(key)}\b[\s:=]*(?:"([^"]*)"|(-?\d+))', text) for key in properties}
-    args = {key: int(match[2]) if match[2] else match[1] for key, match in said.items() if match}
-    return args if args and set(args) == set(properties) else None

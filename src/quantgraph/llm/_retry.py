@@ -413,8 +413,7 @@ class CallPolicy:
         -----
         Any other exception passes unchanged, unless it holds a secret: no error message holds one.
         """
-        sleep = self.sleep or (lambda seconds: interruptible_sleep(seconds, lambda: check(0.0)))
-        retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
+        retrying = self._retrying(facts, what, check)
         try:
             yield from retrying
         except Exception as error:
@@ -426,8 +425,8 @@ class CallPolicy:
             return
         raise problem from cause
 
-    def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:
-        """Tenacity's options from this policy and :func:`classify_error`."""
+    def _retrying(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> Retrying:
+        """Tenacity's attempts by this policy and :func:`classify_error`."""
         growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
 
         @cache
@@ -457,13 +456,14 @@ class CallPolicy:
                 state.upcoming_sleep,
             )
 
-        return {
-            "retry": retry_if_exception(helps),
-            "wait": wait,
-            "stop": stop,
-            "before_sleep": tell,
-            "reraise": True,
-        }
+        return Retrying(
+            sleep=self.sleep or (lambda seconds: interruptible_sleep(seconds, lambda: check(0.0))),
+            retry=retry_if_exception(helps),
+            wait=wait,
+            stop=stop,
+            before_sleep=tell,
+            reraise=True,
+        )
 
 
 def _fault(error: BaseException | None, facts: ModelFacts) -> ModelFault | None:

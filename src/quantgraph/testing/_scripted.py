@@ -6,24 +6,19 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.output_parsers import JsonOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
 
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
-Schema = dict[str, Any] | type
-Method = Literal["function_calling", "json_schema", "json_mode"]
 
 
 class ScriptExhausted(AssertionError):
@@ -127,17 +122,6 @@ class ScriptedChatModel(BaseChatModel):
         described = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self.model_copy(update={"bound_tools": described, "bound_choice": tool_choice})
 
-    def with_structured_output(
-        self,
-        schema: dict[str, Any] | type,
-        *,
-        include_raw: bool = False,
-        method: Method = "function_calling",
-        **kwargs: Any,  # noqa: ARG002 - strict, tools: a script ignores them
-    ) -> Runnable[Any, Any]:
-        """Parse answers as objects: from a call of the schema's name, or from JSON in the text."""
-        return _structured(self, schema, method, include_raw=include_raw)
-
     @property
     def _llm_type(self) -> str:
         return "quantgraph-scripted"
@@ -227,57 +211,3 @@ def _call_chunk(
 
 def _pieces(text: str, size: int = 5) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-def _structured(
-    model: BaseChatModel, schema: Schema, method: Method, *, include_raw: bool
-) -> Runnable[Any, Any]:
-    """Model that answers with objects of ``schema``, whether the script has tool calls or JSON texts.
-
-    With ``function_calling`` the schema is bound as a tool, and an answer that is neither a call of it
-    nor JSON gives None, like ``ChatOpenAI``.
-    """
-    name = str(convert_to_openai_tool(schema)["function"]["name"])
-
-    def read(message: AIMessage) -> Any:
-        value = _value(message, name, method)
-        if value is None or not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-            return value
-        try:
-            return schema.model_validate(value)
-        except ValidationError as error:
-            raise OutputParserException(str(error)) from error
-
-    def read_raw(message: AIMessage) -> dict[str, Any]:
-        try:
-            return {"raw": message, "parsed": read(message), "parsing_error": None}
-        except OutputParserException as error:
-            return {"raw": message, "parsed": None, "parsing_error": error}
-
-    bound = (
-        model.bind_tools([schema], tool_choice=name)
-        if method == "function_calling"
-        else model.bind(response_format=_response_format(schema, name, method))
-    )
-    return bound | RunnableLambda(read_raw if include_raw else read)
-
-
-def _value(message: AIMessage, name: str, method: Method) -> Any:
-    for call in message.tool_calls:
-        if call["name"] == name:
-            return call["args"]
-    try:
-        return JsonOutputParser().parse(str(message.text))
-    except OutputParserException:
-        if method == "function_calling":
-            return None
-        raise
-
-
-def _response_format(schema: Schema, name: str, method: Method) -> dict[str, Any]:
-    if method == "json_mode":
-        return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": name, "schema": convert_to_json_schema(schema), "strict": True},
-    }
