@@ -1,6 +1,5 @@
 """Drawings of an execution: every step in order, nothing that a model wrote is more than text."""
 
-import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -47,20 +46,6 @@ HOSTILE = [
     "\x00\x1b[31m\u202e\u2028\ud800\ufffe\uffff\x85",
     "1. a list\n- another\n# heading\n:::alert",
 ]
-NODE = re.compile(
-    r'    s\d+\["(?:[^"<>#&`%;\[\]{}()|\\\x00-\x1f]|#\d+;|#quot;|<br/>)*"\]:::'
-    r"(?:tool_call|calculation|decision|observation|alert)"
-)
-"""A node, whose label has no character that means something in Mermaid or HTML, save as an entity."""
-OTHER = re.compile(r"flowchart TD|    s\d+ --> s\d+|    classDef \w+ fill:#\w{6},stroke:#\w{6},color:#\w{6}")
-
-
-def nodes_of(mermaid):
-    """The labels; every other line is one that a drawing of any execution may have."""
-    lines = mermaid.splitlines()
-    nodes = [line for line in lines if not OTHER.fullmatch(line)]
-    assert [line for line in nodes if not NODE.fullmatch(line)] == []
-    return nodes
 
 
 def hostile_history(text):
@@ -90,14 +75,6 @@ def texts_of(svg):
 
 def test_the_steps_are_drawn_in_order_with_inputs_outputs_and_numbers():
     drawing = draw_execution(HISTORY)
-    assert nodes_of(drawing.mermaid) == [
-        '    s1["1 · tool_call · get_kline_data<br/>why: look at the bars<br/>given: symbol=600519.SH, limit=40'
-        '<br/>result: 40 entries, the last: close=1700.5"]:::tool_call',
-        '    s2["2 · calculation · MA<br/>why: the average<br/>given: sum#40;close#91;-20:#93;#41; / 20 #124; period=20'
-        '<br/>result: 1690.25<br/>check: ≠ TA-Lib: ma=1700.5"]:::alert',
-        '    s3["3 · decision · buy<br/>why: above<br/>reason: close above MA20<br/>result: confidence 0.75"]:::decision',
-    ]
-    assert "    s1 --> s2\n    s2 --> s3\n" in drawing.mermaid
     assert texts_of(drawing.svg) == [
         "1 · tool_call · get_kline_data",
         "why: look at the bars",
@@ -134,7 +111,6 @@ def test_labels_are_in_the_language_that_is_asked_for():
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(text):
     drawing = draw_execution(hostile_history(text))
-    assert len(nodes_of(drawing.mermaid)) == 4
     root = ET.fromstring(drawing.svg)
     assert {element.tag for element in root.iter()} == {
         f"{SVG}{name}" for name in ("svg", "title", "rect", "text", "path")
@@ -147,7 +123,6 @@ def test_hostile_text_stays_text(text):
 @given(st.text(max_size=300))
 def test_any_text_stays_text(text):
     drawing = draw_execution(hostile_history(text))
-    assert len(nodes_of(drawing.mermaid)) == 4
     ET.fromstring(drawing.svg)
 
 
@@ -160,7 +135,6 @@ def test_long_text_is_cut_and_the_width_is_bounded(text):
     widest = max(text_width(line) for line in texts_of(drawing.svg))
     assert widest * 7.8 + 2 * 28 <= int(root.get("width")) + 8
     assert len(drawing.svg) < 20_000
-    assert max(map(len, drawing.mermaid.splitlines())) < 3_000
 
 
 def test_every_box_is_inside_the_picture():
@@ -173,9 +147,6 @@ def test_every_box_is_inside_the_picture():
 
 def test_ink_and_paper_are_given_so_that_a_dark_page_changes_nothing():
     drawing = draw_execution(HISTORY)
-    for line in drawing.mermaid.splitlines():
-        if "classDef" in line:
-            assert contrast(*re.search(r"fill:#(\w+),.*color:#(\w+)", line).groups()) > 7
     rectangles = {element.get("fill") for element in ET.fromstring(drawing.svg).iter(f"{SVG}rect")}
     inks = {element.get("fill") for element in ET.fromstring(drawing.svg).iter(f"{SVG}text")}
     assert min(contrast(paper[1:], ink[1:]) for paper in rectangles for ink in inks) > 4.5
@@ -196,15 +167,14 @@ def contrast(one, other):
 def test_a_notebook_shows_the_picture(tmp_path):
     drawing = draw_execution(HISTORY)
     assert drawing._repr_svg_() == drawing.svg
-    assert repr(drawing).startswith("ExecutionDrawing(mermaid=")
+    assert repr(drawing).startswith("ExecutionDrawing(svg=")
 
 
-def test_a_drawing_is_saved_by_the_ending_of_its_name(tmp_path):
+def test_a_drawing_is_saved_as_svg_alone(tmp_path):
     drawing = draw_execution(HISTORY)
-    for name, text in (("a.svg", drawing.svg), ("a.mmd", drawing.mermaid)):
-        drawing.save(tmp_path / name)
-        assert (tmp_path / name).read_text(encoding="utf-8") == text
-    with pytest.raises(BadOption, match=r"must end in .svg or .mmd"):
+    drawing.save(tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == drawing.svg
+    with pytest.raises(BadOption, match=r"must end in \.svg"):
         drawing.save(tmp_path / "a.png")
     with pytest.raises(BadOption, match="there is no folder"):
         drawing.save(tmp_path / "none" / "a.svg")

@@ -296,9 +296,7 @@ def logs(  # noqa: PLR0917 - typer reads options from the parameters
     session: Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Only this session.")] = None,
     ledger: LedgerPlace = None,
     as_json: AsJson = False,
-    draw: Annotated[
-        Path | None, typer.Option(help="Draw one execution to this file, FILE.svg or FILE.mmd (Mermaid).")
-    ] = None,
+    draw: Annotated[Path | None, typer.Option(help="Draw one execution to this file, FILE.svg.")] = None,
 ) -> None:
     """Show step by step what a run's decider did: its tools, calculations and decisions."""
     with open_ledger(run, ledger) as (book, run_id, _):

@@ -1,6 +1,6 @@
 """The steps of an execution in short lines: what was done, with what, and what came of it.
 
-One execution drawn as Mermaid and as SVG: steps, inputs and outputs, numbers, mismatches, the decision.
+One execution drawn as SVG: steps, inputs and outputs, numbers, mismatches, the decision.
 
 All texts of an execution come from models, tools and data: in a drawing they are text and nothing else.
 """
@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree as ET
@@ -236,8 +235,6 @@ def cut(text: str, columns: int) -> str:
     return f"{kept}…"
 
 
-_FORMATS = (".svg", ".mmd")
-
 _COLUMNS = 92
 """Columns of text in a box, in a fixed-width font."""
 _LINES = 2
@@ -261,24 +258,23 @@ _COLOURS = {
 class ExecutionDrawing:
     """An execution as a drawing; a notebook shows it as its last value."""
 
-    mermaid: str
     svg: str
 
     def __repr__(self) -> str:
-        """The size of both."""
-        return f"ExecutionDrawing(mermaid={len(self.mermaid)} characters, svg={len(self.svg)} characters)"
+        """The size of the drawing."""
+        return f"ExecutionDrawing(svg={len(self.svg)} characters)"
 
     def _repr_svg_(self) -> str:
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Write the drawing to a file: ``.svg`` or ``.mmd``."""
+        """Write the drawing to a file, ``.svg``."""
         place = Path(path)
-        if place.suffix not in _FORMATS:
-            raise BadOption(f"path={str(path)!r} must end in {' or '.join(_FORMATS)}", parameter="path")
+        if place.suffix != ".svg":
+            raise BadOption(f"path={str(path)!r} must end in .svg", parameter="path")
         if not place.parent.is_dir():
             raise BadOption(f"path={str(path)!r}: there is no folder {place.parent}", parameter="path")
-        write_atomic(place, (self.svg if place.suffix == ".svg" else self.mermaid).encode())
+        write_atomic(place, self.svg.encode())
 
 
 def draw_execution(
@@ -301,8 +297,8 @@ def draw_execution(
     Examples
     --------
     >>> record = {"type": "decision", "action": "hold", "reason": "no <signal>", "confidence": 0.5}
-    >>> print(draw_execution([record]).mermaid.splitlines()[1].strip())
-    s1["1 · decision · hold<br/>reason: no #60;signal#62;<br/>result: confidence 0.5"]:::decision
+    >>> "reason: no &lt;signal&gt;" in draw_execution([record]).svg
+    True
     """
     if isinstance(execution, Mapping):
         raise BadOption(
@@ -310,7 +306,7 @@ def draw_execution(
             parameter="execution",
         )
     title, steps = execution_title(execution), step_texts(execution, language)
-    return ExecutionDrawing(mermaid=_mermaid(title, steps, language), svg=_svg(title, steps, language))
+    return ExecutionDrawing(svg=_svg(title, steps, language))
 
 
 def _lines(step: StepText, language: Language) -> Iterator[tuple[str, str]]:
@@ -331,46 +327,6 @@ def _heading(step: StepText) -> str:
 
 def _is_alarming(step: StepText) -> bool:
     return step.mark in ("error", "mismatch")
-
-
-def _mermaid(title: str, steps: Sequence[StepText], language: Language) -> str:
-    nodes = [(f"s{place}", _label(step, language), _class(step)) for place, step in enumerate(steps, 1)]
-    if title:
-        nodes.insert(0, ("s0", _escaped(cut(title, _LINES * _COLUMNS)), "observation"))
-    lines = ["flowchart TD", *(f'{name}["{label}"]:::{style}' for name, label, style in nodes)]
-    names = [name for name, _, _ in nodes]
-    lines += [f"{one} --> {other}" for one, other in pairwise(names)]
-    for style, (fill, border) in _COLOURS.items():
-        lines.append(f"classDef {style} fill:{fill},stroke:{border},color:{_INK}")
-    lines.append(f"classDef alert fill:#fee2e2,stroke:{_ALERT},color:{_INK}")
-    return "\n    ".join(lines) + "\n"
-
-
-def _label(step: StepText, language: Language) -> str:
-    lines = [f"{label}: {cut(text, _COLUMNS)}" for label, text in _lines(step, language)]
-    return "<br/>".join(map(_escaped, [_heading(step), *lines]))
-
-
-def _class(step: StepText) -> str:
-    if _is_alarming(step):
-        return "alert"
-    return step.type if step.type in _COLOURS else "observation"
-
-
-def _escaped(text: str) -> str:
-    """Write every character that means something in Mermaid or HTML as an entity."""
-    return "".join(map(_entity, text))
-
-
-def _entity(character: str) -> str:
-    if character == '"':
-        return "#quot;"
-    plain = character.isalnum() or character in _PLAIN or not character.isascii()
-    return character if plain else f"#{ord(character)};"
-
-
-_PLAIN = " .,:=_+-/"
-"""Characters of ASCII, besides letters and digits, that mean nothing inside a quoted label."""
 
 
 def _svg(title: str, steps: Sequence[StepText], language: Language) -> str:

@@ -21,7 +21,6 @@ from quantgraph.tools._account import (
 from quantgraph.tools._context import DecisionTools, ViewContext
 from quantgraph.tools._indicators import get_indicator
 from quantgraph.tools._prices import get_indicators, get_kline_data, get_price_history, get_price_local
-from quantgraph.tools._relayed import RelayedTool
 from quantgraph.tools.code._python_repl import reading_repl
 from quantgraph.tools.news._tools import get_information, get_news
 
@@ -47,13 +46,16 @@ trader_catalog: dict[str, BaseTool] = {each.name: each for each in _TRADING}
 
 _LIVE = {each.name: each for each in (*_READING, *_TRADING)}
 
+RELAYED = "relayed"
+"""In the metadata of a tool: it answers as the catalog's tool of its name, called through a server."""
+
 
 def live_function(tool: BaseTool, context: ViewContext) -> Callable[..., Any] | None:
     """Return the function of a tool that only uses its context; None for any other tool.
 
     It answers the same in a replay, so it is not recorded.
     """
-    is_relayed = isinstance(tool, RelayedTool)
+    is_relayed = bool((tool.metadata or {}).get(RELAYED))
     if not isinstance(tool, StructuredTool) or not (is_relayed or _LIVE.get(tool.name) is tool):
         return None
     if tool.name == get_information.name and isinstance(context, DecisionTools) and context.news is not None:

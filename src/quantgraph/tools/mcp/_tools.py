@@ -16,9 +16,8 @@ from langchain_core.tools.structured import StructuredTool
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable
 from quantgraph.recording.scope import recorded, replaying
 from quantgraph.tools._call import call_tool
-from quantgraph.tools._catalog import live_function
+from quantgraph.tools._catalog import RELAYED, live_function
 from quantgraph.tools._context import DecisionTools
-from quantgraph.tools._relayed import RelayedTool
 from quantgraph.tools._results import refusal
 from quantgraph.tools.mcp._served import SERVICES, ServedTool
 
@@ -101,11 +100,12 @@ def _own_tools(context: DecisionTools, catalog: Mapping[str, BaseTool]) -> Itera
             return answer
 
         yield {
-            name: RelayedTool(
+            name: StructuredTool(
                 name=name,
                 description=tool.description,
                 args_schema=tool.tool_call_schema,
                 func=partial(relayed, name),
+                metadata={RELAYED: True},
             )
             if live_function(tool, context)
             else tool
