@@ -599,6 +599,7 @@ def test_code_that_fails_stops_the_run_and_leaves_the_ledger_whole(market, isola
         assert len(ledger.fill_records("r")) == 3
 
 
+@pytest.mark.proof
 def test_a_session_has_a_time_limit_and_the_run_goes_on_where_it_stopped(
     market, isolated, lent, tmp_path, monkeypatch
 ):

@@ -50,6 +50,7 @@ def test_over_http_the_same_sentence_gives_the_same_signal_in_exactly_three_call
     assert signal_here.equals(signal_there)
 
 
+@pytest.mark.proof
 def test_temporary_server_errors_do_not_change_the_result(served, monkeypatch):
     expected, _ = run(SENTENCES[0])
     stumbles = iter([Fault.http(429), Fault.http(500)])

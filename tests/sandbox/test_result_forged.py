@@ -214,6 +214,7 @@ def test_whatever_reading_a_reply_raises_is_a_typed_error(forker, frames, monkey
     assert error.data["reason"] == "NotImplementedError: a library's own reason"
 
 
+@pytest.mark.proof
 def test_half_a_header_and_then_nothing_is_a_timeout(frames):
     runner = ForkRunner(timeout=0.5)
     half = "import os, time\nfor n in range(3, 64):\n    try: os.write(n, b'\\1' * 7)\n    except OSError: pass\ntime.sleep(30)"
