@@ -36,9 +36,11 @@ test: $(READY)
 	@$(MAKE) --no-print-directory --jobs 3 lint type tests
 
 tests: $(READY)
+	@$(BIN)/python scripts/compile_blocks.py
 	$(BIN)/pytest -n 2 --dist loadfile -m "not proof"
 
 proofs: $(READY)
+	@$(BIN)/python scripts/compile_blocks.py
 	$(BIN)/pytest -n 2 --dist loadfile -m proof
 
 quick: $(READY)

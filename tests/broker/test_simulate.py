@@ -291,3 +291,17 @@ def test_what_was_traded_before_a_rule_fails_is_recorded(market, days, tmp_path)
         run_sessions(where, days, Failing(None), cash=20_000, ledger=ledger, run_id="a")
         run_sessions(where, days, OneByOne(), cash=20_000, ledger=ledger, run_id="b")
         assert [*ledger.results("a")] == [*ledger.results("b")]
+
+
+def test_a_holding_that_never_closed_with_a_price_is_worth_its_last_open_in_a_target_weight():
+    days, nan = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"], name="trade_date"), np.nan
+    opens = pd.DataFrame({CODE: [10.0, 10.0, 10.0], OTHER: [nan, 20.0, nan]}, index=days)
+    closes = pd.DataFrame({CODE: [10.0, 10.0, 10.0], OTHER: [nan, nan, nan]}, index=days)
+    store = DataState()
+    ref = store.update("ohlcv", {"open": opens, "close": closes})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), mark_at="open")
+    half = Order(symbol=CODE, target_weight=D("0.5"), sequence=1)
+    decider = Scripted(("01-03", [order("buy", 100, OTHER)]), ("01-04", [half]))
+    *_, last = simulate(market, list(days[1:]), decider, account=Account.opening(20_000))
+    # Half of 18,000 in cash and 100 shares at 20 is 1,000 shares at 10.
+    assert [(fill.order.symbol, fill.quantity) for fill in last.fills] == [(CODE, 1000)]

@@ -51,6 +51,12 @@ def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "clos
     return found
 
 
+def last_prices(view: BaseView, symbols: Iterable[str]) -> dict[str, Decimal]:
+    """The last known closes; of a symbol that never closed with a price, the last open."""
+    closes = last_closes(view, symbols)
+    return last_closes(view, set(symbols) - closes.keys(), field="open") | closes
+
+
 def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str, Mark]:
     """Mark all holdings at the close, or the open, of the view's session.
 

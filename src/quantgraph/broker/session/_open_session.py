@@ -24,7 +24,7 @@ from quantgraph.broker.accounts._orders import (
     number_text,
 )
 from quantgraph.broker.accounts._quotes import Quotes, quotes_at
-from quantgraph.broker.accounts._valuation import last_closes, mark, value_of
+from quantgraph.broker.accounts._valuation import last_closes, last_prices, mark, value_of
 from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import TradingSession, submit_batch
 from quantgraph.errors import BudgetExceeded
@@ -146,7 +146,7 @@ def reject_orders(
 def _trading_session(opened: OpenSession, quotes: Quotes, decision: Decision) -> TradingSession:
     account = opened.account
     unpriced = account.positions.keys() - _opens(quotes, account).keys() if decision.orders else set()
-    prices = last_closes(opened.at_open, unpriced) if unpriced else None
+    prices = last_prices(opened.at_open, unpriced) if unpriced else None
     return TradingSession(account, quotes, opened.market.rules, opened.session, prices=prices)
 
 

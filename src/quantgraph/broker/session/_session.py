@@ -15,7 +15,7 @@ import pandas as pd
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.accounts._quotes import Quote, quotes_at
-from quantgraph.broker.accounts._valuation import last_closes
+from quantgraph.broker.accounts._valuation import last_prices
 from quantgraph.broker.session._matching import reference_price, side_of, submit
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Rulebook
@@ -147,8 +147,8 @@ class TradingSession:
     def _price(self, symbol: str, type: OrderType) -> Decimal:  # noqa: A002
         quote = self._quotes.get(symbol)
         price = math.nan if quote is None else quote.open
-        if quote is not None and quote.close is not None and type == "close":
-            price = quote.close
+        if quote is not None and quote.close is not None and quote.close > 0 and type == "close":
+            price = quote.close  # a bar without a close counts with its open
         if 0 < price < math.inf:
             return to_decimal(price)
         if symbol not in self._prices:
@@ -234,7 +234,7 @@ class SessionMarket:
             for symbol in account.positions
             if symbol not in quotes or not 0 < quotes[symbol].open < math.inf
         ]
-        prices = last_closes(view, unpriced) if unpriced else None
+        prices = last_prices(view, unpriced) if unpriced else None
         session = view.moment.session
         is_session = session.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:]
         self._trading = TradingSession(account, quotes, rules, session, prices=prices, is_session=is_session)
