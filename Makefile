@@ -53,6 +53,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/house.py --check
 
 type: $(READY)
 	$(BIN)/mypy

@@ -28,6 +28,7 @@ def main() -> int:
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
         ["lint-imports", "--no-cache"],
+        ["python", "scripts/house.py", "--check"],
         ["mypy"],
         ["pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not proof", "tests/test_house.py", *tests],
     ]
