@@ -15,9 +15,11 @@ from quantgraph.llm._capability_model import CapabilityChatModel
 from quantgraph.llm._models import role_model
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy
+from quantgraph.market import Moment
 from quantgraph.recording import Recorder
-from quantgraph.recording.scope import Scope, in_scope
+from quantgraph.recording.scope import Scope, branch, in_scope
 from quantgraph.settings import load_settings
+from quantgraph.state import deciding
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
 ARGS = {"a": 1, "b": 2}
@@ -229,3 +231,35 @@ def test_a_step_down_holds_for_one_run(tmp_path):
             with in_scope(Scope(recording=recording, path="n", calls={"n": calls})):
                 assert called(model.invoke(QUESTION)) == ADDED
             assert sent_tools(stub)[before:] == tools
+
+
+def test_an_execution_that_begins_again_takes_the_step_again_in_the_same_process(tmp_path):
+    """As after an interrupt in a node: its calls are served, in whichever process they were made."""
+    with OpenAIStub([MARKUPS["hermes"], CALL, CALL]) as stub:
+        recording = Recorder(tmp_path / "run.sqlite").of("r1")
+        model = behind(stub).bind_tools([add])
+        for _ in range(2):
+            with in_scope(Scope(recording=recording, path="n")) as scope:
+                assert [called(model.invoke(QUESTION)) for _ in range(2)] == [ADDED] * 2
+            assert (scope.calls, sent_tools(stub)) == ({"n": 3}, [True, False, False])
+
+
+def test_a_step_in_one_session_holds_in_the_next_and_each_branch_takes_its_own(tmp_path):
+    with OpenAIStub(without_tools) as stub:
+        model = behind(stub).bind_tools([add])
+        recording = Recorder(tmp_path / "run.sqlite").of("r1")
+        for day, tools in ((2, [True, False, True, False]), (3, [False, False])):
+            before = len(stub.requests)
+            moment = Moment.at(f"2025010{day}")
+            with in_scope(Scope(recording=recording, path="trade")), deciding(moment):
+                for symbol in ("a", "b"):
+                    with branch(symbol):
+                        assert called(model.invoke(QUESTION)) == ADDED
+            assert sent_tools(stub)[before:] == tools
+
+
+def test_a_run_without_a_record_steps_down_once():
+    with OpenAIStub(without_tools) as stub, in_scope(Scope(recording=Recorder(None).of("r"), path="n")):
+        model = behind(stub).bind_tools([add])
+        assert [called(model.invoke(QUESTION)) for _ in range(2)] == [ADDED] * 2
+        assert sent_tools(stub) == [True, False, False]

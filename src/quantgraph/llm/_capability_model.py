@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -24,17 +23,16 @@ from quantgraph.llm._capability_modes import MODES, CapabilityMode, ReplyForm, a
 from quantgraph.llm._capability_replies import ParsedReply, parse_reply
 from quantgraph.llm._retry import classify_error, innermost_model, model_facts
 from quantgraph.llm.messages._json import reply_text, without_thoughts
+from quantgraph.recording import Key
 from quantgraph.recording.scope import Scope, current_scope, recorded
-
-_RUNS_KEPT = 256
 
 
 class CapabilityCache:
-    """The mode of one model by run, shared by all bound copies of it. Thread-safe.
+    """The mode of one model, shared by all bound copies of it. Thread-safe.
 
-    It keeps whether a run has stepped down, and nothing beyond the run: each run begins in mode ``native``,
-    or in ``text`` if the model does not implement ``bind_tools``. In a run the step is a recorded fact too,
-    so that a resumed run goes on in its mode; a replay is served the refusal and takes the same step.
+    Each run begins in mode ``native``, or in ``text`` if the model does not implement ``bind_tools``. Nothing
+    of a run is kept here: that it has stepped down is a fact of its record, and holds from its place in the
+    run on, so that a resumed run and a replay take the same step.
     """
 
     def __init__(self, model: BaseChatModel, mode: CapabilityMode | None) -> None:
@@ -43,46 +41,39 @@ class CapabilityCache:
         binds_tools = type(core).bind_tools is not BaseChatModel.bind_tools
         self.is_fixed = mode is not None
         self._first: CapabilityMode = mode or ("native" if binds_tools else "text")
-        self._refusal = {
-            "refused": "tools",
-            "base_url": facts.base_url,
-            "model": facts.name,
-            "role": getattr(model, "role", None),
-        }
-        self._modes: dict[str | None, CapabilityMode] = {}
-        self._lock = threading.Lock()
+        role = getattr(model, "role", None)
+        self._refusal = {"refused": "tools", "base_url": facts.base_url, "model": facts.name, "role": role}
+        self._digest = content_hash(canonical_json(self._refusal))
+        self._outside_of_runs = self._first
 
     def mode(self) -> CapabilityMode:
-        """The mode of the current run, or of what is outside of runs."""
+        """The mode at the current place of a run, or outside of runs."""
         scope = current_scope()
-        run_id = _run_id(scope)
-        with self._lock:
-            if run_id not in self._modes:
-                stepped_down = scope is not None and self._was_refused(scope)
-                self._set(run_id, "text" if stepped_down else self._first)
-            return self._modes[run_id]
+        if scope is None:
+            return self._outside_of_runs
+        can_step_down = self._first == "native" and not self.is_fixed
+        return "text" if can_step_down and self._has_stepped_down(scope) else self._first
 
     def step_down(self) -> None:
         """Go on in mode ``text``: the server offers its model no tools."""
-        with self._lock:
-            self._set(_run_id(current_scope()), "text")
+        scope = current_scope()
+        if scope is None:
+            self._outside_of_runs = "text"
+            return
+        scope.recording.memory[self._digest] = True
         recorded("fact", self._refusal, lambda: True)
 
-    def _set(self, run_id: str | None, mode: CapabilityMode) -> None:
-        self._modes[run_id] = mode
-        if len(self._modes) > _RUNS_KEPT:
-            del self._modes[next(iter(self._modes))]
-
-    def _was_refused(self, scope: Scope) -> bool:
-        """Whether the refusal precedes the state from which the current node has begun."""
-        if self.is_fixed:
-            return False
-        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal)))
-        return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
-
-
-def _run_id(scope: Scope | None) -> str | None:
-    return scope.recording.run_id if scope else None
+    def _has_stepped_down(self, scope: Scope) -> bool:
+        """Whether the step precedes this place: at its path, in an earlier node, or in an earlier session."""
+        path, calls = scope.place()
+        if any(number <= calls for number in scope.recording.numbers(Key(path, 0, "fact", self._digest))):
+            return True
+        fact = scope.recording.last("fact", self._digest)
+        if fact is None:  # of a run that keeps no record
+            return self._digest in scope.recording.memory
+        if fact.session and scope.session:
+            return fact.session < scope.session
+        return fact.key.seq <= scope.before.get(fact.key.path, 0)
 
 
 _OPTIONAL_CHOICES = (None, "auto", "none", False)
