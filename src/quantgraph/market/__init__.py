@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market._calendar import last_session, next_session, previous_session, sessions
+    from quantgraph.market._calendar import next_session, previous_session, sessions
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
@@ -41,7 +41,6 @@ __all__ = [
     "in_zone",
     "instant_of",
     "known_from",
-    "last_session",
     "next_session",
     "previous_session",
     "session_of",
@@ -54,7 +53,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_calendar": "last_session next_session previous_session sessions",
+            "_calendar": "next_session previous_session sessions",
             "_moment": (
                 "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of "
                 "known_from session_of sessions_between time_zone"
