@@ -25,6 +25,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.notebook_html import short_line
 from quantgraph._util.texts import Language, Note
+from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import Order
 from quantgraph.broker.session._session import SessionMarket
@@ -343,7 +344,7 @@ class DataNeeds:
     records: tuple[RecordKind, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.sessions, bool) or not isinstance(self.sessions, int) or self.sessions < 0:
+        if not is_whole(self.sessions) or self.sessions < 0:
             raise BadOption(f"sessions={self.sessions!r}; must be a whole number >= 0", parameter="sessions")
         for kind in self.records:
             if kind not in RECORD_KINDS:
