@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from quantgraph import sandbox
 from quantgraph.cli import _doctor as health_checks
 from quantgraph.cli._main import app
-from quantgraph.errors import SandboxTooWeak
-from quantgraph.market import _calendar as calendar
+from quantgraph.sandbox._server import check_level
 from quantgraph.testing import OpenAIStub
 from quantgraph.testing import _openai as openai_stub
 
@@ -33,14 +32,18 @@ def in_english(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
 
 
-@pytest.fixture
-def strong(monkeypatch: pytest.MonkeyPatch) -> None:
+class Sealed:
     """No process is started where the sandbox is not the matter."""
 
-    class Sealed:
-        def run(self, *_cells: object) -> sandbox.CodeResult:
-            return sandbox.CodeResult(isolation="full")
+    def __init__(self, level: str = "full") -> None:
+        self.level = level
 
+    def run(self, *_cells: object) -> sandbox.CodeResult:
+        return sandbox.CodeResult(isolation=self.level)
+
+
+@pytest.fixture
+def strong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "default_runner", lambda **_limits: Sealed())
 
 
@@ -61,8 +64,7 @@ def test_without_a_key_or_a_network_all_is_well_and_each_part_is_a_line() -> Non
     status, out = doctor()
     assert status == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
-        ["ok", name]
-        for name in ("settings", "sandbox", "model", "tushare", "cache", "runs", "calendar", "versions")
+        ["ok", name] for name in ("sandbox", "model", "tushare", "runs_dir")
     ]
     assert "isolation full" in out
     assert "keyless: no model, sentences are read by built-in rules; for a model set OPENAI_API_KEY" in out
@@ -140,44 +142,45 @@ def test_a_token_is_needed_where_tushare_is_the_source(strong: None, monkeypatch
     assert (status, parts["tushare"]["ok"]) == (1, False)
 
 
-def test_a_cache_that_cannot_be_written_is_named(strong: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_runs_that_cannot_be_written_is_named(
+    strong: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("file").write_text("in the way")
-    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", "file/cache")
-    Path("runs").mkdir()
-    Path("runs/something").write_bytes(bytes(1_500_000))
+    monkeypatch.setenv("QUANTGRAPH_RUNS_DIR", "file/runs")
     status, parts = told()
-    assert (status, parts["cache_dir"]["facts"]["writable"]) == (1, False)
-    assert parts["cache_dir"]["remedy"] == "choose another folder with QUANTGRAPH_CACHE_DIR"
-    assert parts["runs_dir"]["facts"]["bytes"] == 1_500_000
-    assert "1.5 MB used" in parts["runs_dir"]["text"]
-    assert sorted(path.name for path in Path().iterdir()) == ["file", "runs"]
+    assert (status, parts["runs_dir"]["ok"]) == (1, False)
+    assert "cannot be written: " in parts["runs_dir"]["text"]
+    assert parts["runs_dir"]["remedy"] == "choose another with QUANTGRAPH_RUNS_DIR"
+    monkeypatch.setenv("QUANTGRAPH_RUNS_DIR", "runs")
+    status, parts = told()
+    assert (status, parts["runs_dir"]["text"]) == (0, f"{Path('runs').absolute()} can be written")
+    assert [path.name for path in Path().iterdir()] == ["file"]
 
 
 def test_a_sandbox_that_is_too_weak_says_how_to_accept_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def weak(**_limits: object) -> None:
-        raise SandboxTooWeak("weak", level="limits_only", reason="Landlock is missing")
+    def weak(isolation: str, **_limits: object) -> Sealed:
+        if isolation == "limits_only":
+            return Sealed("limits_only")
+        check_level("limits_only", "Landlock is missing", "full")
+        raise AssertionError
 
     monkeypatch.setattr(sandbox, "default_runner", weak)
     status, parts = told()
-    assert (status, parts["sandbox"]["text"]) == (1, "isolation limits_only: Landlock is missing")
-    assert "QUANTGRAPH_CODE_ISOLATION=limits_only" in parts["sandbox"]["remedy"]
-    monkeypatch.setenv("QUANTGRAPH_CODE_ISOLATION", "limits_only")
-    assert told()[0] == 0
+    assert (status, parts["sandbox"]["ok"]) == (1, False)
+    assert (
+        "Landlock is missing; to accept it set QUANTGRAPH_CODE_ISOLATION=limits_only"
+        in parts["sandbox"]["text"]
+    )
+    for accepted in ("limits_only", "trusted"):
+        monkeypatch.setenv("QUANTGRAPH_CODE_ISOLATION", accepted)
+        status, parts = told()
+        assert (status, parts["sandbox"]["text"]) == (0, f"isolation {accepted}")
 
 
-def test_a_calendar_that_has_ended_asks_for_a_newer_library(
-    strong: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calendar, "last_session", lambda exchange: pd.Timestamp("2020-12-31"))
-    status, parts = told()
-    assert (status, parts["calendar"]["facts"]) == (1, {"XSHG": "20201231", "XNYS": "20201231"})
-    assert "pip install --upgrade exchange_calendars" in parts["calendar"]["remedy"]
-
-
-def test_wrong_settings_are_a_line_and_the_rest_is_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_the_only_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUANTGRAPH_MAX_ATTEMPTS", "many")
     status, parts = told()
-    assert (status, list(parts)) == (1, ["settings", "calendar", "versions"])
+    assert (status, list(parts)) == (1, ["settings"])
     assert "QUANTGRAPH_MAX_ATTEMPTS (environment): 'many' is not valid" in parts["settings"]["text"]
 
 

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market._calendar import last_session, next_session, previous_session, sessions
+from quantgraph.market._calendar import next_session, previous_session, sessions
 
 
 def test_sessions_leave_out_the_national_day_holidays_of_2025():
@@ -80,11 +80,3 @@ def test_after_the_last_session_the_calendar_knows_no_next_one():
     assert sessions(last, last).size == 1
     with pytest.raises(BadWindow, match=f"no session after {last}"):
         next_session(last)
-
-
-def test_the_last_session_is_the_one_that_has_none_after_it():
-    for exchange in ("XSHG", "XSHE", "XNYS"):
-        last = last_session(exchange=exchange)
-        assert next_session(previous_session(last, exchange=exchange), exchange=exchange) == last
-        with pytest.raises(BadWindow):
-            next_session(last, exchange=exchange)

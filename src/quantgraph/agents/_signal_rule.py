@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.values import is_whole
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity
 from quantgraph.broker.accounts import Quotes, last_closes, quotes_at
 from quantgraph.broker.session import TradingSession, largest_buy, submit_batch
@@ -293,7 +294,7 @@ def _check_fraction(name: str, value: float, interval: str) -> Fraction:
 
 
 def _check_max_positions(value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if value is not None and (not is_whole(value) or value < 1):
         raise BadOption(
             f"max_positions={value!r}; must be a whole number >= 1, or None", parameter="max_positions"
         )

@@ -20,7 +20,13 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
+<<<<<<< HEAD
 from quantgraph._util.texts import Language, Note, short_line
+=======
+from quantgraph._util.notebook_html import short_line
+from quantgraph._util.texts import Language, Note
+from quantgraph._util.values import is_whole
+>>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import Order
 from quantgraph.broker.session._session import SessionMarket
@@ -339,7 +345,7 @@ class DataNeeds:
     records: tuple[RecordKind, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.sessions, bool) or not isinstance(self.sessions, int) or self.sessions < 0:
+        if not is_whole(self.sessions) or self.sessions < 0:
             raise BadOption(f"sessions={self.sessions!r}; must be a whole number >= 0", parameter="sessions")
         for kind in self.records:
             if kind not in RECORD_KINDS:

@@ -81,17 +81,6 @@ def previous_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp
     return _neighbour(session, exchange, step=-1)
 
 
-def last_session(*, exchange: str = "XSHG") -> pd.Timestamp:
-    """The last session that the calendar knows, which is in the future; a newer library knows more.
-
-    Raises
-    ------
-    BadOption
-        If the exchange is not known.
-    """
-    return pd.Timestamp(_known(exchange)[-1])
-
-
 def _neighbour(session: object, exchange: str, *, step: int) -> pd.Timestamp:
     day, known = session_of(session), _known(exchange)
     _check_known(known, exchange, "session", day)

@@ -13,6 +13,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from pydantic import Field, WithJsonSchema
 
+from quantgraph._util.values import finite_number, is_number, is_whole
 from quantgraph.broker import Account, Pending, Quantity, Rejection, SessionMarket
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, price_band
@@ -184,10 +185,8 @@ def _trade(side: Side, symbol: str, amount: object, context: DecisionTools) -> d
         raise BadOption(f"{side} needs the market of a session; this agent does not trade by itself")
     _universe(context)  # refused before anything is traded
     told = {"symbol": symbol[:60], "date": f"{context.as_of.session:%Y-%m-%d}"}
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount > LARGEST:
-        shown = (
-            f"{amount!r:.60}" if not isinstance(amount, int) or isinstance(amount, bool) else "a larger one"
-        )
+    if not is_whole(amount) or amount > LARGEST:
+        shown = f"{amount!r:.60}" if not is_whole(amount) else "a larger one"
         text = f"amount must be a whole number of shares from 1 to {LARGEST}, without quotes; not {shown}"
         return refusal("bad_quantity", text, **told)
     try:
@@ -333,13 +332,10 @@ def multiply(a: Number, b: Number) -> float:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
+    number = finite_number(value)
+    if number is not None:
+        return number
+    if is_number(value):
         raise BadOption(f"{name} must be a finite number, of at most 1.8e308", parameter=name)
     raise BadOption(f"{name}={value!r:.60} must be a number, without quotes", parameter=name)
 

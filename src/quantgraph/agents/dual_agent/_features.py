@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+<<<<<<< HEAD
 from quantgraph.agents.dual_agent._fundamentals import (
     FUNDAMENTALS,
     Splits,
     closes_before,
 )
+=======
+from quantgraph._util.values import is_number, is_whole
+from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
+>>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow
@@ -70,7 +76,7 @@ def build_features(
         If a holding never had a price.
     """
     for name, count in (("top_k", top_k), ("news_days", news_days)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        if not is_whole(count) or count < 0:
             raise BadOption(f"{name}={count!r:.60}; must be a whole number >= 0", parameter=name)
     _check_symbols(symbols, "symbols")
     session = view.moment.session
@@ -126,7 +132,7 @@ def positions_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]
     values = {}
     for item in features_list:
         value = (item["features"].get("position_state") or {}).get("current_position_value") or 0.0
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        if not is_number(value) or not 0 <= value < math.inf:
             raise BadOption(
                 f"features_list: {item['symbol']} has current_position_value={value!r:.60}; "
                 "must be a number >= 0",

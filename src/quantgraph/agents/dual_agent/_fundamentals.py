@@ -5,7 +5,6 @@ A value is None where it is not known. The currency is that of the market.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+<<<<<<< HEAD
+=======
+from quantgraph._util.values import finite_number
+from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before, high_low_before
+>>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.market.actions import CorporateAction
 from quantgraph.state import Record, View
 from quantgraph.state.frames import FrozenFrame
@@ -237,7 +241,7 @@ def _read_filing(record: Record) -> _Filing:
     return _Filing(
         day=None if instant is None else pd.Timestamp(instant).normalize(),
         span=_quarter(body),
-        diluted_eps=_number(body, "diluted_earnings_per_share"),
+        diluted_eps=finite_number(body.get("diluted_earnings_per_share")),
         shares=_plausible_shares(body),
     )
 
@@ -252,20 +256,18 @@ def _quarter(body: Mapping[str, Any]) -> tuple[date, date] | None:
 
 def _plausible_shares(body: Mapping[str, Any]) -> float | None:
     """Average shares of a filing; None for a fourth quarter, where it is the difference of two averages."""
-    shares = _number(body, "basic_average_shares") or _number(body, "diluted_average_shares")
+    shares = finite_number(body.get("basic_average_shares")) or finite_number(
+        body.get("diluted_average_shares")
+    )
     if shares is None or shares <= 0 or body.get("fiscal_period") == "Q4":
         return None
-    income, earnings = _number(body, "net_income_loss"), _number(body, "basic_earnings_per_share")
+    income, earnings = (
+        finite_number(body.get("net_income_loss")),
+        finite_number(body.get("basic_earnings_per_share")),
+    )
     if income is None or earnings is None or abs(earnings) < _SMALLEST_EPS or income / earnings <= 0:
         return shares
     return shares if 1 / _SLIP <= shares / (income / earnings) <= _SLIP else None
-
-
-def _number(body: Mapping[str, Any], name: str) -> float | None:
-    value = body.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def _known_actions(view: View) -> Sequence[CorporateAction]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
 from quantgraph.agents.memory._episodes import decision_line
 from quantgraph.agents.memory._memory import HISTORY_HEADING
@@ -316,7 +317,7 @@ def _answer_for(symbols: Iterable[str], language: Language) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return f"{value:.2f}" if isinstance(value, float) else str(value)
     return escape_controls(" ".join(str(value).split()))[:_TEXT_LENGTH]
 

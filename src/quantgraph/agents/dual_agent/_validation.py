@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NotRequired, get_args
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Note, escape_controls
+from quantgraph._util.values import finite_number, is_number
 
 Action = Literal["increase", "decrease", "hold", "close"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
@@ -234,16 +235,10 @@ def _number(said: Any) -> float | None:
     if isinstance(said, str):
         text = said.strip()[: _NUMBER_LENGTH + 1]
         plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
-        return _finite(plain) if len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain) else None
-    return _finite(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
-
-
-def _finite(said: float | str) -> float | None:
-    try:
-        number = float(said)
-    except OverflowError:  # an int beyond the floats
-        return None
-    return number if math.isfinite(number) else None
+        return (
+            finite_number(float(plain)) if len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain) else None
+        )
+    return finite_number(said)
 
 
 def _amount(value: float) -> str:
@@ -482,6 +477,6 @@ def _lower_text(texts: Any) -> str:
 
 
 def _as_number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return None
     return None if math.isnan(value) else value

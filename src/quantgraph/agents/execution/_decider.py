@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note, say
+from quantgraph._util.values import is_number, is_whole
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._options import Calling, ExecutionOptions
 from quantgraph.agents.execution._prompt import prompt_texts
@@ -45,11 +46,11 @@ class OrderSize:
     def __post_init__(self) -> None:
         if self.kind not in SIZES:
             raise BadOption(f"size={self.kind!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
-        if self.share is not None and not (_is_number(self.share) and 0 < self.share <= 1):
+        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
             raise BadOption(
                 f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
             )
-        if self.cash is not None and not (_is_number(self.cash) and self.cash > 0):
+        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
             raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
         if self.kind == "fixed" and (self.cash is None or self.share is not None):
             raise BadOption(
@@ -134,10 +135,6 @@ def _wish(decision: Mapping[str, Any], total: Decimal, symbols: int, size: Order
     return size.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 _ROLE: Role = "execution"
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
@@ -214,7 +211,7 @@ class ExecutionAgent(Decider):
             tool_timeout=tool_timeout,
             calling=calling,
         )
-        if isinstance(parallel, bool) or not isinstance(parallel, int) or not 1 <= parallel <= _MOST_PARALLEL:
+        if not is_whole(parallel) or not 1 <= parallel <= _MOST_PARALLEL:
             raise BadOption(
                 f"parallel={parallel!r:.40}; must be a whole number from 1 to {_MOST_PARALLEL}",
                 parameter="parallel",

@@ -15,6 +15,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
+from quantgraph._util.values import is_number, is_whole
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents.execution._actions import ACTION_TOOLS, Action, calls_as_text
 from quantgraph.agents.execution._prompt import described, prompt_texts
@@ -52,18 +53,14 @@ class ExecutionOptions:
     described: Sequence[Mapping[str, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.rounds, bool)
-            or not isinstance(self.rounds, int)
-            or not 1 <= self.rounds <= _MOST_ROUNDS
-        ):
+        if not is_whole(self.rounds) or not 1 <= self.rounds <= _MOST_ROUNDS:
             raise BadOption(
                 f"rounds={self.rounds!r:.40}; must be a whole number from 1 to {_MOST_ROUNDS}",
                 parameter="rounds",
             )
         for name in ("time_limit", "tool_timeout"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            if not is_number(value) or not 0 < value < math.inf:
                 raise BadOption(f"{name}={value!r:.40}; must be seconds above 0", parameter=name)
         if self.calling not in CALLING:
             raise BadOption(

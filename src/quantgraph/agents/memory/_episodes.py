@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from datetime import date
 from typing import Any
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.values import finite_number
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import session_of
 from quantgraph.market.rules import find_board
@@ -207,9 +207,10 @@ def _text(name: str, value: object) -> str:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = finite_number(value)
+    if number is None:
         raise _invalid(name, value, "a finite number")
-    return float(value)
+    return number
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quantgraph._util.values import is_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode, day_text
 from quantgraph.agents.memory._store import EpisodeFile, EpisodeStore, GraphStore
 from quantgraph.errors import BadOption
@@ -130,7 +131,7 @@ class EpisodicMemory:
             If the store is damaged, or cannot be read.
         """
         for parameter, value in (("days", days), ("limit", limit)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            if value is not None and (not is_whole(value) or value < 0):
                 raise BadOption(
                     f"{parameter}={value!r:.40}; must be a whole number >= 0, or None", parameter=parameter
                 )
@@ -164,7 +165,7 @@ class EpisodicMemory:
 
     def texts(self, symbols: Iterable[str], n: int = 5) -> dict[str, str]:
         """:meth:`get_for_prompt` of each symbol that has some, read at once."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        if not is_whole(n) or n < 0:
             raise BadOption(f"n={n!r:.40}; must be a whole number >= 0", parameter="n")
         wanted = list(symbols)
 

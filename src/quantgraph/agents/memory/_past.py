@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.values import is_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode
 from quantgraph.agents.memory._memory import HISTORY_HEADING, episode_lines
 from quantgraph.broker import Fill, SessionResult
@@ -78,7 +79,7 @@ def episodes_of(
     BadOption
         If ``horizon`` is not a whole number >= 1.
     """
-    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+    if not is_whole(horizon) or horizon < 1:
         raise BadOption(f"horizon={horizon!r:.40}; must be a whole number >= 1", parameter="horizon")
     prices = _Prices(view)
     kept = [] if memo is None else memo.sessions.setdefault((name, horizon, run_id), [])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
+from quantgraph._util.values import is_whole
 from quantgraph.agents.memory._memory import EpisodicMemory
 from quantgraph.errors import BadOption, QuantGraphError
 
@@ -197,7 +198,7 @@ def _finished(agent: str, result: object) -> AgentStep:
     meta = result.get("__meta__") if isinstance(result, Mapping) else None
     meta = meta if isinstance(meta, Mapping) else {}
     counts = [meta.get(name) for name in ("tokens_prompt", "tokens_completion")]
-    known = [each for each in counts if isinstance(each, int) and not isinstance(each, bool)]
+    known = [each for each in counts if is_whole(each)]
     failed = meta.get("failed")
     return AgentStep(
         agent=agent,

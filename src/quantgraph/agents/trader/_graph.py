@@ -14,6 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph._util.texts import Language
+from quantgraph._util.values import is_number, is_whole
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.trader._day import (
     ResultsAs,
@@ -63,8 +64,7 @@ class TraderOptions:
         _check_whole("window", self.window, LEAST_WINDOW, None)
         for name, least in (("base_delay", "at least 0"), ("tool_timeout", "above 0")):
             value = getattr(self, name)
-            is_number = not isinstance(value, bool) and isinstance(value, int | float)
-            if not is_number or not 0 <= value < math.inf or (value == 0 and name == "tool_timeout"):
+            if not is_number(value) or not 0 <= value < math.inf or (value == 0 and name == "tool_timeout"):
                 raise BadOption(f"{name}={value!r:.40}; must be seconds, {least}", parameter=name)
         if self.results_as not in get_args(ResultsAs):
             raise BadOption(
@@ -134,8 +134,7 @@ class TraderOptions:
 
 
 def _check_whole(name: str, value: object, least: int, most: int | None) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if is_whole and value >= least and (most is None or value <= most):  # type: ignore[operator]
+    if is_whole(value) and value >= least and (most is None or value <= most):
         return
     upto = "" if most is None else f" to {most}"
     raise BadOption(f"{name}={value!r:.40}; must be a whole number from {least}{upto}", parameter=name)

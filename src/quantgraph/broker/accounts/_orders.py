@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.values import is_whole
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, Side
 from quantgraph.market.rules import OrderType
@@ -118,7 +119,7 @@ class Order:
         limit = self.limit_price
         if limit is not None and not (_is_number(limit, Decimal) and limit > 0):
             self._refuse("limit_price", "must be a Decimal > 0")
-        if isinstance(self.sequence, bool) or not isinstance(self.sequence, int) or self.sequence < 1:
+        if not is_whole(self.sequence) or self.sequence < 1:
             self._refuse("sequence", "must be a whole number >= 1")
 
     def _refuse(self, name: str, valid: str) -> None:

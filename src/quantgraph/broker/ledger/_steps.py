@@ -36,6 +36,7 @@ from sqlalchemy.exc import IntegrityError
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
+from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._orders import escape_surrogates
 from quantgraph.broker.ledger._journal import iso, session_from_iso
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
@@ -81,7 +82,7 @@ class LoggedStep:
     timestamp: str
 
     def __post_init__(self) -> None:
-        if isinstance(self.step, bool) or not isinstance(self.step, int) or self.step < 1:
+        if not is_whole(self.step) or self.step < 1:
             raise BadOption(f"step={self.step!r}; must be a whole number >= 1", parameter="step")
         if not 1 <= len(self.action_type) <= _ACTION_TYPE_LENGTH:
             raise BadOption(

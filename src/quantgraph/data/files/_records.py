@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.values import is_number
 from quantgraph.data._checked_tables import read_codes, read_numbers
 from quantgraph.data._table_columns import read_dates
 from quantgraph.data.symbols._codes import is_code
@@ -100,7 +101,7 @@ def _known(document: dict[str, Any], place: str, file: str, zone: ZoneInfo | Non
     if key is None:
         return None
     value, where = document[key], f"{place}: {key}={document[key]!r:.40}"
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return _of_epoch(value, where, file)
     text = value.strip() if isinstance(value, str) else ""
     day, time = _DAY.fullmatch(text), _TIME.fullmatch(text)

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from quantgraph._util.files import check_text
 from quantgraph._util.texts import escape_controls
+from quantgraph._util.values import is_number
 from quantgraph.errors import BadFile, BadOption
 
 DEFAULT_CONFIG: Final = Path("configs/default_config.json")
@@ -308,7 +309,7 @@ def _date(name: str, value: object) -> str:
 
 
 def _cash(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not is_number(value) or not 0 < value < float("inf"):
         raise _bad("agent_config.initial_cash", value, "an amount above 0")
     return float(value)
 

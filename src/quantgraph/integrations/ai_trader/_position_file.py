@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from quantgraph._util.values import is_number, is_whole
 from quantgraph.errors import BadFile
 
 Action = Literal["buy", "sell", "no_trade", "dividend", "split", "delisting"]
@@ -230,13 +231,13 @@ def _text(field: str, value: object) -> str:
 
 
 def _whole(field: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _EXACT:
+    if not is_whole(value) or abs(value) > _EXACT:
         raise _bad(field, value, "is not a whole number")
     return value
 
 
 def _number(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise _bad(field, value, "is not a number")
     if not abs(value) < math.inf:
         raise _bad(field, value, "is not finite")

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from quantgraph._util.values import is_whole
 from quantgraph.broker import Fill, Market, Order
 from quantgraph.broker.ledger import Ledger, import_fills
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
@@ -178,7 +179,7 @@ def _check(fill: PositionFill, name: str, newest: str, days: Mapping[str, object
         problem = f"date={fill.date!r}; must be a session from {newest} on, in ascending order"
     elif fill.side not in ("buy", "sell"):
         problem = f"side={fill.side!r}; valid: buy, sell"
-    elif isinstance(fill.amount, bool) or not isinstance(fill.amount, int) or fill.amount < 1:
+    elif not is_whole(fill.amount) or fill.amount < 1:
         problem = f"amount={fill.amount!r}; must be a whole number >= 1"
     elif not (math.isfinite(fill.price) and fill.price > 0):
         problem = f"price={fill.price!r}; must be a positive number"

@@ -17,6 +17,7 @@ import numpy as np
 
 from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import escape_controls
+from quantgraph._util.values import is_number
 from quantgraph.errors import QuantGraphError, UnknownSymbol
 from quantgraph.recording.scope import recorded
 from quantgraph.tools._context import DecisionTools
@@ -129,7 +130,7 @@ def _literal(values: list[float]) -> str:
 def _computes(node: ast.expr) -> bool:
     """Whether an expression is more than a constant or an ellipsis, and defines nothing."""
     if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        return is_number(node.value)
     inner = list(ast.walk(node))
     ellipsis = any(isinstance(each, ast.Constant) and each.value is Ellipsis for each in inner)
     return not ellipsis and not any(
