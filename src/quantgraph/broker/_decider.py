@@ -20,13 +20,8 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
-<<<<<<< HEAD
 from quantgraph._util.texts import Language, Note, short_line
-=======
-from quantgraph._util.notebook_html import short_line
-from quantgraph._util.texts import Language, Note
 from quantgraph._util.values import is_whole
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import Order
 from quantgraph.broker.session._session import SessionMarket

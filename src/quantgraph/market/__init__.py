@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from quantgraph.market._calendar import last_session, sessions
-=======
-    from quantgraph.market._calendar import next_session, previous_session, sessions
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
+    from quantgraph.market._calendar import sessions
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
@@ -45,12 +41,6 @@ __all__ = [
     "in_zone",
     "instant_of",
     "known_from",
-<<<<<<< HEAD
-    "last_session",
-=======
-    "next_session",
-    "previous_session",
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
     "session_of",
     "sessions",
     "sessions_between",
@@ -61,11 +51,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-<<<<<<< HEAD
-            "_calendar": "last_session sessions",
-=======
-            "_calendar": "next_session previous_session sessions",
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
+            "_calendar": "sessions",
             "_moment": (
                 "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of "
                 "known_from session_of sessions_between time_zone"

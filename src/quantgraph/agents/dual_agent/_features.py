@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-<<<<<<< HEAD
+from quantgraph._util.values import is_number, is_whole
 from quantgraph.agents.dual_agent._fundamentals import (
     FUNDAMENTALS,
     Splits,
     closes_before,
 )
-=======
-from quantgraph._util.values import is_number, is_whole
-from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow

@@ -18,11 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
-=======
 from quantgraph._util.values import finite_number
-from quantgraph.agents.dual_agent._adjusted_prices import Splits, closes_before, high_low_before
->>>>>>> bfc06fec5e6001b681c1e016679b40d4f749c5c7
 from quantgraph.market.actions import CorporateAction
 from quantgraph.state import Record, View
 from quantgraph.state.frames import FrozenFrame
