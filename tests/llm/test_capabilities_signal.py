@@ -14,7 +14,7 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal._replies import ReflectionReply
+from quantgraph.subgraphs.signal._agents import ReflectionReply
 from quantgraph.testing import Fault, OpenAIStub
 
 SENTENCE = (

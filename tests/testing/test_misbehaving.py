@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _tags as tags
 from quantgraph.llm.messages import read_json
-from quantgraph.subgraphs.signal._replies import ReflectionReply
+from quantgraph.subgraphs.signal._agents import ReflectionReply
 from quantgraph.testing import (
     INJECTIONS,
     MISBEHAVING,

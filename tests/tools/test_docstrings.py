@@ -16,7 +16,7 @@ SHOWN = """
 import json
 from quantgraph.agents.execution._actions import ACTION_TOOLS
 from quantgraph.tools.mcp import CLIENT_TOOLS, served_tool
-from quantgraph.subgraphs.signal._replies import ReflectionReply, ReviewReply
+from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply
 from quantgraph.tools import tools_catalog, tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.code import ask, decline
 

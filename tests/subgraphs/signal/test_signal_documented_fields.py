@@ -22,7 +22,7 @@ from quantgraph.subgraphs.signal import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal._replies import ReviewReply
+from quantgraph.subgraphs.signal._agents import ReviewReply
 
 CODES = "000341.SZ,000342.SZ"
 RULE = "2日均线上穿5日均线买入，下穿卖出"

@@ -1,11 +1,14 @@
-"""The agents of the signal nodes, and what a run's state lets nodes and agents see."""
+"""The agents of the signal nodes, the forms of their replies, and what a state lets them see."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider
@@ -14,8 +17,161 @@ from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools import (
+    CodeSession,
+    ToolContext,
+    split_codes,
+    tushare_daily_bar,
+    tushare_daily_basic,
+    with_docstring,
+)
 from quantgraph.tools.code import ask, decline, python_repl
+
+_NOTHING = {"", "null", "none", "n/a", "无"}
+"""Texts that models write for a missing value."""
+
+
+@with_docstring
+class SaidClause(BaseModel):
+    """A piece of the sentence: its words, and what became of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    words: str
+    became: str = ""
+    status: Literal["done", "default", "not_done"] = "done"
+
+
+@with_docstring
+class Params(BaseModel):
+    """Parameters of an intent; empty means not said."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    ts_code: str = ""
+    watch: str = ""
+    trade: str = ""
+    start_date: str = ""
+    end_date: str = ""
+    windows: list[tuple[str, str]] = Field(default_factory=list)
+    strategy_desc: str = ""
+    entry: str = ""
+    exit: str = ""
+    required_indicators: list[str] = Field(default_factory=list)
+    plan: dict[str, Any] = Field(default_factory=dict)
+    clauses: list[SaidClause] = Field(default_factory=list)
+
+    @field_validator("windows", "clauses", mode="before")
+    @classmethod
+    def _entries(cls, value: object) -> object:
+        """Take nothing for an empty list, and a text as ``start-end`` or as the words of a clause."""
+        entries = value if isinstance(value, list | tuple) else [] if _is_nothing(value) else [value]
+        return [_entry(entry) for entry in entries if not _is_nothing(entry)]
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _said(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return {} if _is_nothing(value) else value
+        return {name: said for name, said in value.items() if not _is_nothing(said)}
+
+    @field_validator(
+        "ts_code", "watch", "trade", "start_date", "end_date", "strategy_desc", "entry", "exit", mode="before"
+    )
+    @classmethod
+    def _text(cls, value: object) -> object:
+        if isinstance(value, list | tuple):
+            value = ",".join(str(item) for item in value)
+        if value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING):
+            return ""
+        return str(value).strip() if isinstance(value, str | int) else value
+
+    @field_validator("required_indicators", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        names = split_codes(value) if isinstance(value, str) else [] if value is None else value
+        if not isinstance(names, list | tuple):
+            return names
+        return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
+
+
+def _is_nothing(value: object) -> bool:
+    return value in (None, (), [], {}) or (isinstance(value, str) and value.strip().lower() in _NOTHING)
+
+
+def _entry(entry: object) -> object:
+    if isinstance(entry, Mapping) and {"start", "end"} <= entry.keys():
+        return [str(entry["start"]), str(entry["end"])]
+    if not isinstance(entry, str):
+        return entry
+    dates = re.findall(r"\d{8}|\d{4}-\d{2}-\d{2}", entry)
+    return dates if len(dates) == 2 else {"words": entry}
+
+
+@with_docstring
+class Intent(BaseModel):
+    """What the user wants."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["data_fetch", "signal_gen", "mixed", "unclear"] = "unclear"
+    params: Params = Field(default_factory=Params)
+    needs_clarification: bool = False
+
+
+@with_docstring
+class ReflectionReply(BaseModel):
+    """A reflection reply. ``next_action`` is advice: what is ready is decided by code."""
+
+    model_config = ConfigDict(extra="ignore", title="Decision")
+
+    analysis: str = ""
+    task_type: Literal["data_fetch", "signal_gen", "mixed", "unclear"]
+    next_action: Literal["data_fetch", "signal_generate", "clarify", "validate", "end"] | None = None
+    user_intent: Intent
+    clarification_question: str | None = None
+    reasoning: str = ""
+    unread: list[str] = Field(default_factory=list)
+
+    @field_validator("unread", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return [] if value in (None, "", "null") else [value] if isinstance(value, str) else value
+
+    @field_validator("clarification_question", mode="before")
+    @classmethod
+    def _question(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() in _NOTHING else value
+
+
+@with_docstring
+class Issue(BaseModel):
+    """One thing that a model found; an error counts with a cell of the signal and code that asserts it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    severity: Literal["error", "warning", "info"]
+    message: str
+    symbol: str = ""
+    date: str = ""
+    expected: float | None = None
+    why: str = ""
+    cell: str = ""
+
+    @field_validator("symbol", "date", "why", "cell", mode="before")
+    @classmethod
+    def _missing(cls, value: object) -> object:
+        return "" if value is None else value
+
+
+@with_docstring
+class ReviewReply(BaseModel):
+    """All that it found; what else it says decides nothing."""
+
+    model_config = ConfigDict(extra="ignore", title="Review")
+
+    issues_found: list[Issue] = Field(default_factory=list)
+
 
 AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
 

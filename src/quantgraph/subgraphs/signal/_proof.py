@@ -35,8 +35,7 @@ from quantgraph.runtime.endings import language
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, frozen_array
-from quantgraph.subgraphs.signal._agents import as_of, current_ref
-from quantgraph.subgraphs.signal._replies import Issue
+from quantgraph.subgraphs.signal._agents import Issue, as_of, current_ref
 from quantgraph.subgraphs.signal._warm_up import evaluated_from, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 

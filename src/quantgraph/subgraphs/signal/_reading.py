@@ -29,7 +29,13 @@ from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.sentences.phrases import possible_names, said_symbols, said_windows, watched_only
-from quantgraph.subgraphs.signal._agents import current_decider, current_ref, known_source
+from quantgraph.subgraphs.signal._agents import (
+    Params,
+    ReflectionReply,
+    current_decider,
+    current_ref,
+    known_source,
+)
 from quantgraph.subgraphs.signal._impossible_bars import leave_out
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
@@ -45,7 +51,6 @@ from quantgraph.subgraphs.signal._needs import (
     set_rule_aside,
     unsaid_rule_note,
 )
-from quantgraph.subgraphs.signal._replies import Params, ReflectionReply
 from quantgraph.subgraphs.signal._updates import (
     question_update,
     repeat_question_update,

@@ -39,6 +39,7 @@ from quantgraph.runtime.endings import (
     user_messages,
 )
 from quantgraph.subgraphs.signal._agents import (
+    ReflectionReply,
     build_agent,
     current_decider,
     current_ref,
@@ -47,7 +48,6 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._reading import Slip, checked_reading, is_echo, reading_slips
-from quantgraph.subgraphs.signal._replies import ReflectionReply
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,

@@ -32,7 +32,14 @@ from quantgraph.runtime.endings import (
     language,
     success_update,
 )
-from quantgraph.subgraphs.signal._agents import as_of, build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal._agents import (
+    ReviewReply,
+    as_of,
+    build_agent,
+    current_ref,
+    known_source,
+    tool_context,
+)
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
     MENDABLE,
@@ -43,7 +50,6 @@ from quantgraph.subgraphs.signal._meaning import (
 )
 from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
 from quantgraph.subgraphs.signal._reading import with_request
-from quantgraph.subgraphs.signal._replies import ReviewReply
 from quantgraph.subgraphs.signal._updates import failure_update, user_text
 from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
