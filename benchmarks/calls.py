@@ -77,9 +77,7 @@ def size(body: Mapping[str, Any]) -> int:
 
 def clean_run(language: str) -> None:
     with OpenAIStub(lambda request: answer(request, language)) as server:
-        settings = load_settings(
-            openai_base_url=server.base_url, openai_api_key="local", model="stub", model_rung="native"
-        )
+        settings = load_settings(openai_base_url=server.base_url, openai_api_key="local", model="stub")
         graph = create_signal_subgraph(
             source="sample",
             on_clarify="fail",

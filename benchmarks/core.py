@@ -231,7 +231,7 @@ def loop(folder: str, step: int) -> float:
     graph = create_trading_graph(
         source=open_source(A_SHARE),
         decider=_OneByOne() if step == 1 else None,
-        settings=load_settings(runs_dir=folder, audit_walk_seconds=0, audit_cuts=1),
+        settings=load_settings(runs_dir=folder, audit={"walk_seconds": 0, "cuts": 1}),
         resources=Resources(store=DataState()),
     )
     stamps = [

@@ -67,7 +67,7 @@ def run(symbols: int, sessions: int, slow: int = 20, cuts: int = 40) -> dict[str
             decider=SignalRule(ticket=TICKET),
             rules=Rulebook.mainland(),
             cash=cash_of(panel),
-            settings=load_settings(runs_dir=folder, audit_cuts=cuts),
+            settings=load_settings(runs_dir=folder, audit={"cuts": cuts}),
             resources=Resources(store=DataState()),
         )
         seconds: dict[str, float] = defaultdict(float)

@@ -37,4 +37,5 @@ pip() {
 pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
     --only-binary :all: --no-binary forbiddenfruit -r requirements.lock
 pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+.venv/bin/python scripts/compile_blocks.py
 touch .venv/.ready

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
-os.environ["QUANTGRAPH_AUDIT_WALK_SECONDS"] = "0"  # what is made once for a module is made before any fixture
-os.environ["QUANTGRAPH_AUDIT_CUTS"] = "3"
-os.environ["QUANTGRAPH_AUDIT_SEED"] = "0"  # two runs of one thing are held against each other
-os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
+# What is made once for a module is made before any fixture; two runs of one thing are held against each other.
+os.environ["QUANTGRAPH_AUDIT"] = '{"walk_seconds": 0, "cuts": 3, "seed": 0}'
 
 # Whoever starts pytest may have told it not to write bytecode: then every process that a test starts compiles the
 # whole package again.
@@ -32,10 +30,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
-SHORT_AUDIT = {
-    name: os.environ[name]
-    for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("WALK_SECONDS", "CUTS", "SEED"))
-}
+SHORT_AUDIT = os.environ["QUANTGRAPH_AUDIT"]
 """Hundreds of runs prove their strategy: three sessions of it are enough where the proof is not the matter."""
 _SECRETS = (
     "OPENAI_API_KEY",
@@ -63,11 +58,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No key, no configuration of the machine, a short audit, and a working folder of its own."""
     for name in [*_SECRETS, *(name for name in os.environ if name.startswith("QUANTGRAPH_"))]:
         monkeypatch.delenv(name, raising=False)
-    for name, value in SHORT_AUDIT.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", SHORT_AUDIT)
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("quantgraph.llm._capability_model._FOUND", {})  # ports are used again
     monkeypatch.chdir(tmp_path)
     KEPT_CODE.begin_test()
 
@@ -75,8 +67,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def whole_audit(clean_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strategies are proved as they are for a user."""
-    for name in SHORT_AUDIT:
-        monkeypatch.delenv(name)
+    monkeypatch.delenv("QUANTGRAPH_AUDIT")
 
 
 @pytest.fixture(scope="session")

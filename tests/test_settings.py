@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.settings import LIGHT_ROLES, ROLES, Settings, check_role, load_settings
+from quantgraph.settings import ROLES, AuditOptions, Settings, TableOptions, check_role, load_settings
 
 KEY = "sk-test-0123456789-secret"
 TOKEN = "tushare-token-0123456789"
@@ -98,14 +98,13 @@ def test_a_key_with_a_line_break_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_models_of_roles_merge_from_all_sources(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare_folder / "quantgraph.toml").write_text(
-        '[models]\nfilter = "toml-f"\ndecision = "toml-d"\ntrader = "toml-t"'
+        '[models]\nfilter = "toml-f"\ndecision = {name = "toml-d", seed = 1}\ntrader = "toml-t"'
     )
-    (bare_folder / ".env").write_text(
-        "QUANTGRAPH_MODEL_DECISION=dotenv-d\nQUANTGRAPH_MODEL_FILTER=dotenv-f\n"
-    )
-    monkeypatch.setenv("QUANTGRAPH_MODEL_FILTER", "env-f")
+    (bare_folder / ".env").write_text('QUANTGRAPH_MODELS={"decision": "dotenv-d", "filter": "dotenv-f"}')
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"filter": "env-f", "trader": ""}')
     settings = load_settings(models={"clarify": "argument-c"})
-    assert settings.models == {
+    assert settings.models["decision"].seed == 1, "another name leaves the other keys"
+    assert {role: model.name for role, model in settings.models.items()} == {
         "filter": "env-f",
         "decision": "dotenv-d",
         "trader": "toml-t",
@@ -113,13 +112,10 @@ def test_models_of_roles_merge_from_all_sources(bare_folder: Path, monkeypatch: 
     }
 
 
-def test_model_for_falls_from_own_to_light_to_default() -> None:
-    settings = load_settings(model="big", light_model="small", models={"validation": "own"})
-    assert settings.model_for("validation") == "own"
-    assert settings.model_for("data_fetch") == "small"
-    assert settings.model_for("reflection") == "big"
-    assert settings.model_for("reflection", light=True) == "small"
-    assert load_settings(model="big").model_for("data_fetch") == "big"
+def test_a_role_has_its_own_model_or_that_of_all() -> None:
+    settings = load_settings(model="big", models={"validation": "own", "filter": {"seed": 1}})
+    names = [settings.model_for(role) for role in ("validation", "filter", "reflection")]
+    assert names == ["own", "big", "big"]
     assert load_settings().model_for("trader") is None
 
 
@@ -128,7 +124,6 @@ def test_roles_are_the_nine_of_the_design() -> None:
         "reflection", "data_fetch", "signal_generate", "validation", "clarify",
         "filter", "decision", "execution", "trader",
     )  # fmt: skip
-    assert frozenset({"data_fetch", "validation"}) == LIGHT_ROLES
 
 
 def test_an_unknown_role_gets_a_suggestion() -> None:
@@ -142,13 +137,13 @@ def test_an_unknown_role_in_a_variable_is_an_error(
     place: str, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if place == "environment":
-        monkeypatch.setenv("QUANTGRAPH_MODEL_VALIDATE", "x")
+        monkeypatch.setenv("QUANTGRAPH_MODELS", '{"validate": "x"}')
     else:
-        (bare_folder / ".env").write_text("QUANTGRAPH_MODEL_VALIDATE=x")
+        (bare_folder / ".env").write_text('QUANTGRAPH_MODELS={"validate": "x"}')
     with pytest.raises(BadOption) as caught:
         load_settings()
     assert str(caught.value) == (
-        f"QUANTGRAPH_MODEL_VALIDATE ({place}): role 'validate' is not known; did you mean 'validation'?"
+        f"QUANTGRAPH_MODELS ({place}): role 'validate' is not known; did you mean 'validation'?"
     )
 
 
@@ -158,7 +153,7 @@ def test_an_unknown_toml_key_is_one_line_with_a_suggestion(bare_folder: Path) ->
         load_settings()
     assert str(caught.value) == "quantgraph.toml: key 'modle' is not known; did you mean 'model'?"
     (bare_folder / "quantgraph.toml").write_text('[models]\ndesicion = "x"')
-    with pytest.raises(BadOption, match=r"quantgraph.toml: role in \[models\] 'desicion' .* mean 'decision'"):
+    with pytest.raises(BadOption, match=r"quantgraph.toml: models: role 'desicion' .* mean 'decision'"):
         load_settings()
 
 
@@ -229,7 +224,7 @@ def test_a_wrong_value_is_traced_to_dotenv_toml_or_argument(
     bare_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (bare_folder / "quantgraph.toml").write_text("[models]\nfilter = 3")
-    with pytest.raises(BadOption, match=r"^models\.filter \(quantgraph\.toml\): 3 is not valid"):
+    with pytest.raises(BadOption, match=r"^filter of models \(quantgraph\.toml\): 3 is not valid"):
         load_settings()
     (bare_folder / "quantgraph.toml").write_text("max_attempts = 99")
     with pytest.raises(BadOption, match=r"^max_attempts \(quantgraph\.toml\): 99 is not valid"):
@@ -252,12 +247,13 @@ def test_parameters_of_a_role_win_over_those_of_all_roles(
     unset = {"temperature": 0.0, "max_tokens": None, "seed": None}
     assert load_settings().parameters_for("decision") == unset
     (bare_folder / "quantgraph.toml").write_text(
-        "max_tokens = 500\n[role_max_tokens]\ndecision = 8000\n[role_seed]\nfilter = 7\ndecision = 1"
+        "max_tokens = 500\n[models]\nfilter = {seed = 7}\n[models.decision]\nmax_tokens = 8000\nseed = 1"
     )
-    (bare_folder / ".env").write_text("QUANTGRAPH_SEED=42\nQUANTGRAPH_TEMPERATURE_FILTER=none\n")
-    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE_DECISION", "0.7")
-    monkeypatch.setenv("QUANTGRAPH_SEED_DECISION", "9")
-    settings = load_settings(role_max_tokens={"filter": 100})
+    (bare_folder / ".env").write_text(
+        'QUANTGRAPH_SEED=42\nQUANTGRAPH_MODELS={"filter": {"temperature": "none"}}\n'
+    )
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"decision": {"temperature": 0.7, "seed": 9}}')
+    settings = load_settings(models={"filter": {"max_tokens": 100}})
     parameters = [settings.parameters_for(role) for role in ("decision", "filter", "trader")]
     assert parameters == [
         {"temperature": 0.7, "max_tokens": 8000, "seed": 9},
@@ -269,13 +265,40 @@ def test_parameters_of_a_role_win_over_those_of_all_roles(
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("QUANTGRAPH_TEMPERATURE_DECISION", "3", "QUANTGRAPH_TEMPERATURE_DECISION (environment): '3' is not"),
-        ("QUANTGRAPH_MAX_TOKENS_FILTER", "0", "QUANTGRAPH_MAX_TOKENS_FILTER (environment): '0' is not valid"),
+        (
+            "QUANTGRAPH_MODELS",
+            '{"decision": {"temperature": 3}}',
+            "temperature of decision of QUANTGRAPH_MODELS (environment): 3 is not valid; it must be a number",
+        ),
+        (
+            "QUANTGRAPH_MODELS",
+            '{"filter": {"name": "m", "max_tokens": 0}}',
+            "max_tokens of filter of QUANTGRAPH_MODELS (environment): 0 is not valid; it must be a whole number",
+        ),
+        (
+            "QUANTGRAPH_MODELS",
+            '{"filter": {"sed": 1}}',
+            "QUANTGRAPH_MODELS (environment): key of filter 'sed'",
+        ),
+        (
+            "QUANTGRAPH_MODELS",
+            "judge",
+            "QUANTGRAPH_MODELS (environment): 'judge' is not a JSON object; it must",
+        ),
         ("QUANTGRAPH_SEED", "-1", "QUANTGRAPH_SEED (environment): '-1' is not valid; it must be a whole"),
-        ("QUANTGRAPH_SEED_FILTRE", "1", "QUANTGRAPH_SEED_FILTRE (environment): role 'filtre' is not known"),
+        (
+            "QUANTGRAPH_TABLES",
+            '{"volume_unit": "lots"}',
+            "volume_unit of QUANTGRAPH_TABLES (environment): 'lots'",
+        ),
+        (
+            "QUANTGRAPH_AUDIT",
+            '{"cuts": 0}',
+            "cuts of QUANTGRAPH_AUDIT (environment): 0 is not valid; it must be",
+        ),
     ],
 )
-def test_a_wrong_parameter_of_a_role_names_its_place(
+def test_a_wrong_value_in_a_table_names_its_place(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -285,11 +308,65 @@ def test_a_wrong_parameter_of_a_role_names_its_place(
 
 
 def test_a_table_of_parameters_names_an_unknown_role(bare_folder: Path) -> None:
-    (bare_folder / "quantgraph.toml").write_text("[role_seed]\ndesicion = 1")
-    with pytest.raises(BadOption, match=r"role in \[role_seed\] 'desicion' .* mean 'decision'"):
+    (bare_folder / "quantgraph.toml").write_text("[models.decision]\nsede = 1")
+    with pytest.raises(BadOption, match=r"^quantgraph.toml: models: key of decision 'sede' .* mean 'seed'"):
         load_settings()
-    with pytest.raises(BadOption, match="did you mean 'filter'"):
-        load_settings(role_temperature={"filtre": 1.0})
+    with pytest.raises(BadOption, match=r"argument tables: key 'volume_units' .* mean 'volume_unit'"):
+        load_settings(tables={"volume_units": "hands"})
+
+
+def test_tables_of_options_merge_from_all_sources(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare_folder / "quantgraph.toml").write_text('[tables]\nvolume_unit = "hands"\ndate_order = ""')
+    monkeypatch.setenv("QUANTGRAPH_TABLES", '{"record_zone": "Asia/Shanghai"}')
+    settings = load_settings(audit={"cuts": 7})
+    assert settings.tables == TableOptions(volume_unit="hands", record_zone="Asia/Shanghai")
+    assert settings.audit == AuditOptions(cuts=7, walk_seconds=15.0, seed=None)
+
+
+EARLIER = {
+    "model_rung": "tool_calling",
+    "light_model": "[models.<role>] name = …, or in QUANTGRAPH_MODELS",
+    "role_seed": "[models.<role>] seed = …, or in QUANTGRAPH_MODELS",
+    "retry_wait": "[models.<role>] retry_wait = …, or in QUANTGRAPH_MODELS",
+    "reply_limit_field": "[models.<role>] reply_limit_field = …, or in QUANTGRAPH_MODELS",
+    "volume_unit": "[tables] volume_unit = …, or in QUANTGRAPH_TABLES",
+    "record_zone": "[tables] record_zone = …, or in QUANTGRAPH_TABLES",
+    "audit_cuts": "[audit] cuts = …, or in QUANTGRAPH_AUDIT",
+}
+
+
+@pytest.mark.parametrize(("name", "now"), EARLIER.items())
+def test_an_earlier_setting_names_its_new_place(
+    name: str, now: str, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(Settings.model_fields) <= 31
+    told = f"is not known; it is now {now}"
+    with pytest.raises(BadOption) as caught:
+        load_settings(**{name: "x"})
+    assert caught.value.message == f"setting {name!r} {told}"
+    (bare_folder / "quantgraph.toml").write_text(f'{name} = "x"')
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert caught.value.message == f"quantgraph.toml: key {name!r} {told}"
+    monkeypatch.setenv(f"QUANTGRAPH_{name.upper()}", "x")
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert caught.value.message == f"QUANTGRAPH_{name.upper()} (environment) {told}"
+
+
+@pytest.mark.parametrize(
+    ("start", "key"), [("MODEL", "name"), ("TEMPERATURE", "temperature"), ("SEED", "seed")]
+)
+def test_an_earlier_variable_of_a_role_names_its_new_place(
+    start: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"QUANTGRAPH_{start}_DECISION", "1")
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert caught.value.message == (
+        f"QUANTGRAPH_{start}_DECISION (environment) is not known; "
+        f"it is now [models.decision] {key} = …, or in QUANTGRAPH_MODELS"
+    )
 
 
 def test_settings_are_frozen_and_survive_pickling() -> None:
@@ -348,10 +425,15 @@ def test_budgets_are_texts_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> 
     assert load_settings().session_budget is None
 
 
-def test_the_rung_of_models_is_a_setting_and_no_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "text")
-    settings = load_settings()
-    assert (settings.model_rung, settings.models) == ("text", {})
+def test_tool_calling_is_a_setting_with_three_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().tool_calling == "auto"
+    monkeypatch.setenv("QUANTGRAPH_TOOL_CALLING", "text")
+    assert (load_settings().tool_calling, load_settings(tool_calling="native").tool_calling) == (
+        "text",
+        "native",
+    )
+    with pytest.raises(BadOption, match="'json_schema' is not valid; it must be auto, native or text"):
+        load_settings(tool_calling="json_schema")
 
 
 def test_models_have_a_cache_prices_and_a_time_limit(bare_folder: Path) -> None:

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +19,15 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from platformdirs import user_cache_path
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quantgraph._util.files import check_text
@@ -39,21 +48,12 @@ Role = Literal[
 """Uses of a model. Each role may have a model of its own."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
-LIGHT_ROLES: frozenset[Role] = frozenset({"data_fetch", "validation"})
-"""Roles that use ``light_model`` before ``model``."""
 
 _PREFIX = "QUANTGRAPH_"
 _KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"
 _BUDGET = f"{_KINDS.replace('|', ', ')}, each with a number, like calls=100,money=2.5"
 _LIMIT = rf"\s*({_KINDS})\s*=\s*\d+(\.\d+)?\s*"
 _LIMITS = rf"^{_LIMIT}(,{_LIMIT})*$"
-_ROLE_TABLES = {
-    "models": f"{_PREFIX}MODEL_",
-    "role_temperature": f"{_PREFIX}TEMPERATURE_",
-    "role_max_tokens": f"{_PREFIX}MAX_TOKENS_",
-    "role_seed": f"{_PREFIX}SEED_",
-}
-"""Fields with a value for each role, and the prefix of their variables."""
 _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai_api_key": ("OPENAI_API_KEY",),
     "openai_base_url": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -73,7 +73,63 @@ MaxTokens = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 _TEMPERATURE = "a number from 0 to 2, or 'none' to send none"
 _MAX_TOKENS, _SEED = "a whole number, at least 1", "a whole number from 0 to 2**63 - 1"
-_BY_ROLE = f"a table of role = {{}}; roles: {', '.join(ROLES)}"
+_TABLE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class RoleModel(BaseModel):
+    """The model of one role; what is not set is that of all roles."""
+
+    model_config = _TABLE
+
+    name: str | None = Field(None, description="a model name, or 'keyless' for the planner")
+    temperature: Temperature = Field(0.0, description=_TEMPERATURE)
+    max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
+    seed: Seed | None = Field(None, description=_SEED)
+    reply_limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
+        "auto", description="auto, max_tokens or max_completion_tokens"
+    )
+    retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
+
+
+class TableOptions(BaseModel):
+    """What the owner of tables and news says where these do not tell; None asks, with an error."""
+
+    model_config = _TABLE
+
+    volume_unit: Literal["shares", "hands"] | None = Field(None, description="shares, or hands of 100 shares")
+    amount_unit: Literal["yuan", "thousand_yuan", "ten_thousand_yuan"] | None = Field(
+        None, description="yuan, thousand_yuan or ten_thousand_yuan"
+    )
+    date_order: Literal["month_first", "day_first"] | None = Field(
+        None, description="month_first or day_first, for dates like 01/02/2024"
+    )
+    record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
+
+
+class AuditOptions(BaseModel):
+    """How a strategy is proved causal: a walk through all sessions if it is quick, else at some of them."""
+
+    model_config = _TABLE
+
+    cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
+    walk_seconds: float = Field(15.0, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
+    seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
+
+
+_TABLES: Mapping[str, type[BaseModel]] = {"models": RoleModel, "tables": TableOptions, "audit": AuditOptions}
+"""Settings that are tables, each with its keys; ``models`` has one for each role."""
+_IN_MODELS = "[models.<role>] {} = …, or in QUANTGRAPH_MODELS"
+_MOVED = {
+    "model_rung": "tool_calling",
+    "light_model": _IN_MODELS.format("name"),
+    **{f"role_{name}": _IN_MODELS.format(name) for name in ("temperature", "max_tokens", "seed")},
+    **{name: _IN_MODELS.format(name) for name in ("retry_wait", "reply_limit_field")},
+    **{name: f"[tables] {name} = …, or in QUANTGRAPH_TABLES" for name in TableOptions.model_fields},
+    **{f"audit_{name}": f"[audit] {name} = …, or in QUANTGRAPH_AUDIT" for name in AuditOptions.model_fields},
+}
+"""Earlier settings, and the place of each now."""
+_OF_ROLE = re.compile(rf"(MODEL|TEMPERATURE|MAX_TOKENS|SEED)_({'|'.join(ROLES).upper()})")
+"""An earlier variable of a role, without its prefix."""
 
 
 class Settings(BaseSettings):
@@ -84,10 +140,8 @@ class Settings(BaseSettings):
     Notes
     -----
     Environment variables: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` (or ``OPENAI_API_BASE``),
-    ``TUSHARE_TOKEN``, ``JINA_API_KEY``; every other field is ``QUANTGRAPH_<FIELD>``, a role's model
-    ``QUANTGRAPH_MODEL_<ROLE>``, its parameters ``QUANTGRAPH_TEMPERATURE_<ROLE>``,
-    ``QUANTGRAPH_MAX_TOKENS_<ROLE>`` and ``QUANTGRAPH_SEED_<ROLE>``. In TOML the keys are the field names and
-    the roles are tables ``[models]``, ``[role_temperature]``, ``[role_max_tokens]`` and ``[role_seed]``.
+    ``TUSHARE_TOKEN``, ``JINA_API_KEY``; every other field is ``QUANTGRAPH_<FIELD>``, that of a table as JSON.
+    In TOML the keys are the field names.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -97,27 +151,16 @@ class Settings(BaseSettings):
         None, description="an http(s) URL without user name or password, like https://host/v1"
     )
     model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
-    light_model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
-    models: dict[Role, str] = Field(default_factory=dict, description=_BY_ROLE.format("model name"))
+    models: dict[Role, RoleModel] = Field(
+        default_factory=dict,
+        description="by role a model name, or a table like {name = …, temperature = …, seed = …}",
+    )
     temperature: Temperature = Field(0.0, description=_TEMPERATURE)
     max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
-    reply_limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
-        "auto", description="auto, max_tokens or max_completion_tokens"
-    )
     seed: Seed | None = Field(None, description=_SEED)
-    role_temperature: dict[Role, Temperature] = Field(
-        default_factory=dict, description=_BY_ROLE.format(_TEMPERATURE)
-    )
-    role_max_tokens: dict[Role, MaxTokens] = Field(
-        default_factory=dict, description=_BY_ROLE.format(_MAX_TOKENS)
-    )
-    role_seed: dict[Role, Seed] = Field(default_factory=dict, description=_BY_ROLE.format(_SEED))
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
-    retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
-    model_rung: Literal["auto", "native", "json_schema", "text"] = Field(
-        "auto", description="auto, native, json_schema or text"
-    )
+    tool_calling: Literal["auto", "native", "text"] = Field("auto", description="auto, native or text")
     budget: str | None = Field(None, pattern=_LIMITS, description=f"limits of a run: {_BUDGET}")
     session_budget: str | None = Field(
         None, pattern=_LIMITS, description=f"limits of a trading session: {_BUDGET}"
@@ -134,14 +177,7 @@ class Settings(BaseSettings):
     )
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
-    record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
-    volume_unit: Literal["shares", "hands"] | None = Field(None, description="shares, or hands of 100 shares")
-    amount_unit: Literal["yuan", "thousand_yuan", "ten_thousand_yuan"] | None = Field(
-        None, description="yuan, thousand_yuan or ten_thousand_yuan"
-    )
-    date_order: Literal["month_first", "day_first"] | None = Field(
-        None, description="month_first or day_first, for dates like 01/02/2024"
-    )
+    tables: TableOptions = Field(default_factory=TableOptions, description="a table like {volume_unit = …}")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
     )
@@ -157,15 +193,12 @@ class Settings(BaseSettings):
         default_factory=list, description="names of installed packages, like scipy,statsmodels"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
-    audit_cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
-    audit_walk_seconds: float = Field(15.0, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
-    audit_seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
+    audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")
 
     @field_validator(
         "openai_api_key",
         "openai_base_url",
         "model",
-        "light_model",
         "tushare_token",
         "jina_api_key",
         "budget",
@@ -173,10 +206,6 @@ class Settings(BaseSettings):
         "prices",
         "max_tokens",
         "seed",
-        "record_zone",
-        "volume_unit",
-        "amount_unit",
-        "date_order",
         mode="before",
     )
     @classmethod
@@ -222,29 +251,36 @@ class Settings(BaseSettings):
         """The sources in order of precedence, in place of the library's."""
         return init_settings, *(_LayerSource(settings_cls, layer) for layer in _layers())
 
-    def model_for(self, role: Role, *, light: bool = False) -> str | None:
-        """Name the model configured for a role, or None.
-
-        It is the role's own, else ``light_model`` for a light role (or when ``light``), else ``model``.
-        """
-        own = self.models.get(role)
-        if own:
-            return own
-        if (light or role in LIGHT_ROLES) and self.light_model:
-            return self.light_model
-        return self.model
+    def model_for(self, role: Role) -> str | None:
+        """Name the model configured for a role, or for all; or None."""
+        return self.of_role(role).name or self.model
 
     def parameters_for(self, role: Role) -> dict[str, Any]:
         """``temperature``, ``max_tokens`` and ``seed`` of a role's requests; None is not sent.
 
-        >>> Settings(seed=1, role_seed={"decision": 42}).parameters_for("decision")
+        >>> Settings(seed=1, models={"decision": RoleModel(seed=42)}).parameters_for("decision")
         {'temperature': 0.0, 'max_tokens': None, 'seed': 42}
         """
+        own = self.of_role(role)
         return {
-            "temperature": self.role_temperature.get(role, self.temperature),
-            "max_tokens": self.role_max_tokens.get(role, self.max_tokens),
-            "seed": self.role_seed.get(role, self.seed),
+            name: getattr(own if name in own.model_fields_set else self, name)
+            for name in ("temperature", "max_tokens", "seed")
         }
+
+    def with_model(self, role: Role, fixed: Mapping[str, Any]) -> Settings:
+        """A copy with other values for a role's model: by keys of its table, or by settings.
+
+        >>> Settings().with_model("trader", {"seed": 7, "max_attempts": 1}).parameters_for("trader")["seed"]
+        7
+        """
+        own = {name: value for name, value in fixed.items() if name in RoleModel.model_fields}
+        others = {name: value for name, value in fixed.items() if name not in own}
+        models = {**self.models, role: self.of_role(role).model_copy(update=own)}
+        return self.model_copy(update={**others, "models": models})
+
+    def of_role(self, role: Role) -> RoleModel:
+        """The model of a role, as far as it has settings of its own."""
+        return self.models.get(role, RoleModel())
 
 
 class _LayerSource(PydanticBaseSettingsSource):
@@ -285,13 +321,11 @@ def load_settings(**overrides: Any) -> Settings:
         ``.env`` or the TOML file cannot be read.
     """
     for name in overrides:
+        _refuse_earlier(name, f"setting {name!r}")
         _require_known(name, Settings.model_fields, "setting")
-    for table in _ROLE_TABLES:
-        given = overrides.get(table)
-        for role in given if isinstance(given, Mapping) else ():
-            check_role(role)
+    given = {name: _table(name, value, f"argument {name}") for name, value in overrides.items()}
     try:
-        return Settings(**overrides)
+        return Settings(**given)
     except ValidationError as error:
         problem = _explain(error, overrides)
     # Raised outside of ``except``: the validation error may hold a secret and must not be its context.
@@ -310,18 +344,56 @@ def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
     if name == "sandbox_packages" and fault["type"] == "value_error":
         given = next(each for each in _names(given) if not is_package(each))
     shown = "this value" if secret else repr(given)[:80]
-    where = _place(".".join(str(part) for part in fault["loc"]), name, overrides)
-    return BadOption(f"{where}: {shown} is not valid; it must be {info.description}", option=name)
+    path = [str(part) for part in fault["loc"]]
+    table = _TABLES.get(name)
+    key = table.model_fields.get(path[-1]) if table and len(path) > 1 else None
+    valid = (key or info).description
+    return BadOption(f"{_place(path, overrides)}: {shown} is not valid; it must be {valid}", option=name)
 
 
-def _place(path: str, name: str, overrides: Mapping[str, Any]) -> str:
+def _place(path: list[str], overrides: Mapping[str, Any]) -> str:
     """Where a wrong value came from."""
-    if name in overrides:
-        return f"argument {path}"
-    for layer in _layers():
-        if path in layer.places or name in layer.places:
-            return layer.places.get(path) or layer.places[name]
-    return path
+    if path[0] in overrides:
+        return f"argument {'.'.join(path)}"
+    for end in range(len(path), 0, -1):
+        for layer in _layers():
+            if place := layer.places.get(".".join(path[:end])):
+                return place
+    return ".".join(path)
+
+
+def _table(name: str, value: Any, where: str) -> Any:
+    """The value of a setting; a table of known keys without empty values, and of tables for models."""
+    kind = _TABLES.get(name)
+    if kind is None or not isinstance(value, Mapping):
+        return value
+    if name != "models":
+        return _known_keys(value, kind, f"{where}: key")
+    for role in value:
+        _require_known(role, ROLES, f"{where}: role")
+    return {role: _role_table(one, f"{where}: key of {role}") for role, one in value.items() if one != ""}
+
+
+def _role_table(model: Any, where: str) -> Any:
+    """A plain name is a table with the name alone: the keys of another source are added to it."""
+    if isinstance(model, str):
+        return {"name": model.strip()}
+    if isinstance(model, RoleModel):
+        return model.model_dump(exclude_unset=True)
+    return _known_keys(model, RoleModel, where) if isinstance(model, Mapping) else model
+
+
+def _known_keys(table: Mapping[str, Any], kind: type[BaseModel], where: str) -> dict[str, Any]:
+    for key in table:
+        _require_known(key, kind.model_fields, where)
+    return {key: value for key, value in table.items() if value != ""}
+
+
+def _places(value: Any, path: str, where: str) -> Iterator[tuple[str, str]]:
+    """The places of a setting and of the keys of a table."""
+    yield path, where
+    for key, inner in value.items() if isinstance(value, Mapping) else ():
+        yield from _places(inner, f"{path}.{key}", f"{key} of {where}")
 
 
 def _names(value: Any) -> Any:
@@ -349,27 +421,46 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
     Raises
     ------
     BadOption
-        For a variable of a role that does not exist, or a value that is not UTF-8 text.
+        For an earlier variable, a table that is not JSON, or a value that is not UTF-8 text.
     """
+    _refuse_moved(variables, place)
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for name in Settings.model_fields:
         for variable in _VENDOR_VARIABLES.get(name, (_PREFIX + name.upper(),)):
-            if name not in _ROLE_TABLES and variables.get(variable, "").strip():
-                values[name], places[name] = variables[variable], f"{variable} ({place})"
+            if variables.get(variable, "").strip():
+                where = f"{variable} ({place})"
+                check_text(variables[variable], where)
+                values[name] = _value(name, variables[variable], where)
+                places |= _places(values[name], name, where)
                 break
-    for name, where in places.items():
-        check_text(values[name], where)
-    for variable, value in variables.items():
-        table = next((name for name, start in _ROLE_TABLES.items() if variable.startswith(start)), None)
-        named_setting = variable.removeprefix(_PREFIX).lower() in Settings.model_fields
-        if table and value.strip() and not named_setting:
-            where = f"{variable} ({place})"
-            role = variable.removeprefix(_ROLE_TABLES[table]).lower()
-            _require_known(role, ROLES, f"{where}: role")
-            check_text(value, where)
-            values.setdefault(table, {})[role], places[f"{table}.{role}"] = value.strip(), where
     return _Layer(values=values, places=places)
+
+
+def _refuse_moved(variables: Mapping[str, str], place: str) -> None:
+    """Refuse the variable of an earlier setting with the line that names its place now."""
+    for variable in [each for each, value in variables.items() if each.startswith(_PREFIX) and value.strip()]:
+        name, where = variable.removeprefix(_PREFIX), f"{variable} ({place})"
+        if of_role := _OF_ROLE.fullmatch(name):
+            key, role = of_role[1].lower().replace("model", "name"), of_role[2].lower()
+            now = _IN_MODELS.replace("<role>", role).format(key)
+            raise BadOption(f"{where} is not known; it is now {now}", option=variable)
+        _refuse_earlier(name.lower(), where)
+
+
+def _value(name: str, text: str, where: str) -> Any:
+    """The value of a variable; a table is JSON."""
+    if name not in _TABLES:
+        return text
+    try:
+        table = json.loads(text)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        valid = Settings.model_fields[name].description
+        raise BadOption(f"{where}: {text!r:.80} is not a JSON object; it must be {valid}", option=name)
+    check_text(json.dumps(table, ensure_ascii=False), where)
+    return _table(name, table, where)
 
 
 def _dotenv_layer(path: Path) -> _Layer:
@@ -403,14 +494,20 @@ def _toml_layer(named: str | None) -> _Layer:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"{path} is not readable TOML: {_reason(error)}", path=str(path)) from error
+    values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for key, value in table.items():
+        _refuse_earlier(key, f"{path}: key {key!r}")
         _require_known(key, Settings.model_fields, f"{path}: key")
-        places[key] = f"{key} ({path})"
-        for role in value if key in _ROLE_TABLES and isinstance(value, dict) else ():
-            _require_known(role, ROLES, f"{path}: role in [{key}]")
-            places[f"{key}.{role}"] = f"{key}.{role} ({path})"
-    return _Layer(values={key: value for key, value in table.items() if value != ""}, places=places)
+        if value != "":
+            values[key] = _table(key, value, f"{path}: {key}")
+            places |= _places(values[key], key, f"{key} ({path})")
+    return _Layer(values=values, places=places)
+
+
+def _refuse_earlier(name: str, where: str) -> None:
+    if name in _MOVED:
+        raise BadOption(f"{where} is not known; it is now {_MOVED[name]}", option=name)
 
 
 def _require_known(name: str, names: Iterable[str], where: str) -> None:

@@ -19,7 +19,7 @@ def fresh(monkeypatch):
     traded = []
 
     def begin(kept=True):
-        monkeypatch.setattr(block_code, "_trade_two_sessions", lambda: traded.append(kept) or kept)
+        monkeypatch.setattr(block_code, "compile_block_code", lambda: traded.append(kept) or kept)
         return traded
 
     return begin
@@ -65,4 +65,4 @@ def test_a_mark_that_cannot_be_written_is_logged_and_blocks_are_traded(fresh, tm
 
 
 def test_the_code_really_trades_two_sessions():
-    assert block_code._trade_two_sessions() in {True, False}
+    assert block_code.compile_block_code() in {True, False}

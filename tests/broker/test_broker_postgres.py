@@ -181,6 +181,7 @@ def test_a_connection_that_is_killed_in_a_transaction_leaves_whole_sessions(
     other.dispose()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "power_cut"])
 def test_a_ledger_lives_through_the_end_of_its_server(server, where, on_sqlite, how):
     with Ledger(where) as ledger:

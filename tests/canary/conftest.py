@@ -111,7 +111,7 @@ def request(first, codes=CODES):
 @pytest.fixture
 def resources_at():
     """A resources over a store and a source that have sentinels after the moment."""
-    settings = load_settings(audit_cuts=1, audit_walk_seconds=0)
+    settings = load_settings(audit={"cuts": 1, "walk_seconds": 0})
     options = {"source": SAMPLE, "runner": Inline(), "settings": settings}
     opened = {
         False: open_resources(

@@ -38,9 +38,8 @@ def caused():
         return error
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [
+def test_a_sentinel_is_found_wherever_it_is(subtests):
+    for thing in [
         HUGE,
         -HUGE,
         HUGE * 1e-15,
@@ -106,10 +105,9 @@ def caused():
         AIMessage("", tool_calls=[{"name": "t", "args": {"x": HUGE}, "id": "1"}]),
         ToolMessage("", artifact={"last": "21770709"}, tool_call_id="1"),
         [AIMessage("", additional_kwargs={"deep": {"x": "CANARY"}})],
-    ],
-)
-def test_a_sentinel_is_found_wherever_it_is(thing):
-    assert find_canaries(thing)
+    ]:
+        with subtests.test(thing=thing):
+            assert find_canaries(thing)
 
 
 class MadeAnew(Mapping):

@@ -83,7 +83,7 @@ def test_it_speaks_the_language_of_the_locale_or_the_one_that_is_asked_for(
 def test_each_model_is_sent_one_short_request(strong: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("QUANTGRAPH_MODEL", "big")
-    monkeypatch.setenv("QUANTGRAPH_MODEL_DECISION", "small\x1b[2J[red]")
+    monkeypatch.setenv("QUANTGRAPH_MODELS", json.dumps({"decision": "small\x1b[2J[red]"}))
     with OpenAIStub(lambda _request: "OK", api_key=KEY) as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.base_url)
         status, out = doctor()

@@ -101,8 +101,7 @@ def test_the_verdict_as_json(strategy):
 
 
 def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", "0")
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_CUTS", "7")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 0, "cuts": 7}')
     path = strategy(HONEST)
     aimed = call(path, *WHAT).stdout
     # Four of seven are drawn from all: 1 - 0.01 ** (1 / 4) is 68.4 %.
@@ -197,8 +196,7 @@ def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, ba
 @pytest.mark.parametrize("code", [HONEST, LEAKY], ids=["honest", "leaky"])
 def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, seconds):
     """The same cells on the same data: line, counterexample and coverage, walked and sampled."""
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", seconds)
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_SEED", "11")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", f'{{"walk_seconds": {seconds}, "seed": 11}}')
     told = json.loads(call(strategy(code), *WHAT, "--json").stdout)
     source, store = open_source("sample"), DataState()
     store.update(

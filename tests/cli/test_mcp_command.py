@@ -64,6 +64,7 @@ async def rest(call):
     return await call("finish_day", request_id="day 2")
 
 
+@pytest.mark.proof
 def test_a_killed_server_is_started_again_and_nothing_is_bought_twice(folder):
     served = Served(folder, *NEW)
     before = talk(served.url, first_day)

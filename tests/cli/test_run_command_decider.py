@@ -37,12 +37,15 @@ class Desk:
         return "sell" if "said: buy" in text else "buy"
 
     def command(self, *arguments: str, url: str, **environment: str):
-        models = {f"QUANTGRAPH_MODEL_{role}": role.lower() for role in ("FILTER", "DECISION")}
-        keyless = {"QUANTGRAPH_MODEL": "keyless", "OPENAI_BASE_URL": url}
+        keyless = {
+            "QUANTGRAPH_MODEL": "keyless",
+            "QUANTGRAPH_MODELS": '{"filter": "filter", "decision": "decision"}',
+            "OPENAI_BASE_URL": url,
+        }
         self.child = subprocess.Popen(
             [Path(sys.executable).with_name("quantgraph"), *arguments, "--out", "runs"],
             cwd=self.folder,
-            env={**os.environ, **models, **keyless, **environment},
+            env={**os.environ, **keyless, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -93,7 +96,7 @@ def test_it_is_replayed_by_the_command_alone(desk):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"QUANTGRAPH_MODEL_DECISION": "another"}, "model.decision: decision at"),
+        ({"QUANTGRAPH_MODELS": '{"filter": "filter", "decision": "another"}'}, "model.decision: decision at"),
         ({}, "decider.file"),
     ],
 )

@@ -67,8 +67,7 @@ class Server:
     def command(self, *arguments, url):
         environment = {
             "QUANTGRAPH_MODEL": "keyless",
-            "QUANTGRAPH_MODEL_FILTER": "filter",
-            "QUANTGRAPH_MODEL_DECISION": "decision",
+            "QUANTGRAPH_MODELS": '{"filter": "filter", "decision": "decision"}',
             "OPENAI_BASE_URL": url,
         }
         self.child = subprocess.Popen(

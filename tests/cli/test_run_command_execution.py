@@ -93,7 +93,7 @@ class Server:
     def command(self, *arguments, url, model="execution"):
         environment = {
             "QUANTGRAPH_MODEL": "keyless",
-            "QUANTGRAPH_MODEL_EXECUTION": model,
+            "QUANTGRAPH_MODELS": json.dumps({"execution": model}),
             "OPENAI_BASE_URL": url,
         }
         self.child = subprocess.Popen(

@@ -19,6 +19,7 @@ from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from load_script import load_script
+from thinned import thinned
 
 from quantgraph.broker import Fill
 from quantgraph.broker.ledger import Ledger
@@ -41,9 +42,7 @@ SENTENCE = f"{RULE}，{WINDOW}"
 RETRIES = 3
 WHOLE = bool(os.environ.get("WHOLE"))
 FAILING = ["prose", "empty", "wrong_types", "repeats_itself", "ping_pong", "invents_symbols", "never_content"]
-RIGHT = {
-    "thinking_blocks", "thinking_text", "dsml", "xml_calls", "numbers_as_strings", "obeys_data", "slow", "flaky",
-}  # fmt: skip
+RIGHT = {"thinking_blocks", "thinking_text", "numbers_as_strings", "obeys_data", "slow", "flaky"}
 CASH = 1_000_000
 SECRETS = {
     "OPENAI_API_KEY": "sk-conformance-4711",
@@ -257,8 +256,10 @@ def right():
 
 
 def pytest_generate_tests(metafunc):
-    """``misbehaving`` is every model of the pack; ``failing`` some that keep a run from its end."""
+    """``misbehaving`` is every model of the pack; ``failing`` some that keep a run from its end. Two thirds are proofs."""
     if "misbehaving" in metafunc.fixturenames:
-        metafunc.parametrize("misbehaving", MISBEHAVING)
+        metafunc.parametrize("misbehaving", thinned(MISBEHAVING, lambda number, _: number % 3 == 0))
     if "failing" in metafunc.fixturenames:
-        metafunc.parametrize("failing", MISBEHAVING if WHOLE else FAILING)
+        metafunc.parametrize(
+            "failing", thinned(MISBEHAVING if WHOLE else FAILING, lambda number, _: number % 3 == 0)
+        )

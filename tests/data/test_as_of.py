@@ -244,10 +244,8 @@ def asked(known):
         yield caught.value
 
 
-@pytest.mark.parametrize("kind", [NoData, BadWindow, UnknownSymbol])
-@pytest.mark.parametrize(
-    "date",
-    [
+def test_an_error_that_names_a_later_date_is_replaced(plain, subtests):
+    for date in [
         *(
             "2025-10-31",
             "20251031",
@@ -265,15 +263,15 @@ def asked(known):
             "Jan. 16th, 2024",
             "date(2024, 1, 16)",
         ),
-    ],
-)
-def test_an_error_that_names_a_later_date_is_replaced(plain, kind, date):
-    plain.refusal = kind(f"nothing there; plain has 2023-01-03 to {date}")
-    for error in asked(AsOfSource(plain, Moment.at("20240115"))):
-        assert type(error) is kind
-        assert re.match("plain has no (bars|indicators|level|members) of ", error.message)
-        assert error.message.endswith("; its sessions run from 2023-01-03 to 2024-01-15")
-        assert (error.data, error.__cause__, error.__context__) == ({}, None, None)
+    ]:
+        for kind in [NoData, BadWindow, UnknownSymbol]:
+            with subtests.test(kind=kind, date=date):
+                plain.refusal = kind(f"nothing there; plain has 2023-01-03 to {date}")
+                for error in asked(AsOfSource(plain, Moment.at("20240115"))):
+                    assert type(error) is kind
+                    assert re.match("plain has no (bars|indicators|level|members) of ", error.message)
+                    assert error.message.endswith("; its sessions run from 2023-01-03 to 2024-01-15")
+                    assert (error.data, error.__cause__, error.__context__) == ({}, None, None)
 
 
 def test_a_later_date_in_the_data_of_an_error_counts(plain):

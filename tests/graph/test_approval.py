@@ -25,8 +25,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
 from quantgraph.broker.session import open_session, reject_orders
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
-from quantgraph.graph import TradingState, approve_node, daily_loop_node, decision_node, propose_node
-from quantgraph.graph._approval import parse_approval
+from quantgraph.graph import TradingState, daily_loop_node, decision_node
+from quantgraph.graph._approval import approve_node, parse_approval, propose_node
 from quantgraph.graph._graph import create_trading_graph
 from quantgraph.graph._trading import Trading
 from quantgraph.market import Rulebook

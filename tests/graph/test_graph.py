@@ -22,8 +22,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import BLOCK_SESSIONS, run_sessions
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
-from quantgraph.graph import route_after_daily_loop
 from quantgraph.graph._graph import create_trading_graph, route_after_signal
+from quantgraph.graph._loop import route_after_daily_loop
 from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

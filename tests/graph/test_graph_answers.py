@@ -53,7 +53,7 @@ def recorded(folder: Path) -> list[tuple[str, str]]:
     return [(json.loads(request)["id"], json.loads(reply)) for _, request, reply in rows]
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.proof)])
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def processes(request, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
     """What four processes tell: the first begins, each of the others answers one question."""
     folder, told = tmp_path_factory.mktemp(request.param), []
@@ -72,6 +72,7 @@ def processes(request, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
     return folder, told
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", [*child.GRAPHS, "run"])
 def test_three_processes_answer_three_questions_and_each_answer_is_under_its_own(way, processes):
@@ -86,6 +87,7 @@ def test_three_processes_answer_three_questions_and_each_answer_is_under_its_own
     assert recorded(folder) == list(zip(ids, child.ANSWERS, strict=True))
 
 
+@pytest.mark.proof
 def test_two_subgraphs_that_ask_at_once_are_answered_by_id_in_either_order(processes):
     folder, told = processes[0] / "pair", [step["pair"] for step in processes[1]]
     asked = [each["next"] for each in told]

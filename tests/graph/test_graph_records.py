@@ -296,7 +296,7 @@ def test_the_declared_zone_of_news_belongs_to_the_run(folder, tmp_path):
         if event.kind == "session" and event.text == f"{DAYS[6]:%Y%m%d}":
             control.request_drain("enough")
 
-    zone = {"settings": load_settings(record_zone="Asia/Shanghai")}
+    zone = {"settings": load_settings(tables={"record_zone": "Asia/Shanghai"})}
     half = run_strategy(
         REQUEST,
         source=folder,
@@ -305,8 +305,10 @@ def test_the_declared_zone_of_news_belongs_to_the_run(folder, tmp_path):
         resources=Resources(control=control, watch=watch, **zone),
     )
     assert half["ended_because"] == "cancelled"
-    other = Resources(settings=load_settings(record_zone="America/New_York"))
-    with pytest.raises(RunMismatch, match=r"settings\.record_zone: Asia/Shanghai -> America/New_York"):
+    other = Resources(settings=load_settings(tables={"record_zone": "America/New_York"}))
+    with pytest.raises(
+        RunMismatch, match=r"settings\.tables\.record_zone: Asia/Shanghai -> America/New_York"
+    ):
         resume_run(half["run_dir"], decider=Reader("news"), resources=other)
     decider = Reader("news")
     done = resume_run(half["run_dir"], decider=decider, resources=Resources(**zone))

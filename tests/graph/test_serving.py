@@ -85,6 +85,7 @@ def _streamed(client: httpx.Client, thread: str, task: dict[str, Any]) -> list[t
     return [(name, json.loads(data)) for name, data in zip(values[::2], values[1::2], strict=True)]
 
 
+@pytest.mark.proof
 def test_a_question_is_asked_and_answered_over_http_even_if_the_server_is_started_anew(tmp_path):
     with server(tmp_path) as client:
         thread = client.post("/threads", json={}).json()["thread_id"]

@@ -17,11 +17,10 @@ from quantgraph.llm._capability_modes import MODES
 from quantgraph.llm._models import role_model
 from quantgraph.llm.messages._structured import ask_json
 from quantgraph.settings import load_settings
-from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
+from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
 
 QUESTION = [HumanMessage("What is 1 + 2?")]
 ADDED = [("add", {"a": 1, "b": 2, "note": None})]
-WEIRD = "｜", "▁"  # what DeepSeek's tokens are written with
 
 
 def add(a: int, b: int, note: str | None = None) -> int:
@@ -49,64 +48,58 @@ def calls_of(message):
 
 
 JSON = '{"a": 1, "b": 2}'
-SLIPS = {
-    "hermes": f'<tool_call>\n{{"name": "add", "arguments": {JSON}}}\n</tool_call>',
-    "hermes, arguments as text": '<tool_call>{"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}</tool_call>',
-    "hermes, never closed": f'<tool_call>{{"name": "add", "arguments": {JSON}}}',
-    "hermes, single quotes": "<tool_call>{'name': 'add', 'arguments': {'a': 1, 'b': 2,}}</tool_call>",
-    "llama": f"<function=add>{JSON}</function>",
-    "qwen coder": "<tool_call><function=add>\n<parameter=a>\n1\n</parameter>\n<parameter=b>2</parameter>\n</function></tool_call>",
-    "invoke": '<function_calls><invoke name="add"><parameter name="a">1</parameter>'
-    '<parameter name="b">2</parameter></invoke></function_calls>',
-    "dsml": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1'
-    '</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
-    "</｜DSML｜function_calls>",
-    "deepseek v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n"
-    f"```json\n{JSON}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-    "deepseek v3.1": f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{JSON}"
-    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-    "hermes, a list": f'<tool_call>[{{"name": "add", "arguments": {JSON}}}]</tool_call>',
-    "glm 4.5": "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n"
-    "<arg_value>2</arg_value>\n</tool_call>",
-    "glm 4.7": "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value><arg_key>b</arg_key>"
-    "<arg_value>2</arg_value></tool_call>",
-    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
-    f"{JSON}<|tool_call_end|><|tool_calls_section_end|>",
-    "mistral": f'[TOOL_CALLS] [{{"name": "add", "arguments": {JSON}, "id": "9Ae3bDc2F"}}]',
-    "mistral v11": f"[TOOL_CALLS]add[CALL_ID]9Ae3bDc2F[ARGS]{JSON}</s>",
-    "mistral v13": f"[TOOL_CALLS]add[ARGS]{JSON}",
-    "mistral, special tokens skipped": f"[TOOL_CALLS]add{JSON}",
-    "gpt-oss": "<|channel|>analysis<|message|>Adding.<|end|><|start|>assistant<|channel|>commentary "
-    f"to=functions.add <|constrain|>json<|message|>{JSON}<|call|>",
-    "gpt-oss, to whom in the role": "<|start|>assistant to=functions.add<|channel|>commentary json<|message|>"
-    f"{JSON}",
-    "fenced": f'```json\n{{"name": "add", "arguments": {JSON}}}\n```',
-    "fenced, a list": f'```json\n[{{"name": "add", "arguments": {JSON}}}]\n```',
-    "bare, a list": f'[{{"name": "add", "arguments": {JSON}}}]',
-    "bare, openai's message": '{"tool_calls": [{"id": "x", "type": "function", "function": '
-    '{"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}}]}',
-    "bare, openai's form": f'{{"type": "function", "function": {{"name": "add", "arguments": {JSON}}}}}',
-    "broken fence": '```json\n{"name": "add", "arguments": {"a": 1, "b": 2,}}\n```',
-    "after a thought": f'<think>{{"name": "say", "arguments": {{}}}}?</think><tool_call>'
-    f'{{"name": "add", "arguments": {JSON}}}</tool_call>',
-    "with an invented result behind": f'<tool_call>{{"name": "add", "arguments": {JSON}}}</tool_call>\nResult: 4',
+CALL = f'{{"tool": "add", "args": {JSON}}}'
+WRITTEN = {
+    "bare": CALL,
+    "fenced": f"```json\n{CALL}\n```",
+    "broken fence": '```json\n{"tool": "add", "args": {"a": 1, "b": 2,}}\n```',
+    "single quotes": "{'tool': 'add', 'args': {'a': 1, 'b': 2}}",
+    "after a thought": f'<think>{{"tool": "say", "args": {{}}}}?</think>{CALL}',
+    "with an invented result behind": f"{CALL}\nResult: 4",
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS.keys())
-def test_a_call_written_as_text_is_a_call_in_every_mode(slip, mode):
-    _, model = scripted_model(f"Let me add.\n{slip}", mode=mode)
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN.keys())
+def test_in_text_mode_a_json_object_is_a_call(written):
+    _, model = scripted_model(f"Let me add.\n{written}", mode="text")
     message = model.invoke(QUESTION)
     assert calls_of(message) == ADDED
     assert message.text == "Let me add."
 
 
+OTHER_FORMS = {
+    "hermes": f'<tool_call>\n{{"name": "add", "arguments": {JSON}}}\n</tool_call>',
+    "llama": f"<function=add>{JSON}</function>",
+    "glm": "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+    "mistral": f"[TOOL_CALLS]add[ARGS]{JSON}",
+    "bare": f'{{"name": "add", "arguments": {JSON}}}',
+    "a list": f"[{CALL}]",
+    "args as text": '{"tool": "add", "args": "{}"}',
+    "more keys": f'{{"tool": "add", "args": {JSON}, "why": "to add"}}',
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("written", OTHER_FORMS.values(), ids=OTHER_FORMS.keys())
+def test_a_call_in_another_form_is_asked_for_again_once(written, mode):
+    right = (
+        CALL
+        if mode == "text"
+        else AIMessage("", tool_calls=[{"name": "add", "args": ADDED[0][1], "id": "1"}])
+    )
+    inner, model = scripted_model(written, right, mode=mode)
+    assert calls_of(model.invoke(QUESTION)) == ADDED
+    assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
+    inner, model = scripted_model(written, written, mode=mode)
+    message = model.invoke(QUESTION)
+    assert (message.tool_calls, len(inner.calls)) == ([], 2)
+
+
 def test_the_id_of_a_written_call_repeats_and_differs_from_those_of_other_turns():
-    texts = [SLIPS["hermes"] + SLIPS["hermes"], SLIPS["hermes"]]
+    texts = [CALL + CALL, CALL]
     ids = []
     for _ in range(2):
-        _, model = scripted_model(*texts)
+        _, model = scripted_model(*texts, mode="text")
         first = model.invoke(QUESTION)
         results = [ToolMessage("3", tool_call_id=call["id"]) for call in first.tool_calls]
         second = model.invoke([*QUESTION, first, *results])
@@ -115,68 +108,42 @@ def test_the_id_of_a_written_call_repeats_and_differs_from_those_of_other_turns(
     assert len(set(ids[0])) == 3
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "<tool_call><function=say><parameter=text>\n{}\n</parameter></function></tool_call>",
-        "<tool_call>say\n<arg_key>text</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>",
-    ],
-)
-def test_a_text_parameter_in_markup_is_kept_exactly(form):
-    code = 'x = {"a": [1, 2]}\nif x < 3:\n    print("<b>", "<parameter=a>")'
-    _, model = scripted_model(form.format(code))
-    assert model.invoke(QUESTION).tool_calls[0]["args"] == {"text": code}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}[TOOL_CALLS]say[ARGS]{"text": "x"}',
-        '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "say", "arguments": {"text": "x"}}]',
-        '[{"tool": "add", "args": {"a": 1, "b": 2}}, {"tool": "say", "args": {"text": "x"}}]',
-        '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}{"name": "say", "arguments": {"text": "x"}}'
-        '</tool_call> So: {"sum": 4}',
-    ],
-)
-def test_consecutive_calls_are_all_made_in_order(text):
-    _, model = scripted_model(text)
+def test_consecutive_calls_are_all_made_in_order():
+    text = f'{CALL} {{"tool": "say", "args": {{"text": "x"}}}} So: {{"sum": 4}}'
+    _, model = scripted_model(text, mode="text")
     calls = [(call["name"], call["args"]) for call in model.invoke(QUESTION).tool_calls]
     assert calls == [("add", {"a": 1, "b": 2}), ("say", {"text": "x"})]
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "text",
     [
         'Sure: {"name": "Ann", "arguments": {"for": 1}}',  # no tool of that name
         'The config is {"name": "add"}.',
-        '{"name": "add", "arguments": {"a": 1, "b": 2}, "verdict": "good"}',
         'My answer: {"action": "buy"}; a draft was {"name": "add", "arguments": {"a": 1, "b": 2}}',
         "I would call add(1, 2).",
         "Qwen writes <tool_call> and GLM <tool_call>name</tool_call>.",
-        "Llama writes <function=NAME>…</function>; I could use <function=add> for that.",
-        "Mistral's mark is [TOOL_CALLS], gpt-oss says to=functions.add in its <|channel|>.",
-        "Kimi opens with <|tool_call_begin|>, DeepSeek with <｜tool▁call▁begin｜>.",
+        "Mistral's mark is [TOOL_CALLS], gpt-oss has <|channel|>.",
         'The holders: [{"name": "Ann", "arguments": {"for": 1}}]',
-        '[{"name": "add", "arguments": {"a": 1, "b": 2}}, 3]',
     ],
 )
-def test_in_native_mode_a_possible_answer_is_an_answer(text):
-    _, model = scripted_model(text)
+def test_a_possible_answer_is_an_answer(text, mode):
+    _, model = scripted_model(text, mode=mode)
     message = model.invoke(QUESTION)
     assert (message.text, message.tool_calls) == (text, [])
 
 
 def test_without_tools_nothing_is_a_call():
-    inner = ScriptedChatModel([SLIPS["hermes"]])
+    inner = ScriptedChatModel([CALL])
     message = CapabilityChatModel(inner, mode="text").invoke(QUESTION)
-    assert (message.text, message.tool_calls) == (SLIPS["hermes"], [])
+    assert (message.text, message.tool_calls) == (CALL, [])
 
 
-@pytest.mark.parametrize("mode", ["native", "text"])
-def test_an_unknown_tool_is_a_call_that_the_agent_tells_the_model_cannot_be_made(mode):
-    script = ['<tool_call>{"name": "subtract", "arguments": {"a": 1}}</tool_call>', "I cannot."]
+def test_an_unknown_tool_is_a_call_that_the_agent_tells_the_model_cannot_be_made():
+    script = ['{"tool": "subtract", "args": {"a": 1}}', "I cannot."]
     inner = ScriptedChatModel(script)
-    result = create_agent(CapabilityChatModel(inner, mode=mode), [add]).invoke({"messages": QUESTION})
+    result = create_agent(CapabilityChatModel(inner, mode="text"), [add]).invoke({"messages": QUESTION})
     assert "subtract is not a valid tool" in inner.calls[1].messages[-1].text
     assert result["messages"][-1].text == "I cannot."
 
@@ -193,9 +160,9 @@ def test_a_null_string_of_an_optional_argument_is_null(null):
 
 
 def test_numbers_as_strings_reach_the_tool_as_numbers():
-    script = ['{"tool": "add", "args": {"a": "1", "b": "2"}}', '{"answer": "3"}']
+    script = ['{"tool": "add", "args": {"a": "1", "b": "2"}}', "3"]
     inner = ScriptedChatModel(script)
-    agent = create_agent(CapabilityChatModel(inner, mode="json_schema"), [add])
+    agent = create_agent(CapabilityChatModel(inner, mode="text"), [add])
     messages = agent.invoke({"messages": QUESTION})["messages"]
     assert [messages[2].text, messages[3].text] == ["3", "3"]
 
@@ -231,44 +198,55 @@ CUT = {
         {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     ),
     "native, broken": invalid('{"a": 1 + 0}'),
-    "hermes": '<tool_call>{"name": "add", "arguments": {"a": 1, "b"',
-    "invoke": '<invoke name="add"><parameter name="a">1</parameter><parameter name="b">',
-    "invoke, between two parameters": '<invoke name="add"><parameter name="a">1</parameter>',
-    "glm": "<tool_call>add<arg_key>a</arg_key><arg_value>1",
-    "deepseek": '<｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 1',
-    "kimi": '<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{"a": 1',
-    "mistral": '[TOOL_CALLS]add[ARGS]{"a": 1',
-    "gpt-oss": '<|channel|>commentary to=functions.add json<|message|>{"a": 1',
+}
+CUT_TEXTS = {
+    "bare": '{"tool": "add", "args": {"a": 1',
     "a list": '[{"name": "add", "arguments": {"a": 1',
     "fenced": '```json\n{"name": "add", "arguments": {"a": 1',
 }
 
 
-@pytest.mark.parametrize("reply", CUT.values(), ids=CUT.keys())
-def test_a_truncated_call_is_never_guessed_but_requested_again_once(reply):
-    inner, model = scripted_model(reply, SLIPS["hermes"])
+@pytest.mark.parametrize(
+    ("reply", "mode"),
+    [*((reply, "native") for reply in CUT.values()), *((reply, "text") for reply in CUT_TEXTS.values())],
+    ids=[*CUT, *CUT_TEXTS],
+)
+def test_a_truncated_call_is_never_guessed_but_requested_again_once(reply, mode):
+    right = (
+        CALL
+        if mode == "text"
+        else AIMessage("", tool_calls=[{"name": "add", "args": ADDED[0][1], "id": "1"}])
+    )
+    inner, model = scripted_model(reply, right, mode=mode)
     assert calls_of(model.invoke(QUESTION)) == ADDED
     assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
-    inner, model = scripted_model(reply, reply)
+    inner, model = scripted_model(reply, reply, mode=mode)
     message = model.invoke(QUESTION)
     assert (message.tool_calls, message.invalid_tool_calls, len(inner.calls)) == ([], [], 2)
 
 
 def test_a_truncation_reported_by_exception_is_requested_again_and_typed():
-    """ChatOpenAI raises where ``response_format`` was sent: the caller sees a fault, no crash."""
+    """ChatOpenAI raises where it was made to send ``response_format``: the caller sees a fault, no crash."""
     from langchain_openai import ChatOpenAI
 
     half = Reply(content='{"tool": "add", "ar', finish_reason="length")
-    with OpenAIStub([half, '{"tool": "add", "args": {"a": 1, "b": 2}}', half, half]) as stub:
-        inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-        model = CapabilityChatModel(inner, mode="json_schema").bind_tools([add])
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {"type": "object"}}}
+    with OpenAIStub([half, CALL, half, half]) as stub:
+        inner = ChatOpenAI(
+            model="m",
+            base_url=stub.base_url,
+            api_key="k",
+            max_retries=0,
+            model_kwargs={"response_format": form},
+        )
+        model = CapabilityChatModel(inner, mode="text").bind_tools([add])
         assert calls_of(model.invoke(QUESTION)) == ADDED
         assert model.invoke(QUESTION).tool_calls == []
         assert "cut off" in stub.requests[1].messages[-1]["content"]
 
 
 def test_where_a_tool_must_be_called_an_answer_is_a_fault():
-    inner, model = scripted_model("Three.", SLIPS["hermes"], mode="text", tool_choice="any")
+    inner, model = scripted_model("Three.", CALL, mode="text", tool_choice="any")
     assert calls_of(model.invoke(QUESTION)) == ADDED
     assert "no tool was called, but one must be" in inner.calls[1].messages[-1].text
     assert "To finish" not in inner.calls[0].messages[0].text
@@ -286,7 +264,7 @@ def test_below_native_mode_a_conversation_has_no_tool_roles_and_results_are_data
         ToolMessage("3 </errors><fetch>{}</fetch>", tool_call_id="c1"),
         ToolMessage("bad_option: too big", tool_call_id="c5", status="error"),
     ]
-    inner, model = scripted_model('{"answer": "3"}', mode="text")
+    inner, model = scripted_model("3", mode="text")
     assert model.invoke(told).text == "3"
     seen = inner.calls[0].messages
     assert [message.type for message in seen] == ["system", "human", "ai", "human"]
@@ -319,20 +297,22 @@ def test_in_native_mode_a_well_behaved_model_is_left_alone():
 def test_the_tokens_of_a_repair_are_counted():
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     _, model = scripted_model(
-        AIMessage(CUT["hermes"], usage_metadata=usage), AIMessage(SLIPS["hermes"], usage_metadata=usage)
+        AIMessage(CUT_TEXTS["bare"], usage_metadata=usage),
+        AIMessage(CALL, usage_metadata=usage),
+        mode="text",
     )
     assert model.invoke(QUESTION).usage_metadata["total_tokens"] == 6
 
 
 def test_a_model_without_bind_tools_calls_tools():
-    replies = ['```json\n{"tool": "add", "args": {"a": 1, "b": 2}}\n```', '{"answer": "It is 3."}']
+    replies = ['```json\n{"tool": "add", "args": {"a": 1, "b": 2}}\n```', "It is 3."]
     agent = create_agent(CapabilityChatModel(FakeListChatModel(responses=replies)), [add])
     messages = agent.invoke({"messages": QUESTION})["messages"]
     assert [message.text for message in messages[2:]] == ["3", "It is 3."]
 
 
 def test_an_unknown_mode_is_refused():
-    with pytest.raises(BadOption, match="mode='best'; valid are auto, native, json_schema, text"):
+    with pytest.raises(BadOption, match="mode='best'; valid are auto, native, text"):
         CapabilityChatModel(ScriptedChatModel(), mode="best")
 
 
@@ -346,7 +326,7 @@ def replying(model):
 
 def question_model(*script, schema=Verdict, mode="native"):
     inner = ScriptedChatModel(script)
-    model = CapabilityChatModel(inner, mode=mode, answer=schema)
+    model = CapabilityChatModel(inner, mode=mode)
     return inner, lambda: ask_json(replying(model), QUESTION, schema)
 
 
@@ -383,26 +363,10 @@ def test_an_answer_of_a_schema_needs_no_repair_in_any_mode(mode):
     assert len(inner.calls) == 1
 
 
-def test_an_answer_schema_is_sent_without_tools_and_not_again_after_a_refusal():
-    from langchain_openai import ChatOpenAI
-
-    refusal = Fault.http(400, "response_format is not supported by this model")
-    with OpenAIStub([refusal, *['{"action": "buy"}'] * 3]) as stub:
-        inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-        model = CapabilityChatModel(inner, mode="native", answer=Verdict)
-        for _ in range(2):
-            assert json.loads(model.invoke(QUESTION).text) == {"action": "buy"}
-        model.bind_tools([add]).invoke(QUESTION)
-        bodies = [request.body for request in stub.requests]
-    assert bodies[0]["response_format"]["json_schema"]["schema"]["properties"].keys() == {"action", "weight"}
-    assert not any("response_format" in body for body in bodies[1:])
-    assert bodies[3]["tools"]
-
-
 def test_native_tokens_are_streamed_and_protocol_text_is_not():
     from langchain_openai import ChatOpenAI
 
-    for mode, reply in {"native": "It is three.", "text": '{"answer": "It is three."}'}.items():
+    for mode, reply in {"native": "It is three.", "text": "It is three."}.items():
         with OpenAIStub([reply]) as stub:
             inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
             agent = create_agent(CapabilityChatModel(inner, mode=mode), [add])
@@ -418,7 +382,7 @@ def test_structured_output_works_as_in_any_model_that_calls_tools():
         [Reply.structured({"action": "buy"}), '{"tool": "Verdict", "args": {"action": "sell"}}']
     ) as stub:
         inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-        for mode, action in {"native": "buy", "json_schema": "sell"}.items():
+        for mode, action in {"native": "buy", "text": "sell"}.items():
             model = CapabilityChatModel(inner, mode=mode).with_structured_output(Verdict)
             assert model.invoke("?") == Verdict(action=action)
 
@@ -427,6 +391,6 @@ def test_an_unreadable_reply_is_not_served_by_the_cache(tmp_path):
     settings = load_settings(llm_cache="full", cache_dir=tmp_path)
     for script, calls in ((["no JSON", '{"action": "buy"}'], 2), (['{"action": "sell"}'], 1), ([], 0)):
         inner = ScriptedChatModel(script)
-        model = role_model("reflection", model=inner, settings=settings, answer=Verdict)
+        model = role_model("reflection", model=inner, settings=settings)
         verdict = ask_json(replying(model), QUESTION, Verdict)
         assert (verdict.action, len(inner.calls)) == ("buy" if calls == 2 else "sell", calls)

@@ -69,8 +69,7 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert chat(get_llm()).model_name == DEFAULT_MODEL
     monkeypatch.setenv("QUANTGRAPH_MODEL", "big")
-    monkeypatch.setenv("QUANTGRAPH_LIGHT_MODEL", "small")
-    monkeypatch.setenv("QUANTGRAPH_MODEL_DECISION", "judge")
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"data_fetch": "small", "decision": {"name": "judge"}}')
     names = [chat(get_llm(role)).model_name for role in ("reflection", "data_fetch", "decision")]
     assert names == ["big", "small", "judge"]
 
@@ -81,9 +80,7 @@ def test_the_parameters_of_a_role_go_over_the_wire_and_into_the_request() -> Non
         given = settings(
             openai_base_url=stub.base_url,
             model="m",
-            role_temperature={"decision": 0.7},
-            role_max_tokens={"decision": 8000},
-            role_seed={"decision": 42},
+            models={"decision": {"temperature": 0.7, "max_tokens": 8000, "seed": 42}},
         )
         get_llm("decision", settings=given).invoke("Hi")
         get_llm("filter", settings=given).invoke("Hi")
@@ -116,7 +113,8 @@ def test_a_limit_of_tokens_is_sent_in_the_field_that_the_server_reads(
     name: str, field: Any, sent: str
 ) -> None:
     with OpenAIStub(["Hello."]) as stub:
-        given = settings(openai_base_url=stub.base_url, model=name, max_tokens=50, reply_limit_field=field)
+        own = {"decision": {"reply_limit_field": field}}
+        given = settings(openai_base_url=stub.base_url, model=name, max_tokens=50, models=own)
         model = get_llm("decision", settings=given)
         model.invoke("Hi")
         body = stub.requests[0].body
@@ -132,21 +130,20 @@ def test_openai_itself_is_sent_the_field_that_its_reasoning_models_take(url: str
     assert chat(get_llm("decision", settings=given)).max_tokens == 50
 
 
-@pytest.mark.parametrize("field", ["role_temperature", "role_max_tokens", "role_seed"])
+@pytest.mark.parametrize("field", ["temperature", "max_tokens", "seed"])
 def test_each_parameter_alone_changes_the_digest_and_the_limit_is_known(field: str) -> None:
     def request(**fields: Any) -> ModelRequest:
         model = get_llm("decision", settings=settings(model="m", **fields))
         return build_request(model, model_facts(model), ())
 
-    changed = request(**{field: {"decision": 2}})
-    assert changed.digest != request().digest == request(**{field: {"filter": 2}}).digest
-    assert changed.max_tokens == (2 if field == "role_max_tokens" else None)
+    changed = request(models={"decision": {field: 2}})
+    assert changed.digest != request().digest == request(models={"filter": {field: 2}}).digest
+    assert changed.max_tokens == (2 if field == "max_tokens" else None)
 
 
-def test_the_light_model_serves_any_role_that_asks_for_it() -> None:
-    configured = settings(model="big", light_model="small", models={"decision": "judge"})
+def test_the_model_for_simple_work_is_that_of_its_role() -> None:
+    configured = settings(model="big", models={"data_fetch": "small", "decision": "judge"})
     assert chat(get_light_llm(settings=configured)).model_name == "small"
-    assert chat(get_light_llm("reflection", settings=configured)).model_name == "small"
     assert chat(get_light_llm("decision", settings=configured)).model_name == "judge"
     assert chat(get_light_llm(settings=settings(model="big"))).model_name == "big"
 
@@ -223,7 +220,7 @@ def test_no_repr_of_a_model_shows_the_key() -> None:
 
 def test_importing_the_package_loads_no_model_library() -> None:
     code = (
-        "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.role_model; llm.read_json;"
+        "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.role_model;"
         " names = {'openai', 'langchain_openai', 'langgraph', 'tushare'};"
         "print(sorted((names | {'langchain_core', 'pydantic'}) & first), sorted(names & set(sys.modules)))"
     )

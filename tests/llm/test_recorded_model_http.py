@@ -78,10 +78,7 @@ class Waits:
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self.policy = CallPolicy(max_attempts=3, sleep=self.seconds.append, async_sleep=self.later)
-
-    async def later(self, seconds: float) -> None:
-        self.seconds.append(seconds)
+        self.policy = CallPolicy(max_attempts=3, sleep=self.seconds.append)
 
 
 @pytest.fixture
@@ -144,15 +141,6 @@ def test_a_stream_adds_up_to_text_tool_calls_and_usage() -> None:
     assert [(call["name"], call["args"]) for call in whole.tool_calls] == [("price", {"symbol": "600519.SH"})]
     assert whole.usage_metadata is not None
     assert whole.usage_metadata["total_tokens"] == 13
-
-
-@pytest.mark.parametrize("method", ["json_schema", "json_mode", "function_calling"])
-def test_structured_output_works_in_all_three_ways(method: Any) -> None:
-    with OpenAIStub([Reply.structured({"symbol": "600519.SH", "shares": 100})]) as stub:
-        model = RecordedChatModel(model_at(stub))
-        order = model.with_structured_output(Order, method=method).invoke("As JSON, please.")
-    assert order == Order(symbol="600519.SH", shares=100)
-    assert ("response_format" in stub.requests[0].body) == (method != "function_calling")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm import CallPolicy
-from quantgraph.llm._capability_modes import ReplyForm
-from quantgraph.llm._capability_replies import calls_in_markup, parse_reply
+from quantgraph.llm._capability_modes import MODES, ReplyForm
+from quantgraph.llm._capability_replies import parse_reply
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm.messages._structured import find_json
 from quantgraph.testing import ScriptedChatModel
@@ -20,7 +20,7 @@ PIECES = [
     "{", '{"', "{a}", "{a:1}", '[{"', '{"a":', "<think>", "</think>",
     "<parameter=a", "<parameter=a>", "<function=a", "<invoke name=a", "<tool_call>{",
     "<tool_call>a<arg_key>", "<arg_key>a</arg_key><arg_value>", "<|tool_call_begin|>a", "[TOOL_CALLS]a{",
-    "[TOOL_CALLS]a{}", "to=functions.a", "<|channel|>a to=functions.a<|message|>{}", " ",
+    "[TOOL_CALLS]a{}", "to=functions.a", "<", "\"name\": \"a\",", "<|DSML|", "<|channel|>a to=functions.a<|message|>{}", " ",
 ]  # fmt: skip
 
 
@@ -30,7 +30,8 @@ def test_an_endlessly_repeating_reply_is_read_within_seconds(piece):
     begun = time.process_time()
     for reply in ("<function=python_repl>" + piece * 40_000, piece * 40_000):
         find_json(reply)
-        calls_in_markup(reply, [TOOL], cut_off=False)
+        for mode in MODES:
+            parse_reply(AIMessage(reply), ReplyForm(tools=(TOOL,)), mode=mode, turn=1)
     assert time.process_time() - begun < 5
 
 
@@ -54,7 +55,7 @@ def test_an_endlessly_nested_reply_violates_the_protocol():
 def test_calls_that_share_an_id_get_ids_of_their_own():
     calls = [{"name": "python_repl", "args": {"query": text}, "id": "same"} for text in "abb"]
     calls.append({"name": "python_repl", "args": {"query": "c"}, "id": "own"})
-    read = parse_reply(AIMessage("", tool_calls=calls), ReplyForm(tools=(TOOL,)), native=True, turn=1)
+    read = parse_reply(AIMessage("", tool_calls=calls), ReplyForm(tools=(TOOL,)), mode="native", turn=1)
     ids = [call["id"] for call in read.calls]
     assert len(set(ids)) == 4
     assert ids[-1] == "own"

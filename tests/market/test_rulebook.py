@@ -222,11 +222,12 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "on", "pre_close", "status", "upper", "lower"), LIMITS)
-def test_limit_prices(code, on, pre_close, status, upper, lower):  # noqa: PLR0917
-    book = Rulebook.mainland(funds={"159919.SZ": "stock", "159915.SZ": "stock_20"})
-    expected = None if upper is None else (D(upper), D(lower))
-    assert book.limits(code, day(on), D(pre_close), status) == expected
+def test_limit_prices(subtests):
+    for code, on, pre_close, status, upper, lower in LIMITS:
+        with subtests.test(code=code):
+            book = Rulebook.mainland(funds={"159919.SZ": "stock", "159915.SZ": "stock_20"})
+            expected = None if upper is None else (D(upper), D(lower))
+            assert book.limits(code, day(on), D(pre_close), status) == expected
 
 
 def test_american_shares_have_no_band():

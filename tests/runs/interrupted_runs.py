@@ -41,11 +41,8 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "OPENAI_BASE_URL": stub.base_url,
             "OPENAI_API_KEY": "sk-of-a-test",
             "QUANTGRAPH_MODEL": "scripted",
-            "QUANTGRAPH_MODEL_RUNG": "native",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
-            "QUANTGRAPH_AUDIT_WALK_SECONDS": "0",
-            "QUANTGRAPH_AUDIT_CUTS": "1",
-            "QUANTGRAPH_AUDIT_SEED": "0",  # two runs are held against each other
+            "QUANTGRAPH_AUDIT": '{"walk_seconds": 0, "cuts": 1, "seed": 0}',  # two runs are held against each other
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), *arguments, str(folder)],

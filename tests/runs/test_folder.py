@@ -42,6 +42,7 @@ def kill(child):
     child.stdout.close()
 
 
+@pytest.mark.proof
 def test_the_next_run_removes_the_folder_of_a_killed_start_and_keeps_that_of_a_living_one(tmp_path):
     (dead, left), (alive, held) = starting(tmp_path / "dead"), starting(tmp_path / "alive")
     kill(dead)

@@ -58,9 +58,7 @@ def test_a_model_counts_by_class_address_and_parameters_without_secrets():
 def test_parameters_of_a_role_in_the_settings_are_part_of_it(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sesame-open")
     plain = configuration("m")
-    monkeypatch.setenv("QUANTGRAPH_SEED_CLARIFY", "3")
-    monkeypatch.setenv("QUANTGRAPH_MAX_TOKENS_CLARIFY", "50")
-    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE_CLARIFY", "0.5")
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"clarify": {"seed": 3, "max_tokens": 50, "temperature": 0.5}}')
     told = configuration("m")
     assert {name: told[name] for name in told if told[name] != plain.get(name)} == {
         "model.clarify.max_completion_tokens": 50,
@@ -107,7 +105,7 @@ def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
     path = tmp_path / half["run_id"] / "run.json"
     told = json.loads(path.read_text())
     told["versions"]["numpy"] = "1.0"
-    told["identity"]["code"] |= {"graph.py": "0", "serving.py": "0", "old.py": "0"}
+    told["identity"]["code"] |= {"graph/_graph.py": "0", "graph/serving.py": "0", "old.py": "0"}
     path.write_text(json.dumps(told))
     with pytest.raises(RunMismatch) as caught:
         resume_run(path.parent, model=openai(temperature=0.7, seed=3))
@@ -119,7 +117,7 @@ def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
         "  model.*.seed: nothing -> 3",
         "  model.*.temperature: 0.1 -> 0.7",
         "code:",
-        "  graph.py, serving.py: changed",
+        "  graph/_graph.py, graph/serving.py: changed",
         "  old.py: gone",
     ]
     assert caught.value.__notes__ == [block]
@@ -170,5 +168,5 @@ def test_a_resume_without_the_model_of_a_role_names_its_variable(tmp_path, monke
     monkeypatch.setenv("QUANTGRAPH_MODEL", "other")
     with pytest.raises(RunMismatch) as caught:
         resume_run(tmp_path / half["run_id"], model={"signal_generate": openai(temperature=0.1)})
-    assert "set QUANTGRAPH_MODEL_" in caught.value.line
-    assert "=keyless, or give model= in Python" in caught.value.line
+    assert "name keyless in [models] for " in caught.value.line
+    assert "(QUANTGRAPH_MODELS), or give model= in Python" in caught.value.line

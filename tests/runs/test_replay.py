@@ -131,11 +131,11 @@ def test_changed_code_is_reported_and_replayed(recorded, monkeypatch):
     monkeypatch.setattr(
         sys.modules["quantgraph.runs._replay"],
         "code_hashes",
-        lambda: {**told["identity"]["code"], "graph.py": "x"},
+        lambda: {**told["identity"]["code"], "graph/_graph.py": "x"},
     )
     replayed = replay(recorded)
     assert replayed.identical
-    assert replayed.changed_code == ("graph.py",)
+    assert replayed.changed_code == ("graph/_graph.py",)
 
 
 def test_a_line_of_the_ledger_that_was_changed_is_found(copy):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel
 
 from quantgraph.llm._capability_model import CapabilityChatModel
 from quantgraph.llm._recorded_model import RecordedChatModel
@@ -14,12 +13,8 @@ from quantgraph.runs._replay import replay_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 
-class Answer(BaseModel):
-    a: int
-
-
 class Elsewhere(ScriptedChatModel):
-    """Of a maker whose servers are not probed."""
+    """Of another maker."""
 
     base_url: str = "http://models.example/v1"
 
@@ -30,14 +25,14 @@ def price(symbol: str) -> str:
 
 
 def ask(model, mode):
-    wrapped = CapabilityChatModel(RecordedChatModel(model, role="reflection"), mode=mode, answer=Answer)
+    wrapped = CapabilityChatModel(RecordedChatModel(model, role="reflection"), mode=mode)
     return [wrapped.bind_tools([price]).invoke("How much?").text, wrapped.invoke("How much?").text]
 
 
 @pytest.mark.parametrize(
     ("mode", "kind"), [("auto", Elsewhere), ("native", Elsewhere), ("native", ChatOpenAI)]
 )
-def test_a_model_that_was_not_probed_is_replayed_as_it_was_used(tmp_path, mode, kind):
+def test_a_model_is_replayed_as_it_was_used(tmp_path, mode, kind):
     with OpenAIStub(['{"a": 1}', '{"a": 2}']) as stub:
         scripted = kind is Elsewhere
         given = {"api_key": "sk-abcdefgh", "base_url": stub.base_url}
@@ -48,7 +43,7 @@ def test_a_model_that_was_not_probed_is_replayed_as_it_was_used(tmp_path, mode, 
         recorder.close("r")
     recorder = Recorder(tmp_path / "run.sqlite", mode="replay")
     recording = recorder.of("r")
-    silent = replay_models(list(recording.entries()), mode)["reflection"]
+    silent = replay_models(list(recording.entries()))["reflection"]
     with in_scope(Scope(recording=recording, path="node")):
         assert ask(silent, mode) == live == ['{"a": 1}', '{"a": 2}']
     recorder.close("r")

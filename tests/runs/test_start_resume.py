@@ -260,15 +260,18 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
     monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "0.7")
     files = dict(identity.code_hashes())
     files["graph/_report.py"] = "0"
-    del files["graph.py"]
+    del files["graph/_graph.py"]
     monkeypatch.setattr(identity, "code_hashes", lambda: files)
     with pytest.raises(RunMismatch) as error:
         resume_run(half["run_dir"])
     assert "other configuration (settings.temperature: 0.0 -> 0.7; set it as it was)" in error.value.line
-    assert "other code (graph.py is gone and 1 more; use the quantgraph that it was begun" in error.value.line
+    assert (
+        "other code (graph/_graph.py is gone and 1 more; use the quantgraph that it was begun"
+        in error.value.line
+    )
     assert [each["name"] for each in error.value.data["differences"]] == [
         "settings.temperature",
-        "graph.py",
+        "graph/_graph.py",
         "graph/_report.py",
     ]
 

@@ -15,24 +15,16 @@ from quantgraph.llm.messages import _tags as tags
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
-from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
+from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
 scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 
-def without_tools_after(good):
-    """A server that takes tools in its first requests and in none after them."""
-    seen = []
-
-    def answered(request):
-        seen.append(request)
-        if "report" in json.dumps(request.tools):
-            return Reply.call("report", word="ready", count=7)
-        if request.tools and len(seen) > good:
-            return Fault.http(400, "tools are not supported by this model")
-        return scripted.script(request)
-
-    return answered
+def without_tools(request):
+    """A server that takes no tools."""
+    if request.tools:
+        return Fault.http(400, "tools are not supported by this model")
+    return scripted.script(request)
 
 
 def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
@@ -42,10 +34,8 @@ def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
         if event.name == "reflection" and event.kind == "node":
             control.request_drain("enough")
 
-    with OpenAIStub(without_tools_after(1)) as stub:
-        settings = load_settings(
-            openai_api_key="sk-test", openai_base_url=stub.base_url, model="stub", model_rung="auto"
-        )
+    with OpenAIStub(without_tools) as stub:
+        settings = load_settings(openai_api_key="sk-test", openai_base_url=stub.base_url, model="stub")
         options = {"settings": settings, "answer": lambda _: scripted.ANSWER}
         half = run_strategy(
             scripted.QUESTION, out=tmp_path, resources=Resources(control=control, watch=watch, **options)

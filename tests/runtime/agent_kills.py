@@ -102,8 +102,7 @@ def play(folder: Path, places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, A
             **os.environ,
             "QUANTGRAPH_MODEL": "keyless",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
-            "QUANTGRAPH_AUDIT_WALK_SECONDS": "0",
-            "QUANTGRAPH_AUDIT_CUTS": "1",
+            "QUANTGRAPH_AUDIT": '{"walk_seconds": 0, "cuts": 1, "seed": 0}',
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), json.dumps(plan)],

@@ -314,15 +314,16 @@ CASES: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "says", "new"), CASES, ids=[case[0] for case in CASES])
-def test_the_error_has_a_hint_and_what_it_says_runs(old: str, says: str, new: str) -> None:
-    told = hint(*raised(old))
-    assert says in told
-    assert says in new, "the code that runs is what the hint says"
-    assert "\n" not in told
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exec(new.replace("level=...", "level=0"), namespace())
+def test_the_error_has_a_hint_and_what_it_says_runs(subtests: pytest.Subtests) -> None:
+    for old, says, new in CASES:
+        with subtests.test(old=old):
+            told = hint(*raised(old))
+            assert says in told
+            assert says in new, "the code that runs is what the hint says"
+            assert "\n" not in told
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                exec(new.replace("level=...", "level=0"), namespace())
 
 
 @pytest.mark.parametrize(

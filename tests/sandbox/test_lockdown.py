@@ -249,10 +249,11 @@ def refused(request, world):
     return probe(codes, {**SEALED, **as_user(request.param), "together": True})
 
 
-@pytest.mark.parametrize("what", [*REFUSED, *NEVER])
-def test_a_sealed_process_is_refused(refused, what):
-    kind, said = refused[what]
-    assert kind == "PermissionError", (kind, said)
+def test_a_sealed_process_is_refused(refused, subtests):
+    for what in [*REFUSED, *NEVER]:
+        with subtests.test(what=what):
+            kind, said = refused[what]
+            assert kind == "PermissionError", (kind, said)
 
 
 def test_every_attempt_works_where_nothing_is_sealed(facts):
@@ -315,9 +316,10 @@ def computed(request):
     return probe(COMPUTES, {**SEALED, **told, "together": True})
 
 
-@pytest.mark.parametrize("what", COMPUTES)
-def test_a_sealed_process_computes(computed, what):
-    assert computed[what][0] == "fine", computed[what]
+def test_a_sealed_process_computes(computed, subtests):
+    for what in COMPUTES:
+        with subtests.test(what=what):
+            assert computed[what][0] == "fine", computed[what]
 
 
 @pytest.mark.proof

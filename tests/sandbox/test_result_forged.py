@@ -115,13 +115,14 @@ GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})
 }
 
 
-@pytest.mark.parametrize("case", FORGERIES)
-def test_a_forged_reply_is_an_error_and_the_next_call_works(forker, frames, case):
-    result = forker.run([FORGE, FORGERIES[case]], frames)
-    assert type(result.error) is CodeFailed
-    assert result.error.message == "the code's process sent an unreadable reply"
-    assert (result.stdout, result.value, result.signals) == ("", "", {})
-    assert forker.run(["1 + 1"], frames).value == "2"
+def test_a_forged_reply_is_an_error_and_the_next_call_works(forker, frames, subtests):
+    for case, forgery in FORGERIES.items():
+        with subtests.test(case=case):
+            result = forker.run([FORGE, forgery], frames)
+            assert type(result.error) is CodeFailed
+            assert result.error.message == "the code's process sent an unreadable reply"
+            assert (result.stdout, result.value, result.signals) == ("", "", {})
+            assert forker.run(["1 + 1"], frames).value == "2"
 
 
 @pytest.mark.parametrize("case", ["garbage", "huge body", "deep", "a signal of 0.5", "a patched check"])

@@ -90,22 +90,24 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("text", "window"), FORMS.items(), ids=list(FORMS))
-def test_each_form_of_date_gives_its_window(text: str, window: tuple[str | None, str | None]) -> None:
-    request = read_request(f"600519 {text}", RequestContext(last_session=LAST))
-    assert (request.start, request.end) == window
-    assert ("window" in request.missing) == (None in window)
+def test_each_form_of_date_gives_its_window(subtests: pytest.Subtests) -> None:
+    for text, window in FORMS.items():
+        with subtests.test(text=text):
+            request = read_request(f"600519 {text}", RequestContext(last_session=LAST))
+            assert (request.start, request.end) == window
+            assert ("window" in request.missing) == (None in window)
 
 
-@pytest.mark.parametrize("text", [form for form in FORMS if None not in FORMS[form]])
-def test_a_window_does_not_disturb_the_rule_beside_it(text: str) -> None:
-    for sentence in (
-        f"600519，{text}，5日均线上穿20日均线买入，下穿卖出",
-        f"buy 600519 when SMA(5) crosses above SMA(20), {text}",
-    ):
-        request = read_request(sentence, RequestContext(last_session=LAST))
-        assert (request.start, request.end) == FORMS[text]
-        assert request.missing == ()
+def test_a_window_does_not_disturb_the_rule_beside_it(subtests: pytest.Subtests) -> None:
+    for text in [form for form in FORMS if None not in FORMS[form]]:
+        with subtests.test(text=text):
+            for sentence in (
+                f"600519，{text}，5日均线上穿20日均线买入，下穿卖出",
+                f"buy 600519 when SMA(5) crosses above SMA(20), {text}",
+            ):
+                request = read_request(sentence, RequestContext(last_session=LAST))
+                assert (request.start, request.end) == FORMS[text]
+                assert request.missing == ()
 
 
 @pytest.mark.parametrize(
@@ -123,14 +125,16 @@ def test_relative_dates_without_a_last_session_are_asked_for() -> None:
         assert "window" in read_request(f"600519 {text} MACD金叉买入", RequestContext()).missing
 
 
-@pytest.mark.parametrize("text", [*FORMS, "去年3月到9月", "今年一季度"])
-def test_the_rule_beside_a_window_reads_the_same_without_a_last_session(text: str) -> None:
-    sentence = f"600519，{text}，5日均线上穿20日均线买入，下穿卖出"
-    plain, known = (
-        read_request(sentence, context) for context in (RequestContext(), RequestContext(last_session=LAST))
-    )
-    assert plain.strategy == known.strategy
-    assert plain.unread == known.unread
+def test_the_rule_beside_a_window_reads_the_same_without_a_last_session(subtests: pytest.Subtests) -> None:
+    for text in [*FORMS, "去年3月到9月", "今年一季度"]:
+        with subtests.test(text=text):
+            sentence = f"600519，{text}，5日均线上穿20日均线买入，下穿卖出"
+            plain, known = (
+                read_request(sentence, context)
+                for context in (RequestContext(), RequestContext(last_session=LAST))
+            )
+            assert plain.strategy == known.strategy
+            assert plain.unread == known.unread
 
 
 def test_a_look_back_of_a_strategy_is_no_window() -> None:

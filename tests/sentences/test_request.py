@@ -260,9 +260,10 @@ ASKED = (
 )
 
 
-@pytest.mark.parametrize(("sentence", "wanted"), READ.items(), ids=list(READ))
-def test_a_sentence_of_the_family_reads_to_its_rule(sentence: str, wanted: str) -> None:
-    assert rule(sentence) == wanted
+def test_a_sentence_of_the_family_reads_to_its_rule(subtests: pytest.Subtests) -> None:
+    for sentence, wanted in READ.items():
+        with subtests.test(sentence=sentence):
+            assert rule(sentence) == wanted
 
 
 @pytest.mark.parametrize(("sentence", "wanted"), BULLISH.items(), ids=list(BULLISH))
@@ -317,11 +318,12 @@ def test_words_close_to_fillers_still_count(sentence: str, word: str) -> None:
     assert word in request.unread
 
 
-@pytest.mark.parametrize("sentence", ASKED)
-def test_an_unread_word_is_asked_about_and_never_guessed(sentence: str) -> None:
-    request = read(f"600519 2024年 {sentence}")
-    assert request.missing[0] in ("strategy", "plan")
-    assert (request.strategy is None) == ("strategy" in request.missing)
+def test_an_unread_word_is_asked_about_and_never_guessed(subtests: pytest.Subtests) -> None:
+    for sentence in ASKED:
+        with subtests.test(sentence=sentence):
+            request = read(f"600519 2024年 {sentence}")
+            assert request.missing[0] in ("strategy", "plan")
+            assert (request.strategy is None) == ("strategy" in request.missing)
 
 
 def with_stranger(sentence: str) -> str:
@@ -337,12 +339,13 @@ def with_stranger(sentence: str) -> str:
     return f"{sentence} sharply"
 
 
-@pytest.mark.parametrize("sentence", [sentence for sentence, wanted in (READ | BULLISH).items() if wanted])
-def test_one_unknown_word_is_enough_to_ask(sentence: str) -> None:
-    request = read(with_stranger(sentence))
-    assert request.strategy is None
-    assert "strategy" in request.missing
-    assert request.unread
+def test_one_unknown_word_is_enough_to_ask(subtests: pytest.Subtests) -> None:
+    for sentence in [sentence for sentence, wanted in (READ | BULLISH).items() if wanted]:
+        with subtests.test(sentence=sentence):
+            request = read(with_stranger(sentence))
+            assert request.strategy is None
+            assert "strategy" in request.missing
+            assert request.unread
 
 
 PIECES = st.sampled_from(

@@ -67,10 +67,11 @@ READ = {
 }
 
 
-@pytest.mark.parametrize(("sentence", "wanted"), READ.items(), ids=list(READ))
-def test_a_phrase_reads_to_its_rule(sentence: str, wanted: str) -> None:
-    assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+def test_a_phrase_reads_to_its_rule(subtests: pytest.Subtests) -> None:
+    for sentence, wanted in READ.items():
+        with subtests.test(sentence=sentence):
+            assert rule(sentence) == wanted
+            assert read(sentence).unread == ()
 
 
 @pytest.mark.parametrize(

@@ -375,11 +375,14 @@ def test_the_table_has_every_sentence_once(rows: dict[str, dict[str, str]]) -> N
     assert len(rows) == 129
 
 
-@pytest.mark.parametrize("name", ASKS)
-def test_what_is_not_read_is_named_and_asked_about(read: Callable[..., ParsedRequest], name: str) -> None:
-    request = read(name)
-    assert {"strategy", "window"} & set(request.missing)
-    assert any(ASKS[name] in words for words in request.unread), request.unread
+def test_what_is_not_read_is_named_and_asked_about(
+    read: Callable[..., ParsedRequest], subtests: pytest.Subtests
+) -> None:
+    for name, said in ASKS.items():
+        with subtests.test(name=name):
+            request = read(name)
+            assert {"strategy", "window"} & set(request.missing)
+            assert any(said in words for words in request.unread), request.unread
 
 
 @pytest.mark.parametrize("name", SPANS)
@@ -468,37 +471,43 @@ def watched_panel(panels: dict[str, dict[str, Frame]], case: Trades) -> Panel:
     )
 
 
-@pytest.mark.parametrize("name", TRADES)
 def test_the_signal_is_that_of_an_independent_computation(
     read: Callable[..., ParsedRequest],
     rows: dict[str, dict[str, str]],
     sources: dict[str, MarketDataSource],
-    name: str,
+    subtests: pytest.Subtests,
 ) -> None:
-    case, request = TRADES[name], read(name)
-    assert (request.missing, request.unread) == ((), ())
-    assert ",".join(request.trade) == case.trade
-    assert ",".join(request.watch) == (case.watch or case.trade)
-    assert (request.start, request.end) == case.window
-    assert (
-        (request.exit == "") == case.default_exit == any(note.status == "default" for note in request.clauses)
-    )
-    assert request.strategy is not None
-    source = sources[rows[name]["source"]]
-    sessions = source.sessions()
-    start = max(pd.Timestamp(case.window[0]), sessions[0])
-    panels = panels_of(source, case, start, min(pd.Timestamp(case.window[1]), sessions[-1]))
-    state = State(panels)
-    code = write_code(request.strategy, watched_of(request.watch, request.trade))
-    exec(code.source, {"pd": pd, "np": np, "GLOBAL_DATA_STATE": state})
-    expected = case.signal(watched_panel(panels, case))
-    if case.tied is not None:
-        tied = case.tied(watched_panel(panels, case))
-        assert tied.to_numpy().sum() < 20
-        expected, state.signal = expected.mask(tied), state.signal.mask(tied)
-    if case.watch:
-        expected = pd.DataFrame({case.trade: expected[case.watch]})
-    pd.testing.assert_frame_equal(
-        state.signal, expected.reindex(columns=state.signal.columns), check_freq=False, check_names=False
-    )
-    assert list(state.signal.columns) == members_of(source, case.trade)
+    for name, case in TRADES.items():
+        with subtests.test(name=name):
+            request = read(name)
+            assert (request.missing, request.unread) == ((), ())
+            assert ",".join(request.trade) == case.trade
+            assert ",".join(request.watch) == (case.watch or case.trade)
+            assert (request.start, request.end) == case.window
+            assert (
+                (request.exit == "")
+                == case.default_exit
+                == any(note.status == "default" for note in request.clauses)
+            )
+            assert request.strategy is not None
+            source = sources[rows[name]["source"]]
+            sessions = source.sessions()
+            start = max(pd.Timestamp(case.window[0]), sessions[0])
+            panels = panels_of(source, case, start, min(pd.Timestamp(case.window[1]), sessions[-1]))
+            state = State(panels)
+            code = write_code(request.strategy, watched_of(request.watch, request.trade))
+            exec(code.source, {"pd": pd, "np": np, "GLOBAL_DATA_STATE": state})
+            expected = case.signal(watched_panel(panels, case))
+            if case.tied is not None:
+                tied = case.tied(watched_panel(panels, case))
+                assert tied.to_numpy().sum() < 20
+                expected, state.signal = expected.mask(tied), state.signal.mask(tied)
+            if case.watch:
+                expected = pd.DataFrame({case.trade: expected[case.watch]})
+            pd.testing.assert_frame_equal(
+                state.signal,
+                expected.reindex(columns=state.signal.columns),
+                check_freq=False,
+                check_names=False,
+            )
+            assert list(state.signal.columns) == members_of(source, case.trade)

@@ -31,12 +31,13 @@ NAMED = [
 CONTEXT = RequestContext(first_session="20230103", last_session="20251231", names={"合成30": "990030.SH"})
 
 
-@pytest.mark.parametrize("sentence", NAMED)
-def test_a_style_without_a_rule_is_unread_and_asked_about(sentence: str) -> None:
-    request = read_request(sentence, CONTEXT)
-    assert (request.strategy, request.missing) == (None, ("strategy",))
-    assert request.unread
-    assert all(words in sentence for words in request.unread)
+def test_a_style_without_a_rule_is_unread_and_asked_about(subtests: pytest.Subtests) -> None:
+    for sentence in NAMED:
+        with subtests.test(sentence=sentence):
+            request = read_request(sentence, CONTEXT)
+            assert (request.strategy, request.missing) == (None, ("strategy",))
+            assert request.unread
+            assert all(words in sentence for words in request.unread)
 
 
 @pytest.mark.parametrize(

@@ -177,18 +177,21 @@ def used(view: View) -> View:
 MOMENTS = [Moment(DAYS[place], phase) for place in (0, 1, 9, -2, -1) for phase in PHASES]
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=str)
-@pytest.mark.parametrize("way", WAYS)
-def test_no_later_number_session_or_word_can_be_reached_from_a_view(market, told, way, moment):
-    store, ref = market
-    view = used(WAYS[way](store, ref, moment))
-    numbers, instants, text = found([view, view.actions, view.row, view["ohlcv"].values, view.frozen()])
-    future, days = later(told, moment)
-    announced = {float(action.cash) for action in view.actions()}
-    assert not numbers & future - announced
-    assert not instants & days - {_micros(action.ex) for action in view.actions()}
-    known = [note for note in NOTES if moment.knows_published(note.known)]
-    assert all((note.body["text"] in text) == (note in known) for note in NOTES)
+def test_no_later_number_session_or_word_can_be_reached_from_a_view(market, told, subtests):
+    for way in WAYS:
+        for moment in MOMENTS:
+            with subtests.test(moment=moment, way=way):
+                store, ref = market
+                view = used(WAYS[way](store, ref, moment))
+                numbers, instants, text = found(
+                    [view, view.actions, view.row, view["ohlcv"].values, view.frozen()]
+                )
+                future, days = later(told, moment)
+                announced = {float(action.cash) for action in view.actions()}
+                assert not numbers & future - announced
+                assert not instants & days - {_micros(action.ex) for action in view.actions()}
+                known = [note for note in NOTES if moment.knows_published(note.known)]
+                assert all((note.body["text"] in text) == (note in known) for note in NOTES)
 
 
 def test_the_search_does_find_what_is_there(market, told):

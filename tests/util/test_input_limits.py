@@ -297,6 +297,7 @@ def test_a_setting_that_is_not_text_is_named_by_its_variable(monkeypatch):
     with pytest.raises(BadOption, match=r"^QUANTGRAPH_MODEL \(environment\) is not valid UTF-8 text"):
         load_settings()
     monkeypatch.setenv("QUANTGRAPH_MODEL", "keyless")
-    monkeypatch.setenv("QUANTGRAPH_MODEL_CLARIFY", HALF)
-    with pytest.raises(BadOption, match=r"^QUANTGRAPH_MODEL_CLARIFY \(environment\)"):
-        load_settings()
+    for half in (HALF, json.dumps(HALF)[1:-1]):
+        monkeypatch.setenv("QUANTGRAPH_MODELS", f'{{"clarify": "{half}"}}')
+        with pytest.raises(BadOption, match=r"^QUANTGRAPH_MODELS \(environment\) is not valid UTF-8 text"):
+            load_settings()

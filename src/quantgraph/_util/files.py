@@ -1,11 +1,4 @@
-"""Writing files atomically, and errors of the disk as ``StorageUnavailable``.
-
-Limits of text from outside: its length, and that it is UTF-8.
-
-What this process may use of the machine: processors and memory.
-
-Run ids.
-"""
+"""Files and limits: atomic writes, limits of text from outside, processors and memory, run ids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Installed packages by the names they are imported by, with what they require.
-
-Parsing Python, also in several threads.
-"""
+"""Installed packages with what they require, and Python source parsed safely in several threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Texts for people in two languages, and escaping of control characters.
-
-Traditional characters of trading words, as simplified ones.
-"""
+"""Texts in two languages: notes, escaped control characters, traditional characters as simplified ones."""
 
 from __future__ import annotations
 

@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
     from quantgraph.agents._signal_rule import SignalRule
 
-__all__ = [
-    "IsolatedDecider",
-    "SignalRule",
-    "decider_file",
-    "decider_place",
-    "given_decider",
-    "make_decider",
-]
+__all__ = ["IsolatedDecider", "SignalRule", "decider_file", "decider_place", "given_decider", "make_decider"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(

@@ -1,7 +1,4 @@
-"""A decider in a sealed process that is sent only what is known at each session.
-
-The view that a host's state names, for subgraphs that decide one session's open.
-"""
+"""A decider in a sealed process, and the view that a host's state names for one decided session."""
 
 from __future__ import annotations
 

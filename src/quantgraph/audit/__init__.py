@@ -15,16 +15,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.audit._findings import Finding, Report, in_chinese
 
-__all__ = [
-    "Finding",
-    "Report",
-    "in_chinese",
-]
+__all__ = ["Finding", "Report", "in_chinese"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_findings": "Finding Report in_chinese",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_findings": "Finding Report in_chinese"})

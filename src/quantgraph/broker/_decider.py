@@ -1,7 +1,4 @@
-"""What a decider is given: the data and the account of a morning, and what the run hands on.
-
-How a decider is called: the base class, what it needs, what it returns, and its rule as plain data.
-"""
+"""The door of every decider: the base class, what it needs and is given, and what it returns."""
 
 from __future__ import annotations
 

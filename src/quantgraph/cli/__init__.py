@@ -13,14 +13,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.cli._main import main
 
-__all__ = [
-    "main",
-]
+__all__ = ["main"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_main": "main",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_main": "main"})

@@ -1,7 +1,4 @@
-"""The result of a run on stdout.
-
-A run while it goes on, on stderr: live on a terminal, else as plain lines; and its questions there.
-"""
+"""A run while it goes on, on stderr, with its questions; and its result on stdout."""
 
 from __future__ import annotations
 

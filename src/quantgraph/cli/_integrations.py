@@ -1,7 +1,4 @@
-"""``quantgraph mcp``: a run that a client of an MCP server trades.
-
-``quantgraph trader``: the models of AI-Trader's config file trade, one after another, day by day.
-"""
+"""``quantgraph mcp`` and ``quantgraph trader``: runs that a client trades, and AI-Trader's config file."""
 
 from __future__ import annotations
 

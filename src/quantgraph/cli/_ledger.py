@@ -1,7 +1,4 @@
-"""Selecting the run and the ledger of a ``quantgraph ledger`` command, and reporting its errors.
-
-``quantgraph ledger show|check|export|verify``: ledgers of runs, and AI-Trader's position files.
-"""
+"""``quantgraph ledger show|check|export|verify``: ledgers of runs, and AI-Trader's position files."""
 
 from __future__ import annotations
 

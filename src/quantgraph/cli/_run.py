@@ -1,9 +1,4 @@
-"""Executing a run for a command: its progress, its questions, stop signals, and how it ended.
-
-``quantgraph resume``: continue a run that was stopped.
-
-``quantgraph replay``: a run again from its record, or a new run that branches off it.
-"""
+"""``quantgraph run``, ``resume`` and ``replay``: options, progress, questions, stop signals, the end."""
 
 from __future__ import annotations
 

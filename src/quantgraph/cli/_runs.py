@@ -1,9 +1,4 @@
-"""``quantgraph runs``, ``show`` and ``compare``: what is in the folder of the runs.
-
-``quantgraph report``: the page of a run, or of several beside each other, written again or verified.
-
-``quantgraph logs``: what a decider that works step by step did, as a table, as JSON, or drawn.
-"""
+"""``quantgraph runs``, ``show``, ``compare``, ``report`` and ``logs``: what the folder of runs holds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Long tables whose cells are checked: codes and numbers; and several of them merged into one.
+"""Long tables with checked cells, merged, and corporate actions placed on the sessions of the bars.
 
 Every error names the file, the row and the column.
-
-Dividends, splits and delistings: read from tables with an ex-date, placed on the sessions of the bars.
 
 Known tables are tushare's ``dividend``, Polygon's exports, and bars with such columns of their own.
 """

@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from quantgraph.data._table_reader import TableOptions
-
 
 _VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
 
@@ -65,7 +60,7 @@ def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
     if isinstance(spec, (pd.DataFrame, Mapping)):
         from quantgraph.data.files._source import CallerTables
 
-        return CallerTables(spec, options=_options(settings or load_settings()))
+        return CallerTables(spec, options=(settings or load_settings()).tables)
     if isinstance(spec, MarketDataSource):
         return spec
     shown = " ".join(repr(spec).split())
@@ -82,14 +77,5 @@ def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
     return FileSource(
         spec,
         max_file_mb=settings.max_file_mb,
-        record_zone=settings.record_zone,
-        options=_options(settings),
-    )
-
-
-def _options(settings: Settings) -> TableOptions:
-    from quantgraph.data._table_reader import TableOptions
-
-    return TableOptions(
-        volume_unit=settings.volume_unit, amount_unit=settings.amount_unit, date_order=settings.date_order
+        options=settings.tables,
     )

@@ -1,13 +1,7 @@
-"""Where a cell of a table is, in messages.
-
-What the columns of a table are called: the fields that they hold, and the units that their names say.
-
-Sessions in columns of dates, however they are written.
+"""Columns of a table: what they are called, how their dates are written, and their units.
 
 A column is read as a whole: whether ``01/02/2024`` is in January or in February is told by another cell of
 it, or asked for.
-
-Units of a table's volumes and amounts: said by its columns or its owner, or told by its numbers.
 
 An amount divided by the shares traded is an average price, which lies between the day's low and high. Of the
 units that a vendor may mean, which differ by powers of ten, one alone makes it so.
@@ -243,7 +237,7 @@ def _order(
         raise BadFile(
             f"{file}, column {column.name}: {shown.first:02}/{shown.second:02}/{shown.year} may be "
             f"{shown.day('month_first')} or {shown.day('day_first')}, and no date of the column tells which; "
-            "say date_order='month_first' or date_order='day_first' (QUANTGRAPH_DATE_ORDER)",
+            "say date_order='month_first' or date_order='day_first' in [tables] of the settings",
             file=file,
             column=column.name,
             parameter="date_order",
@@ -321,9 +315,6 @@ def _month(name: str) -> int:
         raise ValueError(name)
     return found[0]
 
-
-VolumeUnit = Literal["shares", "hands"]
-AmountUnit = Literal["yuan", "thousand_yuan", "ten_thousand_yuan"]
 
 _SIZES: dict[str, dict[str, float]] = {
     "vol": {"shares": 1, "hands": 100},
@@ -459,7 +450,7 @@ def _unknown(field: str, names: ColumnNames, file: str) -> BadFile:
     valid = " or ".join(f"{option}={unit!r}" for unit in _SIZES[field])
     return BadFile(
         f"{file}, column {names.columns[field]}: its unit is not told by the name or by the numbers; say "
-        f"{valid} (QUANTGRAPH_{option.upper()})",
+        f"{valid} in [tables] of the settings",
         file=file,
         column=names.columns[field],
         parameter=option,

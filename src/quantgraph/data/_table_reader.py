@@ -1,7 +1,4 @@
-"""Reading one table, of a file or of the caller: its columns are recognised and its cells checked.
-
-Tables of every shape turned into long ones: a row a symbol and session, a column a field.
-"""
+"""Reading one table of a file or of the caller, whatever its shape, into long form."""
 
 from __future__ import annotations
 
@@ -26,11 +23,9 @@ from quantgraph.data._checked_tables import (
 )
 from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
 from quantgraph.data._table_columns import (
-    AmountUnit,
     ColumnNames,
     DateOrder,
     TableUnits,
-    VolumeUnit,
     column_names,
     dates_in_order,
     units_of,
@@ -38,6 +33,7 @@ from quantgraph.data._table_columns import (
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.errors import BadFile
 from quantgraph.market.rules import find_board
+from quantgraph.settings import TableOptions
 
 _EXTRAS = BAR_FIELDS[7:]
 _BARS = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
@@ -46,23 +42,6 @@ _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
 _SHOWN = 8
 _ONE_ROW = "keep one row a symbol and session"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """What a table's owner says where it does not tell by itself; None asks, with an error.
-
-    Attributes
-    ----------
-    volume_unit
-        Whether volumes are in ``shares`` or in ``hands`` of 100 shares.
-    amount_unit
-        ``yuan``, ``thousand_yuan`` or ``ten_thousand_yuan``.
-    """
-
-    volume_unit: VolumeUnit | None = None
-    amount_unit: AmountUnit | None = None
-    date_order: DateOrder | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,41 +13,18 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.graph._approval import (
-        approve_node,
-        propose_node,
-        route_after_approve,
-        route_after_propose,
-    )
     from quantgraph.graph._graph import create_trading_graph
-    from quantgraph.graph._loop import (
-        begin_node,
-        daily_loop_node,
-        decision_node,
-        given_data_node,
-        route_after_begin,
-        route_after_daily_loop,
-        route_after_decision,
-    )
+    from quantgraph.graph._loop import daily_loop_node, decision_node
     from quantgraph.graph._report import report_node
     from quantgraph.graph._state import TradingState
     from quantgraph.graph.serving import signal_graph, trading_graph
 
 __all__ = [
     "TradingState",
-    "approve_node",
-    "begin_node",
     "create_trading_graph",
     "daily_loop_node",
     "decision_node",
-    "given_data_node",
-    "propose_node",
     "report_node",
-    "route_after_approve",
-    "route_after_begin",
-    "route_after_daily_loop",
-    "route_after_decision",
-    "route_after_propose",
     "signal_graph",
     "trading_graph",
 ]
@@ -56,12 +33,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_approval": "approve_node propose_node route_after_approve route_after_propose",
             "_graph": "create_trading_graph",
-            "_loop": (
-                "begin_node daily_loop_node decision_node given_data_node route_after_begin "
-                "route_after_daily_loop route_after_decision"
-            ),
+            "_loop": "daily_loop_node decision_node",
             "_report": "report_node",
             "_state": "TradingState",
             "serving": "signal_graph trading_graph",

@@ -1,9 +1,4 @@
-"""The daily loop: one step for each turn, so that a run can be stopped and resumed between turns.
-
-The decision: the decider sees the view of the open, its orders are filled, the day is committed.
-
-Given data: a commit of the host's is traded as it is, without a request in words.
-"""
+"""The daily loop: one turn is one session, so that a run can be stopped and resumed between turns."""
 
 from __future__ import annotations
 

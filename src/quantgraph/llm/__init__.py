@@ -2,7 +2,7 @@
 
 Nodes ask ``get_llm(role)`` and never build a model. With a key it is any OpenAI-compatible endpoint or chat
 model; without one it is the ``KeylessPlanner``, a deterministic reader of a documented family of sentences. A
-model without native tool calls is given the text form of them. ``messages`` builds prompts and reads replies.
+model without native tool calls writes them as JSON. ``messages`` builds prompts and reads replies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         interruptible_sleep,
         run_in_thread,
     )
-    from quantgraph.llm._capability_model import RECORDING_PATH
     from quantgraph.llm._keyless import KeylessPlanner
     from quantgraph.llm._models import KEYLESS, Model, get_light_llm, get_llm, role_model
     from quantgraph.llm._retry import CallPolicy, ModelFacts, model_facts
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_ONCE",
     "KEYLESS",
-    "RECORDING_PATH",
     "CacheMode",
     "CallPolicy",
     "KeylessPlanner",
@@ -53,7 +51,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         {
             "_cache": "CacheMode PendingReply cached_attempt drop_replies",
             "_cancellation": "AT_ONCE current_run_control drain_error interruptible_sleep run_in_thread",
-            "_capability_model": "RECORDING_PATH",
             "_keyless": "KeylessPlanner",
             "_models": "KEYLESS Model get_light_llm get_llm role_model",
             "_retry": "CallPolicy ModelFacts model_facts",

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, TypeVar
@@ -58,14 +57,6 @@ def interruptible_sleep(seconds: float, check: Check) -> None:
         time.sleep(min(left, CHECK_SECONDS))
 
 
-async def async_interruptible_sleep(seconds: float, check: Check) -> None:
-    """Sleep in a task."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        check()
-        await asyncio.sleep(min(left, CHECK_SECONDS))
-
-
 def run_in_thread(call: Callable[[], T], check: Check) -> T:
     """Return or raise the outcome of a call, made in a daemon thread of its own.
 
@@ -88,18 +79,5 @@ def run_in_thread(call: Callable[[], T], check: Check) -> T:
             check()
     except BaseException:
         gone.set()
-        raise
-    return under_way.result()
-
-
-async def await_call(call: Awaitable[T], check: Check) -> T:
-    """Return or raise the outcome of an awaitable; an abandoned one is cancelled."""
-    under_way = asyncio.ensure_future(call)
-    try:
-        while not (await asyncio.wait([under_way], timeout=CHECK_SECONDS))[0]:
-            check()
-    except BaseException:
-        under_way.cancel()
-        await asyncio.gather(under_way, return_exceptions=True)
         raise
     return under_way.result()

@@ -1,15 +1,9 @@
-"""The capability mode of a model: fixed, or probed at first use, and recorded in the run.
-
-A chat model that calls tools natively, whatever the inner model can do.
-"""
+"""A chat model that calls tools natively, whatever the inner model can do."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -18,198 +12,77 @@ from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel, PrivateAttr, SkipValidation
+from pydantic import PrivateAttr, SkipValidation
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm._cache import cached_attempt, drop_replies
-from quantgraph.llm._capability_modes import (
-    MODES,
-    CapabilityMode,
-    ModeRequest,
-    ReplyForm,
-    build_mode_request,
-    is_bad_request,
-    is_refused,
-    reply_message,
-)
+from quantgraph.llm._capability_modes import MODES, CapabilityMode, ReplyForm, as_text, is_refused
 from quantgraph.llm._capability_replies import ParsedReply, parse_reply
 from quantgraph.llm._retry import classify_error, innermost_model, model_facts
 from quantgraph.llm.messages._json import reply_text, without_thoughts
-from quantgraph.recording import Key
-from quantgraph.recording.scope import Scope, current_scope, in_scope, recorded
+from quantgraph.recording.scope import Scope, current_scope, recorded
 
-RECORDING_PATH = "ladder"
-"""Path of the modes in a run's recording; the calls of a probe have the path ``ladder/probe``."""
-
-_RESPONSE_FORMAT = "response_format"
 _RUNS_KEPT = 256
-
-_FOUND: dict[tuple[str, str], CapabilityMode] = {}
-"""Modes that this process has found, by base URL and model."""
-
-_PROBE_ARGS = {"word": "ready", "count": 7}
-_PROBE_TOOL = {
-    "name": "report",
-    "description": "Report a word and a count.",
-    "parameters": {
-        "type": "object",
-        "properties": {"word": {"type": "string"}, "count": {"type": "integer"}},
-        "required": ["word", "count"],
-    },
-}
-_PROBE_FORM = ReplyForm(tools=(_PROBE_TOOL,))
-_PROBE_BINDING = {"tools": [{"type": "function", "function": _PROBE_TOOL}]}
-_PROBE_QUESTION = 'Call the tool report with the word "ready" and the count 7. Do nothing else.'
-_PROBE_MAX_TOKENS = 1024  # an answer has thirty; the rest is for a model that thinks first
-
-
-@dataclass
-class ActiveMode:
-    """The mode of a model in one run, or outside of runs."""
-
-    mode: CapabilityMode
-    supports_response_format: bool
-    """False if the model has no server, or its server has refused ``response_format``."""
 
 
 class CapabilityCache:
     """The mode of one model by run, shared by all bound copies of it. Thread-safe.
 
-    Notes
-    -----
-    A model with a base URL, such as ``ChatOpenAI``, is probed once a process. Any other model has the mode
-    ``native`` if it implements ``bind_tools``, else ``text``. In a run the mode of a probed model is a
-    recorded fact: a replay needs no probe, and a resumed run goes on in its mode. What a run learns in use of
-    a model without a base URL holds for that run alone, so that a replay of the next run starts as it did.
+    It keeps whether a run has stepped down, and nothing beyond the run: each run begins in mode ``native``,
+    or in ``text`` if the model does not implement ``bind_tools``. In a run the step is a recorded fact too,
+    so that a resumed run goes on in its mode; a replay is served the refusal and takes the same step.
     """
 
     def __init__(self, model: BaseChatModel, mode: CapabilityMode | None) -> None:
         core = innermost_model(model)
         facts = model_facts(core)
         binds_tools = type(core).bind_tools is not BaseChatModel.bind_tools
-        self._model = model
-        self._role = getattr(model, "role", None)
-        self._name = facts.name
-        self._url = facts.base_url if hasattr(core, "openai_api_base") else None
-        self._is_fixed = mode is not None
-        self._initial = mode or (None if self._url else "native" if binds_tools else "text")
-        self._active: dict[str | None, ActiveMode] = {}
-        self._lock = threading.RLock()  # one probe, however many threads ask first
+        self.is_fixed = mode is not None
+        self._first: CapabilityMode = mode or ("native" if binds_tools else "text")
+        self._refusal = {
+            "refused": "tools",
+            "base_url": facts.base_url,
+            "model": facts.name,
+            "role": getattr(model, "role", None),
+        }
+        self._modes: dict[str | None, CapabilityMode] = {}
+        self._lock = threading.Lock()
 
-    def active(self) -> ActiveMode:
-        """The active mode of this run."""
+    def mode(self) -> CapabilityMode:
+        """The mode of the current run, or of what is outside of runs."""
         scope = current_scope()
-        run_id = scope.recording.run_id if scope else None
+        run_id = _run_id(scope)
         with self._lock:
-            if run_id not in self._active:
-                self._active[run_id] = self._begin(scope)
-                if len(self._active) > _RUNS_KEPT:
-                    del self._active[next(iter(self._active))]
-            return self._active[run_id]
+            if run_id not in self._modes:
+                stepped_down = scope is not None and self._was_refused(scope)
+                self._set(run_id, "text" if stepped_down else self._first)
+            return self._modes[run_id]
 
-    def modes(self) -> tuple[CapabilityMode, ...]:
-        """The active mode, and behind it the lower modes for a server that refuses it."""
-        mode = self.active().mode
-        return (mode,) if self._is_fixed else MODES[MODES.index(mode) :]
-
-    def step_down(self, refused: Sequence[CapabilityMode], mode: CapabilityMode) -> None:
-        """Make a mode active that has just answered, after the server refused the modes above it."""
+    def step_down(self) -> None:
+        """Go on in mode ``text``: the server offers its model no tools."""
         with self._lock:
-            active = self.active()
-            active.mode = max(active.mode, mode, key=MODES.index)  # another thread may be further down
-            if self._url is not None:
-                _FOUND[self._url, self._name] = active.mode
-        for one in refused:
-            recorded("fact", self._refusal(one), lambda: mode)
+            self._set(_run_id(current_scope()), "text")
+        recorded("fact", self._refusal, lambda: True)
 
-    def refuse_response_format(self) -> None:
-        """Send ``response_format`` no more in this run: the server answered once it was left out."""
-        self.active().supports_response_format = False
-        recorded("fact", self._refusal(_RESPONSE_FORMAT), lambda: True)
+    def _set(self, run_id: str | None, mode: CapabilityMode) -> None:
+        self._modes[run_id] = mode
+        if len(self._modes) > _RUNS_KEPT:
+            del self._modes[next(iter(self._modes))]
 
-    def _begin(self, scope: Scope | None) -> ActiveMode:
-        mode = self._initial or (self._find_in_run(scope) if scope else self._find())
-        if scope is None:
-            return ActiveMode(mode, supports_response_format=self._url is not None)
-        while mode != MODES[-1] and self._was_refused(mode, scope):
-            mode = MODES[MODES.index(mode) + 1]
-        supported = self._url is not None and not self._was_refused(_RESPONSE_FORMAT, scope)
-        return ActiveMode(mode, supports_response_format=supported)
-
-    def _refusal(self, what: str) -> dict[str, Any]:
-        return {"refused": what, "base_url": self._url, "model": self._name, "role": self._role}
-
-    def _was_refused(self, what: str, scope: Scope) -> bool:
+    def _was_refused(self, scope: Scope) -> bool:
         """Whether the refusal precedes the state from which the current node has begun."""
-        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal(what))))
+        if self.is_fixed:
+            return False
+        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal)))
         return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
 
-    def _find_in_run(self, scope: Scope) -> CapabilityMode:
-        request = canonical_json({"rung_of": {"base_url": self._url, "model": self._name}})
-        # Calls of a probe have numbers of their own: a replay makes none, and counts the others as they were.
-        with in_scope(Scope(recording=scope.recording, path=f"{RECORDING_PATH}/probe")):
-            key = Key(RECORDING_PATH, 0, "fact", content_hash(request))
-            return scope.recording.once(key, request, self._find)
 
-    def _find(self) -> CapabilityMode:
-        key = (self._url or "", self._name)
-        mode = _FOUND.get(key) or probe_mode(self._model)
-        if mode is None:
-            return MODES[-1]
-        _FOUND[key] = mode
-        return mode
-
-
-def probe_mode(model: BaseChatModel) -> CapabilityMode | None:
-    """Find the highest mode in which a model calls a tool, with one or two small requests.
-
-    The lowest mode is not tried: every model serves it.
-    """
-    understood = False
-    for mode in MODES[:-1]:
-        try:
-            request = build_mode_request(
-                mode,
-                model,
-                [HumanMessage(_PROBE_QUESTION)],
-                _PROBE_FORM,
-                bound=_PROBE_BINDING,
-                max_tokens=_PROBE_MAX_TOKENS,
-            )
-            message = reply_message(request.model._generate_with_cache(request.messages, **request.options))  # noqa: SLF001
-        except ModelOutputInvalid:
-            understood = True
-            continue
-        except Exception as error:
-            understood = understood or is_refused(error, model)
-            if is_refused(error, model) or is_bad_request(error, model):
-                continue
-            raise
-        understood = True
-        if _is_right_call(message, mode):
-            return mode
-    return MODES[-1] if understood else None
-
-
-def _is_right_call(message: AIMessage, mode: CapabilityMode) -> bool:
-    """Whether the reply calls the tool as the mode has it: as a tool, or as nothing but JSON."""
-    if mode == "native":
-        calls: Any = message.tool_calls
-    else:
-        try:
-            json.loads(str(message.text))
-        except ValueError:
-            return False
-        calls = parse_reply(message, _PROBE_FORM, native=False, turn=0).calls
-    return [(call["name"], _as_texts(call["args"])) for call in calls] == [("report", _as_texts(_PROBE_ARGS))]
-
-
-def _as_texts(args: dict[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in args.items()}
+def _run_id(scope: Scope | None) -> str | None:
+    return scope.recording.run_id if scope else None
 
 
 _OPTIONAL_CHOICES = (None, "auto", "none", False)
@@ -220,19 +93,14 @@ _INHERITED = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
 class CapabilityChatModel(BaseChatModel):
     """A model with native tool calls; inside it asks in the mode that the inner model supports.
 
-    Tool calls that the model writes as text become tool calls, see
-    :mod:`~quantgraph.llm._capability_replies`.
+    In mode ``native`` the inner model is offered the tools. If its server refuses them, or a reply shows
+    that the model was not offered any, the run goes on in mode ``text``: the prompt describes the tools, and
+    a JSON object in the reply calls one.
 
     Parameters
     ----------
-    answer
-        Schema of the final answer; in mode ``json_schema`` the server enforces it. Read the answer with
-        :func:`~quantgraph.llm.messages.ask_json`.
-
-    Notes
-    -----
-    In mode ``native`` a schema of the answer is sent only if no tool is bound: many servers refuse both
-    together, or stop calling tools. A server that refuses the schema alone does not get it again.
+    mode
+        ``"auto"``, or a mode that is never left.
 
     Examples
     --------
@@ -246,7 +114,6 @@ class CapabilityChatModel(BaseChatModel):
     """
 
     inner: SkipValidation[BaseChatModel]
-    answer: type[BaseModel] | None = None
     bound_tools: tuple[dict[str, Any], ...] = ()
     bound_options: Mapping[str, Any] = {}
 
@@ -257,13 +124,12 @@ class CapabilityChatModel(BaseChatModel):
         inner: BaseChatModel,
         *,
         mode: CapabilityMode | Literal["auto"] = "auto",
-        answer: type[BaseModel] | None = None,
         **fields: Any,
     ) -> None:
         if mode not in ("auto", *MODES):
             raise BadOption(f"mode={mode!r}; valid are auto, {', '.join(MODES)}", option="mode")
         inherited = {name: getattr(inner, name) for name in _INHERITED}
-        super().__init__(inner=inner, answer=answer, cache=False, **{**inherited, **fields})
+        super().__init__(inner=inner, cache=False, **{**inherited, **fields})
         self._capabilities = CapabilityCache(inner, None if mode == "auto" else mode)
 
     @property
@@ -275,8 +141,8 @@ class CapabilityChatModel(BaseChatModel):
 
     @property
     def mode(self) -> CapabilityMode:
-        """The active mode; reading it may probe the model."""
-        return self._capabilities.active().mode
+        """The mode of the current run."""
+        return self._capabilities.mode()
 
     def bind_tools(
         self,
@@ -298,12 +164,14 @@ class CapabilityChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        form = _reply_form(self.bound_tools, self.bound_options.get("tool_choice"), self.answer)
+        form = _reply_form(self.bound_tools, self.bound_options.get("tool_choice"))
         options = {**kwargs, "run_manager": run_manager} | ({"stop": stop} if stop else {})
         with cached_attempt() as replies:
             message, parsed = self._ask(messages, form, options)
             if parsed.fault:
                 drop_replies(replies)
+        if parsed.without_tools and not self._capabilities.is_fixed:
+            self._capabilities.step_down()
         if parsed.fault:
             usage = message.usage_metadata
             message, parsed = self._ask([*messages, *_repair_request(message, parsed.fault)], form, options)
@@ -313,56 +181,49 @@ class CapabilityChatModel(BaseChatModel):
     def _ask(
         self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
     ) -> tuple[AIMessage, ParsedReply]:
-        """One reply, by a simpler request if the server refuses the first."""
-        request, *simpler = self._requests(messages, form, options)
-        refused: list[ModeRequest] = []
-        while True:
-            try:
-                # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
-                result = request.model._generate_with_cache(request.messages, **request.options)  # noqa: SLF001
-            except Exception as error:
-                if reason := _unusable_reason(error, self.inner):
-                    return AIMessage(""), ParsedReply(fault=reason)
-                if not simpler or not is_refused(error, self.inner):
-                    raise
-                refused.append(request)
-                request = simpler.pop(0)
-            else:
-                self._note_refused(refused, request.mode)
-                message = reply_message(result)
-                native = request.mode == "native"
-                return message, parse_reply(message, form, native=native, turn=len(messages))
+        """One reply, in mode ``text`` if the server refuses tools."""
+        is_plain = not form.tools and not any(isinstance(message, ToolMessage) for message in messages)
+        mode = "native" if is_plain else self._capabilities.mode()  # a plain conversation is the same in both
+        try:
+            return self._ask_in(mode, messages, form, options)
+        except Exception as error:
+            can_step_down = mode == "native" and not self._capabilities.is_fixed
+            if not can_step_down or not is_refused(error, self.inner):
+                raise
+        reply = self._ask_in("text", messages, form, options)
+        self._capabilities.step_down()  # only now: nothing may have answered
+        return reply
 
-    def _requests(
-        self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
-    ) -> Iterator[ModeRequest]:
-        """The requests that a server may understand, the most capable first."""
-        is_plain = form.is_free and not any(isinstance(message, ToolMessage) for message in messages)
-        bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
-        # A plain conversation is the same in every mode and needs no probe.
-        for mode in ("native",) if is_plain else self._capabilities.modes():
-            build = partial(build_mode_request, mode, self.inner, messages, form, **options)
-            if mode == "native" and form.answer is not None and bound is None:
-                if self._capabilities.active().supports_response_format:
-                    yield build(has_schema=True)
-                yield build()
-            else:
-                yield build(bound=bound)
-
-    def _note_refused(self, refused: list[ModeRequest], mode: CapabilityMode) -> None:
-        if any(request.mode == mode for request in refused):  # with the schema, but not without it
-            self._capabilities.refuse_response_format()
-        if modes := list(dict.fromkeys(request.mode for request in refused if request.mode != mode)):
-            self._capabilities.step_down(modes, mode)
+    def _ask_in(
+        self, mode: CapabilityMode, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
+    ) -> tuple[AIMessage, ParsedReply]:
+        model: Any = self.inner
+        if mode == "text":  # what is JSON between programs is not streamed
+            sent, options = as_text(messages, form), {**options, "run_manager": None}
+        else:
+            sent = messages
+        if mode == "native" and self.bound_tools:
+            model = model.bind_tools(list(self.bound_tools), **self.bound_options)
+            if isinstance(model, RunnableBinding):
+                model, options = model.bound, {**model.kwargs, **options}
+        try:
+            # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
+            result = model._generate_with_cache(sent, **options)  # noqa: SLF001
+        except Exception as error:
+            if reason := _unusable_reason(error, self.inner):
+                return AIMessage(""), ParsedReply(fault=reason)
+            raise
+        message = _reply_message(result)
+        return message, parse_reply(message, form, mode=mode, turn=len(messages))
 
 
-def _reply_form(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> ReplyForm:
+def _reply_form(specs: Sequence[Mapping[str, Any]], choice: Any) -> ReplyForm:
     """The form that a tool choice leaves: ``any``, ``required``, True and a tool's name force a call."""
     tools = tuple(spec["function"] for spec in specs if "function" in spec and choice != "none")
     name = choice.get("function", {}).get("name") if isinstance(choice, Mapping) else choice
     chosen = tuple(tool for tool in tools if tool["name"] == name)
     forced = bool(tools) and choice not in _OPTIONAL_CHOICES
-    return ReplyForm(tools=chosen or tools, answer=answer, forced=forced)
+    return ReplyForm(tools=chosen or tools, forced=forced)
 
 
 def _unusable_reason(error: Exception, model: BaseChatModel) -> str | None:
@@ -371,6 +232,12 @@ def _unusable_reason(error: Exception, model: BaseChatModel) -> str | None:
         return error.message
     fault = classify_error(error, model_facts(model))
     return f"it {fault.reason}" if fault and fault.kind is ModelOutputInvalid else None
+
+
+def _reply_message(result: ChatResult) -> AIMessage:
+    """The reply of a model; an empty one if there is none."""
+    message = result.generations[0].message if result.generations else AIMessage("")
+    return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
 
 def _repair_request(message: AIMessage, fault: str) -> list[BaseMessage]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm._cache import reply_cache
@@ -59,57 +59,36 @@ def get_llm(
         A model is named without a key (a loopback server needs no key), or a server is set without a
         model name. The message names the variable to set.
     """
-    return _choose(role, model, settings, light=False)
+    return _choose(role, model, settings)
 
 
 def get_light_llm(
     role: Role = "data_fetch", *, model: Model | None = None, settings: Settings | None = None
 ) -> BaseChatModel:
-    """Return a role's model for simple work: as :func:`get_llm`, but ``light_model`` before ``model``."""
-    return _choose(role, model, settings, light=True)
+    """Return the model of a role that does simple work: as :func:`get_llm`, with another default."""
+    return get_llm(role, model=model, settings=settings)
 
 
-def role_model(
-    role: Role,
-    *,
-    model: Model | None,
-    settings: Settings,
-    light: bool = False,
-    answer: type[BaseModel] | None = None,
-    first_wait: float | None = None,
-) -> BaseChatModel:
+def role_model(role: Role, *, model: Model | None, settings: Settings) -> BaseChatModel:
     """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
-
-    Parameters
-    ----------
-    light
-        Whether it does simple work, see :func:`get_light_llm`.
-    answer
-        Schema of the final answer, a JSON object; None means text.
-    first_wait
-        Seconds before the first retry; later waits double. Default: ``retry_wait`` of the settings.
 
     Raises
     ------
     BadFile
         If the file of prices cannot be read.
     """
-    choose = get_light_llm if light else get_llm
     recorded = RecordedChatModel(
-        choose(role, model=model, settings=settings),
+        get_llm(role, model=model, settings=settings),
         role=role,
-        policy=CallPolicy(
-            max_attempts=settings.max_attempts,
-            first_wait=settings.retry_wait if first_wait is None else first_wait,
-        ),
+        policy=CallPolicy(max_attempts=settings.max_attempts, first_wait=settings.of_role(role).retry_wait),
         prices=load_prices(settings.prices),
         cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
         node_seconds=settings.node_seconds,
     )
-    return CapabilityChatModel(recorded, mode=settings.model_rung, answer=answer)
+    return CapabilityChatModel(recorded, mode=settings.tool_calling)
 
 
-def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
+def _choose(role: Role, model: Model | None, settings: Settings | None) -> BaseChatModel:
     check_role(role)
     choice: object = model
     if isinstance(model, Mapping):
@@ -124,7 +103,7 @@ def _choose(role: Role, model: Model | None, settings: Settings | None, *, light
             f"model must be a chat model, a model name, or a mapping by role, not {kind}", option="model"
         )
     settings = settings or load_settings()
-    return _build(choice or settings.model_for(role, light=light), role, settings)
+    return _build(choice or settings.model_for(role), role, settings)
 
 
 def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
@@ -164,7 +143,7 @@ def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, l
     from langchain_openai import ChatOpenAI
 
     params = settings.parameters_for(role)
-    if _limit_field(name, settings) == "max_tokens" and params["max_tokens"]:
+    if _limit_field(name, role, settings) == "max_tokens" and params["max_tokens"]:
         # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.
         params["extra_body"] = {"max_tokens": params.pop("max_tokens")}
     return ChatOpenAI(
@@ -180,14 +159,15 @@ def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, l
     )
 
 
-def _limit_field(name: str, settings: Settings) -> str:
+def _limit_field(name: str, role: Role, settings: Settings) -> str:
     """Field of a request that limits a reply.
 
     OpenAI's reasoning models refuse ``max_tokens``; servers of others, such as DeepSeek, ignore
     ``max_completion_tokens``.
     """
-    if settings.reply_limit_field != "auto":
-        return settings.reply_limit_field
+    chosen = settings.of_role(role).reply_limit_field
+    if chosen != "auto":
+        return chosen
     host = urlsplit(settings.openai_base_url or "https://api.openai.com").hostname or ""
     is_openai = host.endswith(_OPENAI_HOSTS) or _OPENAI_REASONING.match(name)
     return "max_completion_tokens" if is_openai else "max_tokens"

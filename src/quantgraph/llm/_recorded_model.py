@@ -1,28 +1,19 @@
-"""Callbacks of a model call that give each token the id of its message.
-
-The id tells LangGraph that a message has been streamed, and a display that the tokens of a broken attempt and
-those of the next belong to different messages.
-
-A wrapper around any chat model: the one place where models are called.
-"""
+"""A wrapper around any chat model: the one place where models are called."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import copy_context
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.callbacks.manager import BaseRunManager
+from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, GenerationChunk
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
+from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation
@@ -30,7 +21,7 @@ from pydantic import Field, PrivateAttr, SkipValidation
 from quantgraph._util.files import new_run_id
 from quantgraph.errors import BadOption
 from quantgraph.llm._cache import ReplyCache
-from quantgraph.llm._cancellation import await_call, run_in_thread
+from quantgraph.llm._cancellation import run_in_thread
 from quantgraph.llm._model_call import ModelCall
 from quantgraph.llm._retry import CallPolicy, MissingMessage, model_facts
 from quantgraph.llm._token_prices import PRICES, Price, price_of
@@ -41,7 +32,13 @@ from quantgraph.recording.scope import Scope, current_scope
 _LANGCHAIN_ID = "lc_"
 
 
-class _WithMessageId(BaseRunManager):
+class TokenCallbacks(CallbackManagerForLLMRun):
+    """Callbacks of one attempt, which give each token the id of its message.
+
+    The id tells LangGraph that a message has been streamed, and a display that the tokens of a broken attempt
+    and those of the next belong to different messages.
+    """
+
     message_id: str
     abandoned = False
     """Set when the call is abandoned: the next token then ends the stream."""
@@ -64,19 +61,6 @@ class _WithMessageId(BaseRunManager):
         made.message_id = message_id
         return made
 
-    def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
-        """Give a chunk the id, unless the server gave it one."""
-        if self.abandoned:
-            raise TimeoutError("the model call was abandoned")
-        if isinstance(chunk, ChatGenerationChunk):
-            own = chunk.message.id
-            if own is None or own.startswith(_LANGCHAIN_ID):
-                chunk.message.id = self.message_id
-
-
-class TokenCallbacks(_WithMessageId, CallbackManagerForLLMRun):
-    """For a call in a thread."""
-
     def on_llm_new_token(
         self,
         token: str | list[str | dict[str, Any]],
@@ -84,27 +68,15 @@ class TokenCallbacks(_WithMessageId, CallbackManagerForLLMRun):
         chunk: GenerationChunk | ChatGenerationChunk | None = None,
         **kwargs: Any,
     ) -> None:
-        """Tell of a token."""
-        self.name(chunk)
+        """Give the token's chunk the id, unless the server gave it one, and tell of it."""
+        if self.abandoned:
+            raise TimeoutError("the model call was abandoned")
+        if isinstance(chunk, ChatGenerationChunk):
+            own = chunk.message.id
+            if own is None or own.startswith(_LANGCHAIN_ID):
+                chunk.message.id = self.message_id
         super().on_llm_new_token(token, chunk=chunk, **kwargs)
 
-
-class AsyncTokenCallbacks(_WithMessageId, AsyncCallbackManagerForLLMRun):
-    """For a call in a task."""
-
-    async def on_llm_new_token(
-        self,
-        token: str | list[str | dict[str, Any]],
-        *,
-        chunk: GenerationChunk | ChatGenerationChunk | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Tell of a token."""
-        self.name(chunk)
-        await super().on_llm_new_token(token, chunk=chunk, **kwargs)
-
-
-T = TypeVar("T")
 
 _POLL_SECONDS = 0.005
 _NODE_SECONDS = 600.0
@@ -134,7 +106,6 @@ class RecordedChatModel(BaseChatModel):
     role: str = "model"
     tools: tuple[Mapping[str, Any], ...] = ()
     tool_choice: Any = None
-    structure: Mapping[str, Any] | None = None
     node_seconds: float = _NODE_SECONDS
     _policy: CallPolicy = PrivateAttr()
     _prices: Mapping[str, Price] = PrivateAttr()
@@ -182,28 +153,12 @@ class RecordedChatModel(BaseChatModel):
         told = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self._around(bound, tools=told, tool_choice=tool_choice)
 
-    def with_structured_output(
-        self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
-    ) -> Runnable[LanguageModelInput, Any]:
-        """The inner model's structured output, recorded."""
-        if type(self.inner).with_structured_output is BaseChatModel.with_structured_output:
-            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
-        bound = self.inner.with_structured_output(schema, include_raw=include_raw, **kwargs)
-        return self._around(bound, structure=convert_to_openai_tool(schema)["function"])
-
-    def _around(self, bound: Runnable[Any, Any], **update: Any) -> Runnable[Any, Any]:
+    def _around(self, bound: Any, **update: Any) -> Runnable[Any, Any]:
         """The same runnable with this wrapper around the model in it."""
         if isinstance(bound, BaseChatModel):
             return self.model_copy(update={"inner": bound, **update})
         if isinstance(bound, RunnableBinding):
             return bound.model_copy(update={"bound": self._around(bound.bound, **update)})
-        if isinstance(bound, RunnableSequence):
-            first, *rest = bound.steps
-            return RunnableSequence(self._around(first, **update), *rest)
-        if isinstance(bound, RunnableParallel):
-            return RunnableParallel(
-                {name: self._around(step, **update) for name, step in bound.steps__.items()}
-            )
         raise BadOption(
             f"model: {type(self.inner).__name__} binds tools as a {type(bound).__name__}, whose calls cannot "
             "be recorded; it must be a chat model or a binding of one",
@@ -222,7 +177,6 @@ class RecordedChatModel(BaseChatModel):
                 messages,
                 tools=self.tools,
                 tool_choice=self.tool_choice,
-                schema=self.structure,
                 options=given,
             ),
             facts=facts,
@@ -261,34 +215,6 @@ class RecordedChatModel(BaseChatModel):
             raise
         return _result(answer)
 
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        call = self._call(messages, stop, kwargs)
-        recorded = await _run_to_end(call.recorded_reply)
-        if recorded is not None:
-            return _result(recorded)
-
-        try:
-            attempts = self._policy.async_attempts(facts=call.facts, what=self.role, check=call.check)
-            async for attempt in attempts:
-                with attempt:
-                    while not await _run_to_end(call.reserve):  # noqa: ASYNC110 - other threads end the wait
-                        await asyncio.sleep(_POLL_SECONDS)
-                    manager = AsyncTokenCallbacks.of(run_manager, call.message_id())
-                    reply = self.inner._agenerate_with_cache(messages, stop, manager, **kwargs)  # noqa: SLF001
-                    with _failure_counted(call):
-                        message = _message(await await_call(reply, call.check_in_flight))
-                    answer = await _run_to_end(call.on_reply, message)
-        except BaseException as problem:
-            await _run_to_end(call.on_end, problem)
-            raise
-        return _result(answer)
-
 
 @contextmanager
 def _failure_counted(call: ModelCall, manager: TokenCallbacks | None = None) -> Iterator[None]:
@@ -299,18 +225,6 @@ def _failure_counted(call: ModelCall, manager: TokenCallbacks | None = None) -> 
         if manager is not None:
             manager.abandoned = True
         call.on_failure(error)
-        raise
-
-
-async def _run_to_end(work: Callable[..., T], *given: Any) -> T:
-    """Run work in a thread to its end, even if the waiting task is cancelled: every reply is recorded."""
-    context = copy_context()
-    under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
-    try:
-        return await asyncio.shield(under_way)
-    except asyncio.CancelledError:
-        await asyncio.wait([under_way])
-        under_way.exception()  # retrieved, so that asyncio does not report it
         raise
 
 

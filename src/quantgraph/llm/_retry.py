@@ -15,7 +15,7 @@ import logging
 import math
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,7 +27,6 @@ from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 
 from pydantic import SecretStr
 from tenacity import (
-    AsyncRetrying,
     AttemptManager,
     RetryCallState,
     Retrying,
@@ -44,7 +43,7 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
 )
-from quantgraph.llm._cancellation import async_interruptible_sleep, interruptible_sleep
+from quantgraph.llm._cancellation import interruptible_sleep
 from quantgraph.settings import load_settings
 
 _BEFORE = "(?:api|access|auth|client|private|secret)?"
@@ -389,7 +388,6 @@ class CallPolicy:
     longest_wait: float = 60.0
     sleep: Callable[[float], None] | None = None
     """Replaces the default wait, which ends as soon as ``check`` raises."""
-    async_sleep: Callable[[float], Awaitable[None]] | None = None
 
     def attempts(
         self, *, facts: ModelFacts, what: str, check: Callable[[float], None]
@@ -419,24 +417,6 @@ class CallPolicy:
         retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
         try:
             yield from retrying
-        except Exception as error:
-            problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
-            if problem is None:
-                raise
-            cause = facts.presentable(error)
-        else:
-            return
-        raise problem from cause
-
-    async def async_attempts(
-        self, *, facts: ModelFacts, what: str, check: Callable[[float], None]
-    ) -> AsyncIterator[AttemptManager]:
-        """As :meth:`attempts`, in a task."""
-        sleep = self.async_sleep or (lambda seconds: async_interruptible_sleep(seconds, lambda: check(0.0)))
-        retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
-        try:
-            async for attempt in retrying:
-                yield attempt
         except Exception as error:
             problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
             if problem is None:

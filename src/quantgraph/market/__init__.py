@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market._calendar import next_session, previous_session, sessions
+    from quantgraph.market._calendar import sessions
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
@@ -41,8 +41,6 @@ __all__ = [
     "in_zone",
     "instant_of",
     "known_from",
-    "next_session",
-    "previous_session",
     "session_of",
     "sessions",
     "sessions_between",
@@ -53,7 +51,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_calendar": "next_session previous_session sessions",
+            "_calendar": "sessions",
             "_moment": (
                 "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of "
                 "known_from session_of sessions_between time_zone"

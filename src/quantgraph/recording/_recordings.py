@@ -75,7 +75,9 @@ _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "second
 class RecordingTable:
     """The recordings' table of a database, created if absent. Safe to use from several threads.
 
-    Reading a line that was changed by hand raises ``BadFile``.
+    An added line survives the end of the process. In SQLite it survives a loss of power once the ledger
+    beside it has committed, or after SQLite's next checkpoint: a flush for each line would cost several
+    milliseconds on common disks. Reading a line that was changed by hand raises ``BadFile``.
     """
 
     def __init__(self, where: str | Path) -> None:
@@ -409,8 +411,8 @@ class Recording:
     def _replays(self, key: Key) -> bool:
         if self.until is None:
             return True
-        if key.kind == "fact" or key.path.startswith("ladder/"):
-            return False  # capabilities of the live model
+        if key.kind == "fact":
+            return False  # what the live model can do
         moment = decision_moment()  # outside of a decision, models are asked before the first session only
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 

@@ -36,7 +36,9 @@ class RecordedSource:
     """A source that gives a run the same answers each time, whatever the vendor answers meanwhile.
 
     Answers of all methods but :meth:`bars`, :meth:`indicators` and :meth:`records` are recorded for each
-    request of a thread, and cached while the recording is open; so is a ``QuantGraphError``.
+    request of a thread, and cached while the recording is open; so is a ``QuantGraphError``. Bars, indicators
+    and records become commits, which the caller records; a replay never asks for them. Outside of a run the
+    source is used directly.
     """
 
     def __init__(self, source: MarketDataSource) -> None:

@@ -118,7 +118,7 @@ def replay_from(
         spec,
         new_folder,
         given,
-        models=_models(entries, given.model, settings.model_rung),
+        models=_models(entries, given.model),
         prepare=partial(_copy_record, folder, entries),
     )
     _check_repeated(place, recorded, new_folder, first)
@@ -161,10 +161,10 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Role, Any]:
+def _models(entries: Sequence[Entry], model: Model | None) -> dict[Role, Any]:
     """Models by role; a stub for the roles that were called before the first session."""
     before = {entry.facts.get("role") for entry in entries if entry.session is None}
-    stubs = {role: stub for role, stub in replay_models(entries, rung).items() if role in before}
+    stubs = {role: stub for role, stub in replay_models(entries).items() if role in before}
     if model is None or isinstance(model, Mapping):
         return {**(model or {}), **stubs}
     return {**dict.fromkeys(ROLES, model), **stubs}

@@ -17,33 +17,29 @@ from quantgraph._util.canonical_json import canonical_json, content_hash, file_h
 from quantgraph.agents import SignalRule, decider_file, make_decider
 from quantgraph.broker import DataNeeds, Decider
 from quantgraph.errors import RunMismatch
-from quantgraph.llm import KeylessPlanner, Model, get_light_llm, get_llm, model_facts
+from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
 from quantgraph.llm.messages import build_request
 from quantgraph.recording import unrecorded_source
 from quantgraph.runs._specification import RunSpec, source_fingerprint
 from quantgraph.runtime import OpenResources, settings_of
-from quantgraph.settings import LIGHT_ROLES, Role, Settings, check_role
+from quantgraph.settings import Role, Settings, check_role
 
 Part = Literal["configuration", "graph", "data", "code"]
 
 IDENTITY_SETTINGS = (
     "temperature",
-    "model_rung",
+    "tool_calling",
     "fetch",
-    "record_zone",
-    "volume_unit",
-    "amount_unit",
-    "date_order",
+    "tables",
     "code_timeout",
     "code_memory_mb",
     "code_isolation",
     "sandbox_packages",
     "review",
-    "audit_cuts",
-    "audit_walk_seconds",
-    "audit_seed",
+    "audit",
 )
 """Settings that change what a run does; retries of a server and budgets do not."""
+_TABLES = ("tables", "audit")
 _ROLES: tuple[Role, ...] = ("reflection", "data_fetch", "signal_generate", "validation", "clarify")
 _REMEDY = {
     "configuration": "set it as it was",
@@ -108,11 +104,7 @@ class Identity:
 def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity:
     """Identity that a run of this specification and these resources has now."""
     settings, decider = resources.settings, resources.decider or SignalRule()
-    configuration = (
-        _spec_values(spec)
-        | _decider_values(decider)
-        | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
-    )
+    configuration = _spec_values(spec) | _decider_values(decider) | setting_values(settings)
     for role in (*_ROLES, *(check_role(role) for role in decider.roles)):
         configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
     return Identity(
@@ -124,6 +116,33 @@ def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity
         data=source_fingerprint(unrecorded_source(resources.source)),
         code=code_hashes(),
     )
+
+
+def setting_values(settings: Settings) -> dict[str, Any]:
+    """The settings that are part of an identity; each key of a table is a value of its own."""
+    values: dict[str, Any] = {}
+    for name, value in settings.model_dump(mode="json", include={*IDENTITY_SETTINGS}).items():
+        if name in _TABLES:
+            values |= {f"settings.{name}.{key}": inner for key, inner in value.items()}
+        else:
+            values[f"settings.{name}"] = value
+    return values
+
+
+def with_setting_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """``settings`` with the values that :func:`setting_values` returned."""
+    tables = {
+        name: getattr(settings, name).model_copy(
+            update={
+                path.removeprefix(f"settings.{name}."): value
+                for path, value in values.items()
+                if path.startswith(f"settings.{name}.")
+            }
+        )
+        for name in _TABLES
+    }
+    plain = {name: values[f"settings.{name}"] for name in IDENTITY_SETTINGS if f"settings.{name}" in values}
+    return settings.model_copy(update=plain | tables)
 
 
 def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
@@ -154,7 +173,7 @@ def _remedy(difference: IdentityDifference) -> str:
     if role in get_args(Role) and isinstance(difference.old, str) and role != name:
         is_keyless = difference.old == KeylessPlanner().model_name
         model = "keyless" if is_keyless else difference.old.partition(" at ")[0]
-        return f"set QUANTGRAPH_MODEL_{role.upper()}={model}, or give model= in Python"
+        return f"name {model} in [models] for {role} (QUANTGRAPH_MODELS), or give model= in Python"
     return _REMEDY[difference.part]
 
 
@@ -238,8 +257,7 @@ def _decider_values(decider: Decider) -> dict[str, Any]:
 
 def _model_values(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
     """What a request to the model shows of it, without secrets."""
-    choose = get_light_llm if role in LIGHT_ROLES else get_llm
-    chosen = choose(role, model=model, settings=settings)
+    chosen = get_llm(role, model=model, settings=settings)
     request = _json(build_request(chosen, model_facts(chosen), ()).text)
     address = f" at {request['base_url']}" if request["base_url"] else ""
     return {

@@ -1,7 +1,4 @@
-"""A run's folder read into what its page shows; nothing is run or asked.
-
-The pages of runs as files: written beside the run, written again with the same bytes, and verified.
-"""
+"""The pages of runs: read from the run's folder, written with the same bytes again, and verified."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ from quantgraph.agents import given_decider
 from quantgraph.broker import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
-from quantgraph.llm import RECORDING_PATH as CAPABILITIES
 from quantgraph.recording import Entry, Recorder, Recording, no_network
 from quantgraph.runs._execute import check_resources, execute_run, opened_run, thread_state
 from quantgraph.runs._identity import check_same_decider, code_hashes, recorded_decider
@@ -194,7 +193,7 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
     return Resources(
         settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=replay_models(entries, settings.model_rung),
+        model=replay_models(entries),
         on_clarify=recorded_on_clarify(manifest.spec, entries),
         checkpointer=InMemorySaver(),
         runner=ReplayCodeRunner(),
@@ -231,9 +230,8 @@ def _divergence(manifest: Manifest, recording: Recording, recorded: Mapping[str,
 
 
 def _unused(recording: Recording) -> list[Entry]:
-    """Recorded requests that the replay did not make, except probes: their findings are recorded."""
-    unused = recording.replay_lookup.unused_entries() if recording.replay_lookup else []
-    return [entry for entry in unused if not entry.key.path.startswith(f"{CAPABILITIES}/")]
+    """Recorded requests that the replay did not make."""
+    return recording.replay_lookup.unused_entries() if recording.replay_lookup else []
 
 
 def _record_differences(
@@ -294,36 +292,24 @@ class _ToolModel(_Model):
         return self
 
 
-class _ServerModel(_ToolModel):
-    openai_api_base: str
-
-
-def replay_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
+def replay_models(entries: Iterable[Entry]) -> dict[Role, BaseChatModel]:
     """A model for each role with the name and the address of the recorded one, which must not be called.
 
     Its kind is that of the recorded use, so that the choice between tools and text comes out as it did.
     """
     requests: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
-    probed: dict[str, str] = {}
     for entry in entries:
-        request = json.loads(entry.request)
         if entry.key.kind == "model":
-            requests.setdefault(entry.facts.get("role", ""), []).append(request)
-        elif entry.key.kind == "fact" and "rung_of" in request:
-            probed[request["rung_of"]["model"]] = request["rung_of"]["base_url"]
-    return {role: _model_of(requests[role], probed, fixed=rung != "auto") for role in ROLES}
+            requests.setdefault(entry.facts.get("role", ""), []).append(json.loads(entry.request))
+    return {role: _model_of(requests[role]) for role in ROLES}
 
 
-def _model_of(
-    requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool
-) -> BaseChatModel:
+def _model_of(requests: Sequence[Mapping[str, Any]]) -> BaseChatModel:
     if not requests:
         return _ToolModel(model_name="nobody")
-    name, url = requests[0]["model"], requests[0]["base_url"]
-    if name in probed or (fixed and url and any(request["schema"] for request in requests)):
-        return _ServerModel(model_name=name, openai_api_base=probed.get(name, url))
-    kind = _ToolModel if any(request["tools"] for request in requests) else _Model
-    return kind(model_name=name, base_url=url)
+    binds_tools = any(request["tools"] for request in requests)
+    kind = _ToolModel if binds_tools else _Model
+    return kind(model_name=requests[0]["model"], base_url=requests[0]["base_url"])
 
 
 class ReplaySource:

@@ -1,7 +1,4 @@
-"""The result of a run to hold in the hand: its JSON, its tables, its picture and its page.
-
-The runs of a folder, and several runs beside each other.
-"""
+"""The result of a run: its JSON, tables, picture and page; runs of a folder side by side."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Middleware of the nodes' agents: limits on their calls, and tool calls that are recorded.
-
-The nodes' agents: built once per graph, invoked with a prompt and facts, and read for tool errors.
-"""
+"""The nodes' agents: built once a graph, limited and recorded, invoked with a prompt and facts."""
 
 from __future__ import annotations
 
@@ -137,8 +134,8 @@ def _call_text(call: Any) -> str:
 class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     """Serve an agent's tool calls from the recording of its run, or make and record them.
 
-    The side effects of a call are served with its answer: the commit of the working tree after it, the
-    cells that ``python_repl`` kept, and the names of their signals.
+    The side effects of a call are served with its answer: the commit of the working tree after it, the cells
+    that ``python_repl`` kept, and the names of their signals. No vendor is asked and no code runs.
 
     Notes
     -----

@@ -22,7 +22,7 @@ from quantgraph.recording.budget import Budget
 from quantgraph.runtime.dialogue._events import RunEvent
 from quantgraph.runtime.dialogue._questions import Answer, OnClarify
 from quantgraph.sandbox import CodeRunner
-from quantgraph.settings import Settings, load_settings
+from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 from quantgraph.tools.code import code_runner
 
@@ -168,7 +168,7 @@ def open_resources(given: Resources | None = None, *, in_run_folders: bool = Fal
 
 def settings_of(decider: Decider, role: str, settings: Settings) -> Settings:
     """Return the settings of the model of one of a decider's roles: what it fixes wins."""
-    return settings.model_copy(update=dict(decider.model_settings.get(role, {})))
+    return settings.with_model(check_role(role), decider.model_settings.get(role, {}))
 
 
 def run_database_path(runs_dir: Path, run_id: str) -> Path:

@@ -1,8 +1,6 @@
-"""Graphs invoked inside a node: what they inherit from the host's config, and what is kept from them.
+"""The wrapper of every node: recording, events, typed endings, loop detection, nested graphs.
 
 The keys of ``config["configurable"]`` are those of langgraph 1.2; a test detects if an upgrade changes them.
-
-The wrapper of every node, :func:`run_node`: recording, events, typed endings, and loop detection.
 """
 
 from __future__ import annotations
@@ -102,7 +100,10 @@ _HOST: ContextVar[_Host | None] = ContextVar("host", default=None)
 def detached_from_host(step: str) -> Iterator[None]:
     """Keep the host's checkpointer from every graph invoked in this context, at any depth.
 
-    A decider, a data source, ``on_clarify`` and a model may be graphs.
+    A decider, a data source, ``on_clarify`` and a model may be graphs. With the host's checkpointer such a
+    graph would continue from its middle when the run is resumed, without what its tools had in memory. In
+    this context it starts from the beginning, and its models' replies are served from the recording. It still
+    streams to the host and calls the host's callbacks.
     """
     config = var_child_runnable_config.get()
     if config is None:  # the node is called directly, outside of a graph
@@ -126,9 +127,10 @@ def detached_from_host(step: str) -> Iterator[None]:
 def interrupt_host(question: Mapping[str, Any], schema: dict[str, Any], check: Callable[[Any], Any]) -> Any:
     """Interrupt the host: ``interrupt()`` for a step that is detached from its host.
 
-    A subgraph asks all its questions in one step of its host, and the host's checkpoint keeps the value
-    of ``Command(resume=value)`` until that step ends: a process that continues there would answer the
-    next question with it.
+    A subgraph asks all its questions in one step of its host, and the host's checkpoint keeps the value of
+    ``Command(resume=value)`` until that step ends: a process that continues there would answer the next
+    question with it. So a value that was taken is kept with the interrupt that it answered, and no other
+    takes it.
     """
     host = _HOST.get()
     if host is None:

@@ -135,7 +135,8 @@ def drop_capabilities() -> None:
 def close_files(readable: Sequence[Path]) -> str:
     """Let this thread and its children read only ``readable`` files and folders, for good.
 
-    Nothing can be written, made, removed or executed, and no TCP port bound or connected to.
+    Nothing can be written, made, removed or executed, and no TCP port bound or connected to. A path that this
+    user cannot open is left out. Everything below a readable folder is readable: Landlock cannot exclude.
     """
     try:
         version = call("syscall", _CREATE_RULESET, None, 0, _VERSION_FLAG)
@@ -327,6 +328,9 @@ def readable_places(packages: Sequence[str] = ()) -> tuple[Path, ...]:
     """Return the files and folders that generated code may read: the standard library and its packages.
 
     ``packages`` are those that are allowed beside ``PACKAGES``.
+
+    The standard library's folder is listed entry by entry, because other packages lie in it. Shared libraries
+    of the system are not listed: they are loaded with the packages, before files are closed.
     """
     found = {*_standard_library(), *_packages(packages), *map(Path, zoneinfo.TZPATH)}
     return tuple(sorted(path for path in found if path.exists()))
@@ -362,7 +366,9 @@ def _bundled(package: str) -> Iterator[str]:
 def seal_parent(readable: Sequence[Path]) -> None:
     """Close all files but ``readable`` to this process and its children, and give up its rights; once.
 
-    Call it after the imports.
+    Call it after the imports. It closes files to the calling thread, the only one that a fork inherits; a
+    process that runs code without a fork must have no other thread. Nothing is raised if the system lacks
+    something.
     """
     _parent.update(pid=os.getpid(), size=_address_space(), threads=_threads())
     if sys.platform != "linux":

@@ -57,8 +57,8 @@ class _OtherPackages(MetaPathFinder):
 def allow_packages(packages: Sequence[str]) -> tuple[str, ...]:
     """Allow packages in this process for good, import them, and return them with what they require.
 
-    They are imported before the process is sealed, so that the system's libraries that they need are
-    loaded.
+    They are imported before the process is sealed, so that the system's libraries that they need are loaded.
+    One that is installed and cannot be imported fails where code imports it.
     """
     _more.update({name: required_packages([name]) for name in packages})
     for name in packages:
@@ -71,7 +71,8 @@ def allow_packages(packages: Sequence[str]) -> tuple[str, ...]:
 def refuse_other_imports() -> Iterator[None]:
     """Within this context modules of other packages are not available, wherever their files are.
 
-    What is imported already stays.
+    What is imported already stays. This explains what cannot be had: the sealing of the process, not this,
+    keeps generated code from other files.
     """
     finder = _OtherPackages()
     sys.meta_path.insert(0, finder)
@@ -96,8 +97,9 @@ _ABSENT = object()
 def refuse_object_operators() -> Iterator[None]:
     """Within this context ``~``, ``&``, ``|``, ``^`` and ``-`` of pandas raise TypeError on objects.
 
-    ``-`` is refused where numpy refuses it for the same values as booleans: objects of other kinds, such
-    as decimals and dates, are subtracted as ever.
+    ``-`` is refused where numpy refuses it for the same values as booleans: objects of other kinds, such as
+    decimals and dates, are subtracted as ever. Methods and ufuncs of the operators are included, because
+    pandas sends them through the operators.
 
     Notes
     -----

@@ -1,7 +1,4 @@
-"""Running cells of Python source one after the other in one namespace.
-
-The requests that a code process serves: one run of cells, a walk of many runs, or a decider's sessions.
-"""
+"""The requests that a code process serves: cells in one namespace, a walk of many runs, a decider."""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def code_environment() -> dict[str, str]:
 class WorkFolder:
     """An empty temporary folder, locked for as long as this process lives.
 
-    The folder of a host that was killed stays: a sealed process cannot remove it.
+    The folder of a host that was killed stays: a sealed process cannot remove it. So each new WorkFolder
+    removes old ones that no process has locked.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,8 @@ def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> Non
 def _warm(places: Sequence[Path]) -> int:
     """Begin to read all readable files in a child, and return its process id.
 
-    Code could read or not read files that are on disk alone, and later code see which are in memory.
+    Code could read or not read files that are on disk alone, and later code see which are in memory. When all
+    of them are, and their access times are of today, reading one changes nothing.
     """
     child = os.fork()
     if not child:

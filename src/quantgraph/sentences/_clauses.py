@@ -1,12 +1,7 @@
-"""Amounts of money and small fractions as they are written: ``10万元``, *100k*, ``万分之2.5``, *3 bps*.
-
-Clauses of a trade plan beside the rule: stops, holding time, schedule, size, cash, costs, and what no market
-here allows.
+"""Clauses of a trade plan beside the rule: stops, holding time, schedule, size, cash, costs, refusals.
 
 A clause is taken out of the line before the rule is read. Its key and value are those of the trade plan;
 without a key it cannot be done at all.
-
-The clauses of a conversation: what is asked about, what was given up, and what of it is in the trade plan.
 """
 
 from __future__ import annotations

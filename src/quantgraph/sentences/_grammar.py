@@ -1,9 +1,7 @@
-"""Parse tokens into values: every way in which a run of tokens can be a value.
+"""Parse tokens into values and clauses, every way they can be read; accept exactly one meaning.
 
 The parsers are generators of ``(value, next place)``. The grammar tries all of them and accepts a sentence
 only if it has exactly one meaning.
-
-Parse tokens into clauses: comparisons, ranks and crosses joined by and, or, not and brackets.
 
 The parser yields every parse. Words that a sentence leaves out (``下穿卖出``) are None here;
 :mod:`.meaning` completes them.

@@ -1,6 +1,4 @@
-"""Rules that a sentence names (``MACD策略``), and clauses that leave out a comparison or a conjunction.
-
-Styles of strategies: as a heading of a rule (``低市盈率选股：``) or without a rule (``均值回归策略``).
+"""Rules and styles that a sentence names (``MACD策略``, ``低市盈率选股：``), and clauses that leave words out.
 
 A heading is dropped only if its rule has the same style; otherwise its words stay and are asked about.
 """

@@ -1,7 +1,4 @@
-"""One line of a request: its securities, its window, its clauses of the trade plan, and the tokens of its rule.
-
-Read a request: its securities, its window, its rule, and what is missing.
-"""
+"""Read a request: its securities, its window, its clauses, its rule, and what is missing."""
 
 from __future__ import annotations
 

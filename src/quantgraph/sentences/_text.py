@@ -1,6 +1,4 @@
-"""Normalise text before it is read: character widths, number words, and phrases with a shorter form.
-
-Words of both languages, and the tokens they stand for.
+"""Text becomes tokens: normalised widths, numbers and phrases, and the words of both languages.
 
 Chinese and English become the same tokens, so one grammar reads both. A word in no list is a token
 ``UNKNOWN``. A filler is a word without trading content and makes no token; words that can change a rule

@@ -60,7 +60,8 @@ class CommitCache:
     def take(self, tree: Commit) -> Commit:
         """Add a commit's frames and records, and return the commit over the kept ones.
 
-        Its fields are in one order: prices first, then by name.
+        Its fields are in one order: prices first, then by name. Signals stay in the order in which they were
+        committed: the last one is the strategy's.
         """
         panels = {
             panel: {

@@ -199,7 +199,8 @@ class GrowingBuffer(Generic[K]):
 def double_mapping(nbytes: int) -> tuple[Any, Any]:
     """Map a nameless file twice, to be written and to be read.
 
-    The system's pages of the second mapping are read-only, so no array over them can be made writable.
+    The system's pages of the second mapping are read-only, so no array over them can be made writable. Pages
+    that nothing was written to take no memory.
     """
     with _nameless_file() as file:
         file.truncate(nbytes)

@@ -68,8 +68,10 @@ class _Panels(Mapping[str, Fields]):
     def adjusted(self, name: str = "close") -> pd.DataFrame:
         """Prices adjusted for dividends and splits as of the last row, a new frame.
 
-        All prices are in those of the last known row: from the morning of an ex-date on, earlier closes
-        are lowered by the dividend, so that they compare with the open.
+        All prices are in those of the last known row: from the morning of an ex-date on, earlier closes are
+        lowered by the dividend, so that they compare with the open. The last row of a view's own session
+        equals the raw price. What becomes known later never changes the frame.
+        See :func:`quantgraph.market.actions.adjusted`.
         """
         return adjusted(self["ohlcv"], name)
 

@@ -1,16 +1,4 @@
-"""The tools that show a model its position, and the rules of the day.
-
-The tools' docstrings are the descriptions that models are sent.
-
-The tools by which a trader buys and sells at today's open, and sees what it holds.
-
-The tools' docstrings are the descriptions that models are sent.
-
-The tool by which a model decides: its call is the decision, which the agent's code carries out.
-
-The tool's docstring is the description that models are sent.
-
-The tools by which a model adds and multiplies.
+"""The tools that show a position, the day's rules, and sums; and those that buy, sell or place an order.
 
 The tools' docstrings are the descriptions that models are sent.
 """

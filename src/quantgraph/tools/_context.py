@@ -1,7 +1,4 @@
-"""The context of a tool call: source, working tree and code session, from the node and never the model.
-
-The context of the tools that an agent uses to decide at the open: view, account, the market's rules.
-"""
+"""The context of a tool call, from the node and never the model: view, account, source, code."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Shared by the data tools: reading symbols and window, and publishing frames.
-
-The data tools: daily bars and daily indicators, published to the data state.
+"""The data tools: daily bars and indicators by symbol and window, published to the data state.
 
 The tools' docstrings are the descriptions that models are sent.
-
-A date as a model writes it.
 """
 
 from __future__ import annotations

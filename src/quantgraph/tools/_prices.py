@@ -1,10 +1,6 @@
-"""The tools that show a trader prices by date, and indicators.
+"""The tools that show bars, prices by date, and indicators.
 
 The tools' docstrings are the descriptions that models are sent.
-
-The tool that shows a model the bars of a symbol.
-
-The tool's docstring is the description that models are sent.
 """
 
 from __future__ import annotations

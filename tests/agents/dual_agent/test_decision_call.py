@@ -7,11 +7,11 @@ import pytest
 from dual_agent_models import Models, decision, item
 
 from quantgraph.agents.dual_agent import (
-    LLMConfig,
     _decide_batch_portfolio_dual_agent,
     decide_batch_dual_agent,
     filter_stocks_needing_fundamental,
 )
+from quantgraph.agents.dual_agent._config import LLMConfig
 from quantgraph.agents.dual_agent._models import LLMClient
 from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured
 from quantgraph.testing import Fault, OpenAIStub

@@ -279,8 +279,8 @@ def test_what_it_fixes_is_part_of_the_identity():
     decider = DualAgent({"llm": {"model": "a", "temperature": 0.7}, "portfolio": {"min_cash_ratio": 0.1}})
     assert decider.options["cfg"]["portfolio"] == {"min_cash_ratio": 0.1}
     assert decider.model_settings["decision"] == {
-        "models": {"decision": "a"},
-        "role_temperature": {"decision": 0.7},
+        "name": "a",
+        "temperature": 0.7,
     }
     assert {"filter_en", "decision_zh"} <= decider.prompts.keys()
 

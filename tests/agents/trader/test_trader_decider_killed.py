@@ -53,7 +53,7 @@ class Model:
 
 def environment(url):
     given = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k", "QUANTGRAPH_MODEL": "keyless"}
-    return os.environ | given | {"QUANTGRAPH_MODEL_RUNG": "native"}
+    return os.environ | given
 
 
 def played(folder, points, *database):

@@ -90,7 +90,7 @@ def make_schema(database: str, schema: str) -> None:
 def play(folder: Path, point: int, database: str | None) -> dict[str, Any]:
     """Kill a run after an event, resume and replay it; return how its processes ended."""
     place, schema = folder / f"point-{point}", f"point_{point}"
-    os.environ["QUANTGRAPH_MODEL_TRADER"] = place.name
+    os.environ["QUANTGRAPH_MODELS"] = json.dumps({"trader": place.name})
     if database:
         make_schema(database, schema)
 

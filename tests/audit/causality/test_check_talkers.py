@@ -55,7 +55,7 @@ def test_their_honest_twin_is_proved(runner):
 @pytest.mark.parametrize("way", thinned(TALKERS, lambda number, _: number == 0))
 def test_the_audit_refuses_it(way, tmp_path, monkeypatch):
     cold_files()
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", "600")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 600, "cuts": 3, "seed": 0}')
     (tmp_path / "talker.py").write_text(TALKERS[way][0])
     window = ["--symbols", "000343.SZ,688851.SH", "--start", "20250102", "--end", "20250228"]
     command = [sys.executable, "-m", "quantgraph", "audit", "talker.py", *window, "--json"]

@@ -134,7 +134,7 @@ def test_a_source_is_what_its_frames_were():
 
 def test_the_settings_say_what_the_table_does_not():
     table = prices(index=None or range(3)).assign(Date=["01/02/2024", "01/03/2024", "01/04/2024"], code="A")
-    with pytest.raises(BadFile, match="QUANTGRAPH_DATE_ORDER"):
+    with pytest.raises(BadFile, match=r"date_order='day_first' in \[tables\] of the settings"):
         open_source(table)
-    read = open_source(table, settings=load_settings(date_order="month_first"))
+    read = open_source(table, settings=load_settings(tables={"date_order": "month_first"}))
     assert read.sessions()[-1] == pd.Timestamp("2024-01-04")

@@ -20,7 +20,7 @@ from quantgraph.data._source import DatedRecords
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Moment
-from quantgraph.settings import load_settings
+from quantgraph.settings import TableOptions, load_settings
 from quantgraph.state import DataState, Record
 
 US_BARS = "symbol,date,open,high,low,close,volume\nAAPL,2025-03-03,241,244,236,238,1000\n"
@@ -109,16 +109,17 @@ def test_what_has_no_time_is_never_shown_and_counted_in_a_note(news):
 
 def test_a_declared_zone_is_that_of_the_times_without_one(news):
     folder = news(item(published_at="2024-01-02 08:30:00"), item(published_at="2024-01-02T00:30:00Z"))
-    assert {record.known for record in records(FileSource(folder, record_zone="Asia/Shanghai"))} == {
-        datetime(2024, 1, 2, 8, 30)
-    }
-    found = open_source(folder, settings=load_settings(record_zone="America/New_York"))
+    assert {
+        record.known
+        for record in records(FileSource(folder, options=TableOptions(record_zone="Asia/Shanghai")))
+    } == {datetime(2024, 1, 2, 8, 30)}
+    found = open_source(folder, settings=load_settings(tables={"record_zone": "America/New_York"}))
     assert sorted(record.known for record in records(found)) == [
         datetime(2024, 1, 2, 8, 30),
         datetime(2024, 1, 2, 21, 30),
     ]
     with pytest.raises(BadOption, match="record_zone='Shanghai' is not a time zone"):
-        FileSource(folder, record_zone="Shanghai")
+        FileSource(folder, options=TableOptions(record_zone="Shanghai"))
 
 
 def test_a_file_may_have_two_zones_and_symbols_of_two_exchanges(folder, news):

@@ -260,8 +260,7 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
             openai_base_url=server.base_url,
             openai_api_key="local",
             model="stub",
-            model_rung="native",
-            audit_cuts=10,
+            audit={"cuts": 10},
         )
         graph = create_signal_subgraph(
             source=a_share,
@@ -295,8 +294,7 @@ def told_over_http(answer, text, a_share, runner, **settings):
             openai_base_url=server.base_url,
             openai_api_key="local",
             model="stub",
-            model_rung="native",
-            audit_cuts=5,
+            audit={"cuts": 5},
             **settings,
         )
         resources = Resources(store=DataState(), runner=runner)

@@ -168,8 +168,7 @@ def test_the_signal_that_was_handed_over_gives_way_to_the_walked_one(play, graph
 @pytest.fixture
 def sampled(whole_audit, monkeypatch):
     """The panel is too large for all of its sessions, and the seed is drawn."""
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_WALK_SECONDS", "0")
-    monkeypatch.setenv("QUANTGRAPH_AUDIT_CUTS", "5")
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 0, "cuts": 5}')
 
 
 BY_HEART = """\

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
         decide_batch_dual_agent,
         filter_stocks_needing_fundamental,
     )
-    from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
     from quantgraph.agents.dual_agent._decider import DualAgent
-    from quantgraph.agents.dual_agent._features import build_features
     from quantgraph.agents.dual_agent._graph import create_dual_agent_subgraph
     from quantgraph.agents.dual_agent._prompts import _load_prompt, _prompt_dir, _prompt_version
     from quantgraph.agents.dual_agent._validation import (
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DualAgent",
-    "DualAgentConfig",
-    "LLMConfig",
     "_decide_batch_portfolio_dual_agent",
     "_extract_decision_tags",
     "_filter_hallucination_decisions",
@@ -40,7 +36,6 @@ __all__ = [
     "_prompt_dir",
     "_prompt_version",
     "_validate_decision_logic",
-    "build_features",
     "create_dual_agent_subgraph",
     "decide_batch_dual_agent",
     "filter_stocks_needing_fundamental",
@@ -53,9 +48,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_calls": (
                 "_decide_batch_portfolio_dual_agent decide_batch_dual_agent filter_stocks_needing_fundamental"
             ),
-            "_config": "DualAgentConfig LLMConfig",
             "_decider": "DualAgent",
-            "_features": "build_features",
             "_graph": "create_dual_agent_subgraph",
             "_prompts": "_load_prompt _prompt_dir _prompt_version",
             "_validation": "_extract_decision_tags _filter_hallucination_decisions _validate_decision_logic",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from quantgraph.errors import BadOption
 from quantgraph.llm import CacheMode
 from quantgraph.recording.budget import Budget
-from quantgraph.settings import Role, Settings, load_settings
+from quantgraph.settings import Role, RoleModel, Settings, load_settings
 
 _ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}
 _FAULTS_SHOWN = 3
@@ -123,7 +123,7 @@ class DualAgentConfig(_Section):
             seed=llm.seed,
             timeout_sec=llm.timeout_sec,
             max_retries=llm.retry.max_retries if "retry" in llm.model_fields_set else None,
-            backoff_factor=llm.retry.backoff_factor,
+            backoff_factor=llm.retry.backoff_factor if "retry" in llm.model_fields_set else None,
             cache_mode=self.cache.mode if llm.cache.enabled else "off",
             cache_ttl_hours=llm.cache.ttl_hours,
             max_prompt_tokens=llm.budget.max_prompt_tokens,
@@ -162,7 +162,7 @@ class LLMConfig:
     seed: int | None = None
     timeout_sec: float | None = None
     max_retries: int | None = None
-    backoff_factor: float = 0.5
+    backoff_factor: float | None = None
     cache_mode: CacheMode = "full"
     cache_ttl_hours: float = 24.0
     max_prompt_tokens: int | None = None
@@ -170,12 +170,13 @@ class LLMConfig:
 
     @property
     def model_settings(self) -> dict[str, Any]:
-        """The fields of :class:`~quantgraph.settings.Settings` that are fixed here."""
+        """What is fixed here, see :meth:`.Settings.with_model`."""
         fixed = {
-            "models": self._of_role(self.model if isinstance(self.model, str) else None),
-            "role_temperature": self._of_role(self.temperature),
-            "role_max_tokens": self._of_role(self.max_tokens),
-            "role_seed": self._of_role(self.seed),
+            "name": self.model if isinstance(self.model, str) else None,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "retry_wait": self.backoff_factor,
             "openai_base_url": self.base_url,
             "request_timeout": self.timeout_sec,
             "max_attempts": None if self.max_retries is None else self.max_retries + 1,
@@ -186,10 +187,9 @@ class LLMConfig:
     def settings(self) -> Settings:
         """The settings of a plain call."""
         cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
-        return load_settings(**self.model_settings, **cache)
-
-    def _of_role(self, value: Any) -> dict[Role, Any] | None:
-        return None if value is None else {self.role: value}
+        fixed = self.model_settings
+        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
+        return load_settings(models={self.role: own}, **fixed, **cache)
 
     @property
     def budget(self) -> Budget:

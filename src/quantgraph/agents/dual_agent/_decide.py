@@ -1,7 +1,4 @@
-"""The fundamental filter: which symbols need fundamentals, and why.
-
-A whole decision: filter, features and decisions of all symbols, in batches.
-"""
+"""A whole decision: the filter chooses symbols for fundamentals, then all symbols are decided in batches."""
 
 from __future__ import annotations
 

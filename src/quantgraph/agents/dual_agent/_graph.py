@@ -129,7 +129,7 @@ def create_dual_agent_subgraph(
         role: role_model(
             role,
             model=opened.model or config.llm_config(role).model,
-            settings=opened.settings.model_copy(update=config.llm_config(role).model_settings),
+            settings=opened.settings.with_model(role, config.llm_config(role).model_settings),
         )
         for role in ROLES
     }

@@ -39,9 +39,7 @@ class LLMClient:
 
     def __init__(self, configs: dict[Role, LLMConfig]) -> None:
         self._models = {
-            role: role_model(
-                role, model=config.model, settings=config.settings, first_wait=config.backoff_factor
-            )
+            role: role_model(role, model=config.model, settings=config.settings)
             for role, config in configs.items()
         }
 

@@ -1,14 +1,8 @@
-"""The prompts, which are files: ``decision_agent_v1.txt`` and its like, each with a Chinese twin.
+"""What the two agents are told: prompt files, facts as plain JSON, earlier decisions, and what was wrong.
 
 A file is sent as it is, without placeholders. A prompt that changes gets a new version.
 
-The facts that the two agents are shown, as plain JSON with short numbers; their texts are data.
-
-What a model is told when its decisions cannot be used, and what would be valid.
-
 Each text stands in the conversation after the reply that it is about.
-
-Earlier decisions as a text for the prompt, from what a caller gives or a memory has.
 """
 
 from __future__ import annotations

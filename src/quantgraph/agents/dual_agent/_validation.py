@@ -1,10 +1,6 @@
-"""Checks of a model's decisions, each symbol for itself.
+"""Checks of a model's decisions: each symbol alone, the cash they need together, and their tags.
 
 ``target_cash_amount`` is the wished total value of a position, not a change of it.
-
-The cash that decisions need together: what is sold counts first, and charges are included.
-
-Tags of a decision, by which the memory finds it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From decisions to orders: in the order of the symbols, each in a size that is not the model's to choose.
-
-The stepwise agent as a decider of the daily loop.
-"""
+"""The stepwise agent as a decider: its decisions become orders in sizes that the model does not choose."""
 
 from __future__ import annotations
 

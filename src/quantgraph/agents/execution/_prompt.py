@@ -1,7 +1,4 @@
-"""The history of an execution: a record of each step, and the bounded conversation that a model is shown.
-
-What a model is told: the prompt, which is a file, the facts, the round, and the result of each step.
-"""
+"""What the stepwise agent is told: prompt file, facts, round, results, and its bounded history."""
 
 from __future__ import annotations
 

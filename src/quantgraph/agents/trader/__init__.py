@@ -16,13 +16,7 @@ if TYPE_CHECKING:
     from quantgraph.agents.trader._graph import create_trader_subgraph
     from quantgraph.agents.trader._prompt import STOP_SIGNAL, first_message, results_text
 
-__all__ = [
-    "STOP_SIGNAL",
-    "TraderAgent",
-    "create_trader_subgraph",
-    "first_message",
-    "results_text",
-]
+__all__ = ["STOP_SIGNAL", "TraderAgent", "create_trader_subgraph", "first_message", "results_text"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(

@@ -1,9 +1,4 @@
-"""What a trader is told of its earlier days, where its memory is switched on.
-
-Where a trader's tools are called: in this process, through its own MCP server, or at other servers.
-
-The autonomous trader as a decider of the daily loop.
-"""
+"""The autonomous trader as a decider: its memory, where its tools are called, and its orders."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The options of the trader, checked once, and the desk of a day that they make.
-
-The trader's day as a subgraph: ask the model → use its tools, until the day ends.
-"""
+"""The trader's day as a subgraph, and the trader's options, checked once."""
 
 from __future__ import annotations
 
@@ -252,7 +249,7 @@ class _Nodes:
         market = SessionMarket(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
-        settings = opened.settings.model_copy(update=self.options.model_settings)
+        settings = opened.settings.with_model("trader", self.options.model_settings)
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
             context=DecisionTools.of(view, account, rules, runner=opened.runner, market=market),

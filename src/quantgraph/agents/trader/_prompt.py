@@ -1,7 +1,4 @@
-"""The prompt of a trader's day: what AI-Trader's has, read from the view and the account of the morning.
-
-The conversation of a trader's day: bounded, and read as AI-Trader's helpers read it.
-"""
+"""The prompt and the bounded conversation of a trader's day, as AI-Trader writes and reads them."""
 
 from __future__ import annotations
 

@@ -9,17 +9,9 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.audit.bars._quality import check_data, check_signal, impossible_bars, signal_counts
 
-__all__ = [
-    "check_data",
-    "check_signal",
-    "impossible_bars",
-    "signal_counts",
-]
+__all__ = ["check_data", "check_signal", "impossible_bars", "signal_counts"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_quality": "check_data check_signal impossible_bars signal_counts",
-        },
+        __name__, {"_quality": "check_data check_signal impossible_bars signal_counts"}
     )

@@ -1,7 +1,4 @@
-"""Quality checks of market data and of signals; every finding has a severity and a code.
-
-Bars that cannot be: a price that is not above zero, or one outside of its low and high.
-"""
+"""Quality checks of market data and of signals; every finding has a severity and a code."""
 
 from __future__ import annotations
 

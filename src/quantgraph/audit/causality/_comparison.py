@@ -1,7 +1,4 @@
-"""Exact comparison of signals, and the cells in which two differ by rounding only.
-
-The fields that a strategy reads: what it is not given it cannot use, and need not be made or moved.
-"""
+"""Exact comparison of signals, cells that differ by rounding only, and the fields that a strategy reads."""
 
 from __future__ import annotations
 
@@ -89,8 +86,8 @@ class ReferenceSignal:
     def differing(self, outcome: TrialOutcome, rows: int, first: int = 0) -> Bools:
         """Where another signal differs in rows ``first`` to ``rows``: (T, N), False in the others.
 
-        NaN equals NaN and nothing else. A cell that only one of the two has is no opinion: it equals NaN
-        and 0.
+        NaN equals NaN and nothing else. A cell that only one of the two has is no opinion: it equals NaN and
+        0. A strategy that failed has no cells.
         """
         found, signal = np.zeros(self.values.shape, dtype=bool), outcome.signal
         theirs = None if signal is None else self._rows_of(signal)
@@ -225,7 +222,8 @@ class Perturbations:
     """Cells of a signal that flip when the panel is moved by 1e-9 of itself.
 
     A sum in another order, as BLAS takes it for another number of rows, moves a number by some 1e-16 of
-    itself; a cell that a move by 1e-9 flips is at a threshold.
+    itself; a cell that a move by 1e-9 flips is at a threshold. If a move changes more than a quarter of the
+    opinions, and more than three sessions have, the strategy is chaotic: then no cell counts.
     """
 
     def __init__(self, run_each: RunPanels, panel: Frames, whole: TrialOutcome, seed: int) -> None:
@@ -357,8 +355,9 @@ def _run_on_named(
 ) -> tuple[TrialOutcome | None, Reads]:
     """The outcome on the fields that the code names, and these; nothing if they do not do.
 
-    Which fields the code names is only a guess: if its signal is another one without the rest, or none,
-    all of them count as read.
+    Which fields the code names is only a guess: if its signal is another one without the rest, or none, all
+    of them count as read. If it is the same, then whatever is proved of the strategy on those fields alone
+    holds for the signal that it gave on all.
     """
     named = _fields_named(trials.cells, panel)
     part = only_fields(panel, named)

@@ -1,7 +1,4 @@
-"""Hints at lines of a strategy that look ahead, as far as their text tells.
-
-Counterexamples: a cell of a signal that the future changes, its message, and the smallest one.
-"""
+"""Counterexamples: a cell that the future changes, the smallest one, and the lines that look ahead."""
 
 from __future__ import annotations
 
@@ -369,7 +366,7 @@ class Minimizer:
         """The first row up to which later sessions change a cell of the first differing row.
 
         Tries rows further and further after ``cut``, and the one at which a difference was ``seen``, then
-        bisects the interval.
+        bisects the interval. If no row shows it, only the whole panel does.
         """
         row, last = first_row(differing), len(self._sessions) - 1
         columns = np.flatnonzero(differing[row])

@@ -1,7 +1,4 @@
-"""Plausible bars: drawn from a panel's own returns, on its price grid, inside its price limits.
-
-Alternative futures: panels that keep what was known at a cut and have other sessions after it.
-"""
+"""Alternative futures: panels with the same past and other, plausible sessions after a cut."""
 
 from __future__ import annotations
 
@@ -331,7 +328,9 @@ class FutureSpec:
 class AlternativeFutures:
     """Alternative futures of one panel.
 
-    Bars are drawn as a whole, so that a high stays the highest price and a low the lowest.
+    Bars are drawn as a whole, so that a high stays the highest price and a low the lowest. Prices lie on the
+    grid of their symbol and inside its price limits, numbers on the grid of their column. Corporate actions
+    after the cut are removed.
     """
 
     def __init__(self, panel: Frames, handed: Frames | None = None) -> None:

@@ -32,7 +32,8 @@ _PACE_STEPS = frozenset(64 << power for power in range(20))
 def walk_forward(state: ProofState, seconds: float = math.inf) -> FrozenFrame | Counterexample | None:
     """Compute the signal session by session, in a process that never receives a later session.
 
-    Row t is the last row of the signal on what is known at t; NaN if it has no such row.
+    Row t is the last row of the signal on what is known at t; NaN if it has no such row. The signal of the
+    whole panel is only compared with it: a difference beyond rounding refutes the strategy.
 
     Returns
     -------
@@ -70,7 +71,9 @@ class _TooSlow(Exception):
 class _Pace:
     """Expects from its first steps how long a walk takes: a step grows evenly with the rows that it has.
 
-    It looks at 64, 128, 256 … steps, as long as half of the walk is still to come.
+    It looks at 64, 128, 256 … steps, as long as half of the walk is still to come. Medians are compared, so
+    that a machine that stops for a moment decides nothing. A walk that has taken twice its time is too slow,
+    wherever it is.
     """
 
     def __init__(self, seconds: float, total: int) -> None:
@@ -155,8 +158,9 @@ def _first_beyond(
 ) -> tuple[Bools, int] | None:
     """Walk through ascending rows, then judge what differs: what no rounding excuses, and its row.
 
-    The rows before it are proved; in a sampled proof no more once the strategy has failed on an
-    alternative future.
+    The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
+    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If
+    the walk takes too long, what it found until then is judged all the same.
     """
     result = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
     for row in rows:
@@ -217,8 +221,10 @@ def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, in
 def _beyond_rounding(state: ProofState, differing: Bools, values: Floats, row: int, *, walked: bool) -> Bools:
     """The ``differing`` cells (T, N) that rounding does not excuse; the others are counted.
 
-    A longer panel is summed in another order, so a tie may fall otherwise in it; or the future decides
-    it.
+    A longer panel is summed in another order, so a tie may fall otherwise in it; or the future decides it.
+    Alternative futures of the same length tell the two apart: a cell that they change is not excused. Cells
+    that no perturbation flips are excused if an empty future leaves them unchanged and they are few. Cells
+    without any value, as when the strategy fails, are never excused.
     """
     if np.isnan(values[differing]).all():  # it failed, or has no row
         return differing
@@ -281,7 +287,8 @@ def _opposite_futures(state: ProofState, row: int, first_moves: FirstMoves) -> l
 def _changes(state: ProofState, specs: Sequence[FutureSpec]) -> Iterator[Bools]:
     """Cells (T, N) up to the cut that each alternative future changes.
 
-    Those of one cut run side by side: what they know beyond it is invented.
+    Those of one cut run side by side: what they know beyond it is invented. A failure on a plausible future
+    is kept in the state, because nothing was tested there.
     """
     for _, same_cut in itertools.groupby(specs, attrgetter("cut")):
         group = list(same_cut)

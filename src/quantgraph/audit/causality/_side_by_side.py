@@ -14,7 +14,9 @@ T = TypeVar("T")
 def in_lanes(tasks: Iterable[Callable[[], T]], lanes: int) -> Iterator[T]:
     """Run tasks on ``lanes`` threads, and yield their results in the order of the tasks.
 
-    Task i runs in lane ``i % lanes``, after the tasks of its lane before it.
+    Task i runs in lane ``i % lanes``, after the tasks of its lane before it. At most one task more than there
+    are lanes is begun ahead of the results that were taken, so that a caller who stops early wastes little,
+    and few results wait in memory. What a task raises is raised at its turn; the tasks behind it are dropped.
     """
     if lanes == 1:
         for task in tasks:

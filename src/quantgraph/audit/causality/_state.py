@@ -190,9 +190,10 @@ def choose_cuts(
 ) -> tuple[tuple[int, ...], int]:
     """Choose ``count`` rows after which to cut, ascending; and say how many of them are random.
 
-    The last row is never chosen: a panel cut after it is whole. The others are spread over the places
-    where leaks show: changes of the signal and the sessions before them; gaps of a symbol (NaN between
-    prices) and their last sessions; ends of months, quarters and years; first and last rows with a price.
+    The last row is never chosen: a panel cut after it is whole. Every other cut is drawn from all rows alike,
+    so that no code can avoid them. The others are spread over the places where leaks show: changes of the
+    signal and the sessions before them; gaps of a symbol (NaN between prices) and their last sessions; ends
+    of months, quarters and years; first and last rows with a price.
 
     Parameters
     ----------
@@ -212,7 +213,7 @@ def choose_cuts(
 def _in_turn(kinds: Sequence[Iterable[int]], count: int, first: Iterable[int] = ()) -> dict[int, int]:
     """``first``, then a row of each kind in turn, none twice, until there are ``count``, by kind number.
 
-    The last kind must have enough rows.
+    The last kind must have enough rows. The number of ``first`` is -1.
     """
     taken, iterators = dict.fromkeys(first, -1), [iter(rows) for rows in kinds]
     while len(taken) < count:

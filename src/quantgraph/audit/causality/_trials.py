@@ -1,7 +1,4 @@
-"""Parts of a panel: its axes, the rows known at a moment, fewer rows, fewer symbols.
-
-Trials: a strategy run on parts of its panel, each time as if for the first time.
-"""
+"""Trials: a strategy run on parts of its panel, each time as if for the first time."""
 
 from __future__ import annotations
 
@@ -128,8 +125,8 @@ def map_frames(panel: Frames, change: Callable[[str, str, FrozenFrame], FrozenFr
 def prefix(panel: Frames, moment: Moment) -> Frames:
     """The panel as known at a moment, in memory of its own.
 
-    All frames keep the row of the moment's session, so that they stay aligned; it is NaN in a field that
-    is not known yet.
+    All frames keep the row of the moment's session, so that they stay aligned; it is NaN in a field that is
+    not known yet. A sparse frame without a row so far is dropped.
     """
 
     def cut(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:

@@ -129,7 +129,8 @@ class _Measured:
     def warm_up(self) -> int | None:
         """The longest need of any start, if the starts agree on it.
 
-        A start has settled if its need ends well before the data does.
+        A start has settled if its need ends well before the data does. All others must be too short to
+        settle. One that skips as many sessions as are needed must have settled, or all needs must be similar.
         """
         room = {start: (self.total - start) * (1 - _MARGIN) for start in self.last}
         settled = {start: last + 2 for start, last in self.last.items() if last + 2 <= room[start]}

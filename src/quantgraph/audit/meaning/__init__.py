@@ -10,17 +10,7 @@ if TYPE_CHECKING:
     from quantgraph.audit.meaning._check import Reading, check_meaning
     from quantgraph.audit.meaning._structure import Said
 
-__all__ = [
-    "Reading",
-    "Said",
-    "check_meaning",
-]
+__all__ = ["Reading", "Said", "check_meaning"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_check": "Reading check_meaning",
-            "_structure": "Said",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_check": "Reading check_meaning", "_structure": "Said"})

@@ -1,10 +1,8 @@
-"""Positions of a signal against those that the words mean, under every convention that the words leave open.
+"""A signal's positions against those that the words mean, under every convention that they leave open.
 
 A signal of 1, 0, -1 and NaN holds a position: 1 enters, -1 leaves, 0 and NaN keep. Positions are compared,
 not cells, so that a rule coded as a state (1 on every session above the average) and the same rule coded as
 an event (1 on the session of the cross) are one. Before a signal's first 1 or -1 its position is not known.
-
-The check of a signal against what was said.
 """
 
 from __future__ import annotations

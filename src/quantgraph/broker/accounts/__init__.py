@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Split,
         shares_after,
     )
-    from quantgraph.broker.accounts._orders import RejectionCode, order_from_json, order_to_json
+    from quantgraph.broker.accounts._orders import order_from_json, order_to_json
     from quantgraph.broker.accounts._quotes import Quotes, quotes_at
     from quantgraph.broker.accounts._results import Block
     from quantgraph.broker.accounts._valuation import Mark, MarkAt, last_closes, mark, value_of, value_series
@@ -36,7 +36,6 @@ __all__ = [
     "Position",
     "Quotes",
     "Receivable",
-    "RejectionCode",
     "Split",
     "last_closes",
     "mark",
@@ -54,7 +53,7 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         {
             "_account": "Position Receivable",
             "_corporate_actions": "Delisting Dividend Event Payment Split shares_after",
-            "_orders": "RejectionCode order_from_json order_to_json",
+            "_orders": "order_from_json order_to_json",
             "_quotes": "Quotes quotes_at",
             "_results": "Block",
             "_valuation": "Mark MarkAt last_closes mark value_of value_series",

@@ -1,7 +1,4 @@
-"""Quotes of a session: what is known at its open, or after its close.
-
-A cache of what is computed from a commit, kept while its data state lives.
-"""
+"""Quotes of a session as known at its open or after its close, cached for each commit."""
 
 from __future__ import annotations
 
@@ -28,7 +25,8 @@ _PLAIN = ListingStatus()
 class Quote:
     """One symbol in a session; prices in the market's currency, NaN where there is none.
 
-    Limits in the data take precedence over computed ones.
+    Limits in the data take precedence over computed ones. Without limits and ``pre_close`` no band is
+    checked.
     """
 
     open: float
@@ -148,7 +146,7 @@ _MOST = 128
 def per_commit(read: Callable[Concatenate[DataState, P], R]) -> Callable[Concatenate[DataState, P], R]:
     """Cache a function of a data state, a commit and more hashable arguments: commits never change.
 
-    The state is referenced weakly, so its frames can be freed.
+    The state is referenced weakly, so its frames can be freed. The lock protects the cached results.
     """
     caches: WeakKeyDictionary[DataState, dict[tuple[Any, ...], R]] = WeakKeyDictionary()
     lock = threading.Lock()

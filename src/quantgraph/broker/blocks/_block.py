@@ -1,6 +1,4 @@
-"""One run of a block through the compiled code, with its corporate actions and carried prices.
-
-A block of sessions, traded by array code, and its lines for the journal.
+"""A block of sessions traded by array code, with its corporate actions and its lines for the journal.
 
 Fills and lines are those that the sessions would have one by one.
 """

@@ -1,6 +1,4 @@
-"""Arrays and tables of whole numbers for the compiled code, and its compiler.
-
-The account's arithmetic for sessions in a row, in whole numbers.
+"""The account's arithmetic for sessions in a row, in whole numbers, compiled.
 
 Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
 a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
@@ -26,7 +24,9 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """Compile a function on its first call, and cache the result beside its file or in the user's cache.
 
-    If neither can be written, each process compiles anew.
+    If neither can be written, each process compiles anew. Integers wrap at 64 bits. The cache is renewed only
+    when the function's own file changes: functions that it calls must be in the same file, and a change of a
+    constant from another file requires a change of this one.
     """
     try:
         return cast("F", njit(cache=True, error_model="numpy")(function))
@@ -168,8 +168,9 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
 ) -> tuple[int, int]:
     """Continue with session ``t`` at a phase; return the reason of the end, and its session.
 
-    After ``EVENTS`` the caller applies the session's corporate actions and continues with ``ORDERS``;
-    after ``PRICES`` it fills ``carried`` for the columns in ``unpriced`` and continues with ``MARKS``.
+    After ``EVENTS`` the caller applies the session's corporate actions and continues with ``ORDERS``; after
+    ``PRICES`` it fills ``carried`` for the columns in ``unpriced`` and continues with ``MARKS``. After
+    ``STOPPED`` the state is invalid.
     """
     while t < len(log.days):
         if phase == MORNING:

@@ -1,9 +1,7 @@
-"""A rulebook's terms as whole numbers, by kind of symbol and era.
+"""A rulebook's terms as whole numbers, and journal lines written from tables of them.
 
 Rates and bands are computed by the rulebook's own methods, for a large fill and a large close. An era is the
 time between two days on which any of the dated rules changes.
-
-Journal lines written from tables, equal to those of :mod:`~quantgraph.broker.ledger._journal`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The data of a block: its sessions, and panels with the columns of ``open``.
+"""The data of a block: its market, its sessions and its rule as arrays for the compiled code.
 
 Panels are views of the stored frames where these have the sessions and symbols of ``open``.
-
-A block's market and rule as arrays for the compiled code.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
 def read_fills(path: str | Path) -> list[Fill]:
     """Read a table of fills, as :func:`write_fills` writes it or with fewer columns.
 
-    Required are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``.
+    Required are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``. Without ``sequence`` the
+    fills of a session count from 1, without ``notional`` it is price times quantity, a missing charge
+    is 0.
     """
     target = Path(path)
     try:

@@ -3,8 +3,6 @@
 All have one row each in the order of the journal, an index from 0, sessions as ``trade_date``
 (datetime64[us]) and symbols as ``ts_code``. Texts are ``str`` and empty where there is none, numbers float64
 and NaN where there is none, amounts in the market's currency; ``sequence`` is int64.
-
-The outcomes of many orders as columns: read from the journal's lines in bulk, exact numbers included.
 """
 
 from __future__ import annotations

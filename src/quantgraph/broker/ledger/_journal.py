@@ -1,4 +1,4 @@
-"""Journal lines: a session as lines, and lines as a session.
+"""Journal lines: a session as lines and back, and the table that is read in order and appended to.
 
 A line is ``(kind, body)``; the body is JSON with its keys in a fixed order, money and quantities as text.
 The lines of a session are in this order: ``dividend``, ``payment``, ``split``, ``delisting`` as they
@@ -6,8 +6,6 @@ happened, ``fill`` and ``rejection`` in the order of submission, ``notes`` if th
 ``day``.
 
 The writer is its own, not that of ``_util``: the hash chain is over these bytes, whose keys are not sorted.
-
-The journal's table in a database: read in order, appended to by one writer at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Steps of a decision as a run keeps them: what was done in which order, and what came of it.
-
-The tables of executed steps, beside the journal: written step by step, read as executions.
-"""
+"""Steps of a decision as a run keeps them, written beside the journal and read as executions."""
 
 from __future__ import annotations
 
@@ -219,7 +216,11 @@ execution_logs = Table(
 
 
 class ExecutionLog:
-    """The executed steps of a database's runs. The tables are made with the first step."""
+    """The executed steps of a database's runs. The tables are made with the first step.
+
+    A step that was written survives the end of the process. In SQLite it survives a loss of power once the
+    ledger beside it has committed: a flush for each step would cost several milliseconds on common disks.
+    """
 
     def __init__(self, where: str | Path) -> None:
         self._where = where

@@ -91,7 +91,7 @@ def _identity() -> str:
 
 
 def _load(mark: Path) -> None:
-    if _trade_two_sessions():
+    if compile_block_code():
         try:
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
@@ -100,7 +100,7 @@ def _load(mark: Path) -> None:
     _loaded.set()
 
 
-def _trade_two_sessions() -> bool:
+def compile_block_code() -> bool:
     """Trade two sessions, which loads or compiles all of the code; return whether it is kept on the disk."""
     from quantgraph.broker.blocks._block import is_kept_on_disk, trade_block  # numba takes a second to import
 

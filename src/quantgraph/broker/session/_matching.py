@@ -1,6 +1,4 @@
-"""From an order's size to a side and shares.
-
-Matching one order with a quote: a fill, or a rejection with its reason.
+"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason.
 
 The pre-check of an order and its fill use the same function, :func:`submit`.
 """
@@ -72,7 +70,8 @@ def size_order(  # noqa: PLR0917 - the parameters of submit
     """Compute the side and the shares of an order at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
-    what is missing.
+    what is missing. A sale leaves at most the target. A weight is a share of ``others``, what the account is
+    worth without the symbol, plus the holding at the price.
     """
     name, size = order.size
     if order.side is not None:
@@ -179,6 +178,8 @@ def submit(
     traded: Quantity = 0,
 ) -> Fill | Rejection:
     """Fill an order in a session, or reject it. The account does not change: apply the fill to it.
+
+    All checks use the price of the fill. An order is filled in full, up to the volume cap, or not at all.
 
     Parameters
     ----------

@@ -1,7 +1,4 @@
-"""Submitting orders in one session, one by one or as a batch.
-
-The market as a decider meets it at the open: what becomes of an order, before anything is recorded.
-"""
+"""Submitting orders in one session, and the market that a decider meets at the open."""
 
 from __future__ import annotations
 

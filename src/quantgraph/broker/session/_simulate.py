@@ -41,7 +41,8 @@ def trade_session(
 ) -> SessionResult:
     """Open the session, call the decider, fill its orders, mark the holdings.
 
-    Corporate actions come first.
+    Corporate actions come first. The decider is given the view at the open and the account after corporate
+    actions; its orders meet quotes of the whole session.
 
     Parameters
     ----------

@@ -9,15 +9,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.data.files._source import CallerTables, FileSource
 
-__all__ = [
-    "CallerTables",
-    "FileSource",
-]
+__all__ = ["CallerTables", "FileSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_source": "CallerTables FileSource",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_source": "CallerTables FileSource"})

@@ -1,11 +1,7 @@
-"""Size limits for files that are much larger unpacked: gzip and Parquet hide gigabytes in megabytes.
-
-Reading AI-Trader's JSON: one document a symbol, with ``Meta Data`` and ``Time Series (Daily)``.
+"""Reading one file into checked tables; it is recognised by its content, not by its name.
 
 A daily bar has Alpha Vantage's keys (``1. open``) or AI-Trader's own (``1. buy price``). The newest bar may
 hold the open only: of a day that has just opened, nothing else is known.
-
-Reading one file into checked tables. A file is recognised by its content, not by its name.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from typing_extensions import Buffer
 
 from quantgraph.data._checked_tables import CheckedTable, event_columns, is_event_table
 from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names
-from quantgraph.data._table_reader import TableOptions, long_table, read_table, symbol_in
+from quantgraph.data._table_reader import long_table, read_table, symbol_in
 from quantgraph.data.files._records import (
     FileRecord,
     filing_columns,
@@ -37,6 +33,7 @@ from quantgraph.data.files._records import (
     read_news,
 )
 from quantgraph.errors import BadFile
+from quantgraph.settings import TableOptions
 
 MEGABYTE = 1 << 20
 _NUMBER_BYTES = 8

@@ -119,7 +119,7 @@ def _known(document: dict[str, Any], place: str, file: str, zone: ZoneInfo | Non
         raise BadFile(f"{where} is not a time of the calendar; {_VALID_TIME}", file=file) from error
     raise BadFile(
         f'{where} has no time zone; write one behind it, such as "Z" or "+08:00", or say which one is meant: '
-        'record_zone="Asia/Shanghai" (QUANTGRAPH_RECORD_ZONE)',
+        'record_zone="Asia/Shanghai" in [tables] of the settings',
         file=file,
     )
 

@@ -1,7 +1,4 @@
-"""Market data from files: tushare's tables as CSV or Parquet, AI-Trader's JSON, or a folder of them.
-
-Market data from tables of the caller's: a frame, or one for each symbol.
-"""
+"""Market data from files (tushare's tables, AI-Trader's JSON, folders) and from frames of the caller."""
 
 from __future__ import annotations
 
@@ -35,13 +32,14 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
-from quantgraph.data._table_reader import TableOptions, long_table, read_table, symbol_in
+from quantgraph.data._table_reader import long_table, read_table, symbol_in
 from quantgraph.data.files._reader import KNOWN_ENDINGS, MEGABYTE, FileContents, read_file
 from quantgraph.data.files._records import to_records
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market import time_zone
+from quantgraph.settings import TableOptions
 
 _SHOWN = 3
 
@@ -69,10 +67,8 @@ class FileSource(FrameSource):
         File or folder. Read on the first request, not here.
     max_file_mb
         Maximum megabytes of one unpacked file.
-    record_zone
-        Time zone, such as ``Asia/Shanghai``, of the times of news that have none; None refuses them.
     options
-        Units of volumes and amounts and the order of dates, where the files do not tell.
+        What the files do not tell.
 
     Raises
     ------
@@ -87,15 +83,15 @@ class FileSource(FrameSource):
         path: str | Path,
         *,
         max_file_mb: int = 2048,
-        record_zone: str | None = None,
         options: TableOptions | None = None,
     ) -> None:
         super().__init__()
         if max_file_mb < 1:
             raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
         self._max_bytes = max_file_mb * MEGABYTE
-        self._record_zone = None if record_zone is None else time_zone(record_zone, "record_zone")
         self._options = options or TableOptions()
+        zone = self._options.record_zone
+        self._record_zone = None if zone is None else time_zone(zone, "record_zone")
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():

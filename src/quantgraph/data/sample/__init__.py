@@ -9,14 +9,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.data.sample._source import SampleSource
 
-__all__ = [
-    "SampleSource",
-]
+__all__ = ["SampleSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_source": "SampleSource",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"_source": "SampleSource"})

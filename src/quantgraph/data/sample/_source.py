@@ -1,12 +1,10 @@
-"""Invented news and filings of the sample, derived from its table: the same in every process.
+"""The embedded default source: sixty invented stocks, three years, every board, with news and filings.
 
 Reports come out on the evening before the sessions from which the table has them: in April that of the last
 quarter of the year before and of the first one, in August of the second, in October of the third. Profits and
 sales of the last four quarters sum up to ``profit_ttm`` and ``sales_ttm`` of the table at every moment. News
 tells of a report, of a close at the price limit, or of what a hash of the code and the day picks, in both
 languages.
-
-The embedded default source: sixty invented stocks, three years, every board. Synthetic.
 
 The files in ``market/`` hold what cannot be derived; ``scripts/make_sample.py`` makes them and documents how.
 Price limits and daily indicators are derived here, so that they always agree with prices, volumes,

@@ -1,7 +1,4 @@
-"""Resolution of codes, names and indices, as users write them, to the symbols of a source.
-
-The market whose rules hold, by the codes of what is traded.
-"""
+"""Codes, names and indexes as people write them become symbols of a source, with their market."""
 
 from __future__ import annotations
 

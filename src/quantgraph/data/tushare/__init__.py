@@ -10,18 +10,9 @@ if TYPE_CHECKING:
     from quantgraph.data.tushare._client import ENDPOINTS, Endpoint, TushareClient
     from quantgraph.data.tushare._source import TushareSource
 
-__all__ = [
-    "ENDPOINTS",
-    "Endpoint",
-    "TushareClient",
-    "TushareSource",
-]
+__all__ = ["ENDPOINTS", "Endpoint", "TushareClient", "TushareSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_client": "ENDPOINTS Endpoint TushareClient",
-            "_source": "TushareSource",
-        },
+        __name__, {"_client": "ENDPOINTS Endpoint TushareClient", "_source": "TushareSource"}
     )

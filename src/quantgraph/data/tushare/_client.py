@@ -1,6 +1,4 @@
-"""The endpoints of tushare: columns, keys and row limits, from each endpoint's page on tushare.pro.
-
-Client over the ``tushare`` package: all pages, typed errors, waits for rate limits.
+"""Client over the ``tushare`` package: endpoints, all pages, typed errors, waits for rate limits.
 
 The package itself returns an empty frame for an HTTP error and raises a bare ``Exception`` with the vendor's
 message for every other one. Here both become errors of :mod:`quantgraph.errors`. Vendor exceptions are never

@@ -1,7 +1,4 @@
-"""Records from tushare's tables: announcements as news, quarterly income statements as filings, dividends.
-
-A-share data from tushare (https://tushare.pro), through the ``tushare`` package.
-"""
+"""A-share data from tushare (https://tushare.pro): bars, indicators, and records with their moments."""
 
 from __future__ import annotations
 

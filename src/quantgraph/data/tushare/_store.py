@@ -1,10 +1,8 @@
-"""Cache of tables as Parquet files, each with the days it covers.
+"""Tushare's tables, fetched once and kept as Parquet files with the days they cover.
 
 One file holds one table and, in its metadata, the closed interval of days for which the table is
 complete. A finished file is renamed over the old one, so that a reader in another thread or process sees the
 old table or the new one. Pages carry checksums, which reveal a damaged file.
-
-Tushare's tables, fetched once.
 
 What is kept, and when it is fetched again:
 

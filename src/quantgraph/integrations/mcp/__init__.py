@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from quantgraph.integrations.mcp._run import SERVICE_PORTS, McpAccess, resume_mcp_run, start_mcp_run
     from quantgraph.integrations.mcp._server import ClientDesk
 
-__all__ = [
-    "SERVICE_PORTS",
-    "ClientDesk",
-    "McpAccess",
-    "McpClient",
-    "resume_mcp_run",
-    "start_mcp_run",
-]
+__all__ = ["SERVICE_PORTS", "ClientDesk", "McpAccess", "McpClient", "resume_mcp_run", "start_mcp_run"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(

@@ -53,7 +53,6 @@ def build_request(
     *,
     tools: Sequence[Mapping[str, Any]] = (),
     tool_choice: Any = None,
-    schema: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
     """Describe a model call as JSON.
@@ -68,13 +67,10 @@ def build_request(
         The conversation.
     tools, tool_choice
         The bound tools, in OpenAI's form.
-    schema
-        Schema of the reply, unless ``response_format`` gives it.
     options
-        Further options of the call, such as ``stop`` and ``response_format``.
+        Further options of the call, such as ``stop``.
     """
     given = dict(options or {})
-    schema = to_json(given.pop("response_format", None)) or schema
     bound, choice = given.pop("tools", None), given.pop("tool_choice", None)
     params = _params({**_own_params(innermost_model(model)), **given})
     request = {
@@ -84,7 +80,6 @@ def build_request(
         "messages": [_message(message) for message in messages],
         "tools": to_json(list(tools) or bound or []),
         "tool_choice": to_json(tool_choice if tools else choice),
-        "schema": None if schema is _NOT_JSON else to_json(schema),
     }
     return ModelRequest(text=facts.hide(canonical_json(request)), params=params)
 

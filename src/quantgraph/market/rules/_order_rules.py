@@ -29,7 +29,8 @@ _LONGEST_FIRST = (6, 3, 2)
 def board_of(symbol: str) -> Board:
     """Board of a symbol by its code.
 
-    Mainland symbols are six digits and an exchange.
+    Mainland symbols are six digits and an exchange. US symbols are up to five capital letters, with a
+    class, preferred share, warrant or right after a dot or hyphen where there is one.
 
     Examples
     --------
@@ -155,8 +156,8 @@ def limits(
 ) -> tuple[Decimal, Decimal] | None:
     """Upper and lower limit: ``pre_close * (1 ± band)``, half up to the tick; None without a band.
 
-    Where the rules say so a limit is at least one tick away from ``pre_close`` (SZSE since 2011-02-28,
-    SSE since 2023-04-10); the lower one is never below one tick.
+    Where the rules say so a limit is at least one tick away from ``pre_close`` (SZSE since 2011-02-28, SSE
+    since 2023-04-10); the lower one is never below one tick. ``kind`` is the fund's, None for shares.
     """
     if pre_close <= 0:
         raise BadOption(f"pre_close={pre_close} of {symbol} must be > 0", parameter="pre_close")
@@ -209,7 +210,8 @@ def t_plus(symbol: str, day: dt.date, kind: FundKind | None) -> int:
 def market_halted(day: dt.date, type: OrderType) -> bool:  # noqa: A002 - the word for it
     """Whether the mainland's market was halted to the close, so that the closing price could not be traded.
 
-    The circuit breaker of 2016-01-04 and 2016-01-07 came after the opening auction.
+    The circuit breaker of 2016-01-04 and 2016-01-07 came after the opening auction. A limit order meets the
+    prices of the session, and those are all from before the halt.
     """
     return type == "close" and day in halt_days()
 

@@ -295,8 +295,8 @@ class BudgetTracker:
     def usage(self) -> list[dict[str, Any]]:
         """Return rows ``role, model, session, calls, prompt_tokens, completion_tokens, cost``, as plain JSON.
 
-        Rows outside of sessions come first. Tokens are None, and the cost is ``"unknown"``, if unknown
-        for one of the row's calls; a cost is a decimal text.
+        Rows outside of sessions come first. Tokens are None, and the cost is ``"unknown"``, if unknown for
+        one of the row's calls; a cost is a decimal text. Replies from a cache are not calls.
         """
         with self._lock:
             return [

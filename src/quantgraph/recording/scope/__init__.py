@@ -46,6 +46,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_scope": (
                 "AnsweredBy NumberedCall OWN_NAME Scope ask_once branch current_scope happened in_scope "
                 "keep_answer recorded recorded_answer replaying"
-            ),
+            )
         },
     )

@@ -8,7 +8,6 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.report.metrics._metrics import (
-        Drawdown,
         alpha,
         annual_return,
         beta,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Drawdown",
     "alpha",
     "annual_return",
     "beta",
@@ -48,9 +46,9 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
         __name__,
         {
             "_metrics": (
-                "Drawdown alpha annual_return beta calmar_ratio correlation exposure information_ratio "
+                "alpha annual_return beta calmar_ratio correlation exposure information_ratio "
                 "max_drawdown session_returns sharpe_ratio sortino_ratio total_return tracking_error "
                 "volatility"
-            ),
+            )
         },
     )

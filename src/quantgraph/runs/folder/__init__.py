@@ -38,6 +38,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_folder": (
                 "MANIFEST_FILE example_run_name existing_ledger find_run_folder ledger_location "
                 "library_versions lock_folder read_manifest unpack_example_run"
-            ),
+            )
         },
     )

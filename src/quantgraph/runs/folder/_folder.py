@@ -1,10 +1,8 @@
-"""Folder of a run: what the run is (``run.json``), made out of sight and put in its place, and locked.
+"""The folder of a run: ``run.json``, the lock, and a recorded run that is shipped.
 
 ``run.json`` is written before the first step and never changed after. A folder in the making is locked by its
 process. Process ids are used again, but a lock ends with its process: the next start beside it removes the
 folder of a start that was killed.
-
-A recorded run that is shipped: a month of the trader on the sample market.
 
 The market is synthetic, and no language model decided: a script plays the replies as models make them, with
 dead ends, refused orders and a server that fails. ``scripts/make_example_run.py`` makes the run anew.
@@ -36,7 +34,7 @@ from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
 from quantgraph._util.packages import package_versions
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs._identity import IDENTITY_SETTINGS, Identity
+from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
 from quantgraph.runtime import run_database_path
 from quantgraph.settings import Settings
@@ -99,11 +97,7 @@ class Manifest:
 
     def recorded_settings(self, settings: Settings) -> Settings:
         """``settings`` with those that are part of the identity as they were recorded."""
-        values = self.identity.configuration
-        recorded = {
-            name: values[f"settings.{name}"] for name in IDENTITY_SETTINGS if f"settings.{name}" in values
-        }
-        return settings.model_copy(update=recorded)
+        return with_setting_values(settings, self.identity.configuration)
 
     def write(self, folder: Path) -> None:
         """Write ``run.json`` into the run's folder."""

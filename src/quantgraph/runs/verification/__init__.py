@@ -10,17 +10,9 @@ if TYPE_CHECKING:
     from quantgraph.runs.verification._said import audit_said
     from quantgraph.runs.verification._verification import audit_strategy, check_run_folder
 
-__all__ = [
-    "audit_said",
-    "audit_strategy",
-    "check_run_folder",
-]
+__all__ = ["audit_said", "audit_strategy", "check_run_folder"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_said": "audit_said",
-            "_verification": "audit_strategy check_run_folder",
-        },
+        __name__, {"_said": "audit_said", "_verification": "audit_strategy check_run_folder"}
     )

@@ -1,7 +1,4 @@
-"""The data that a strategy file is audited on.
-
-A strategy file held against a sentence, without a run.
-"""
+"""A strategy file held against a sentence, without a run, and the data that it is audited on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks of what a run left: its files are intact, its replay is the same, and its strategy is causal.
-
-Comparing the execution logs of a run and its replay: every step, whatever ids and order its row has.
-"""
+"""Checks of what a run left: files intact, replay the same, strategy causal, execution logs equal."""
 
 from __future__ import annotations
 
@@ -319,8 +316,8 @@ def audit_strategy(
     symbols, start, end
         Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
     exhaustive
-        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that is
-        expected to take at most ``audit_walk_seconds``.
+        True proves every session, False ``audit.cuts`` of the settings, ``auto`` every session if that is
+        expected to take at most ``audit.walk_seconds``.
     resources
         Settings, source and code runner.
 
@@ -338,9 +335,9 @@ def audit_strategy(
         CodeTrials(opened.runner, strategy.cells, strategy.name),
         store.view(Moment(market.sessions()[-1])).frozen(),
         exhaustive=exhaustive,
-        cuts=settings.audit_cuts,
-        seconds=settings.audit_walk_seconds,
-        seed=settings.audit_seed,
+        cuts=settings.audit.cuts,
+        seconds=settings.audit.walk_seconds,
+        seed=settings.audit.seed,
     )
 
 

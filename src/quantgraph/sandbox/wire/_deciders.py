@@ -1,7 +1,4 @@
-"""Accounts, decisions and corporate actions as JSON; decimals are text, so that they stay exact.
-
-Frames and views that grow in a child: the host sends only what became known.
-"""
+"""Accounts, decisions and growing views as messages: decimals are text, so that they stay exact."""
 
 from __future__ import annotations
 
@@ -323,7 +320,8 @@ class ViewSender:
 class ViewReceiver:
     """The child's end: the view as far as it was sent.
 
-    Its ``data_ref`` is empty.
+    Its ``data_ref`` is empty. A commit's name is made from the whole commit, so code that has the name could
+    test guesses about what is to come.
     """
 
     def __init__(self) -> None:

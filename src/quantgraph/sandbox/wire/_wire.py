@@ -1,8 +1,6 @@
-"""Messages between the host and a code process: a JSON header followed by raw float64 blocks.
+"""Messages between the host and a code process: a JSON header, float64 blocks, and shared memory.
 
 Nothing is pickled: a reply of generated code is data to check, never an object to trust.
-
-Frames in sealed shared memory: written once by the host, mapped read-only by every child.
 """
 
 from __future__ import annotations
@@ -134,7 +132,8 @@ def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, 
 def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tuple[str, str, FrozenFrame]]:
     """Read the ``body`` bytes of frames behind a header of :func:`encode_frames`, frame by frame.
 
-    Checks the announced shapes and that symbols are text.
+    Checks the announced shapes and that symbols are text. Whether values and dates are valid is checked by
+    :func:`~quantgraph.state.frames.freeze`.
     """
     axes = [_read_axis(require_type(axis, dict)) for axis in require_type(header["axes"], list)]
     for item in require_type(header["frames"], list):
@@ -189,7 +188,8 @@ _LARGE = 256 << 20
 class SharedFramesCache:
     """Shared memory of the last few sets of frames; a set is dropped when one of its frames is garbage.
 
-    The lock guards the cache against threads that run code at the same time.
+    The lock guards the cache against threads that run code at the same time. It is held while memory is
+    written, so that the same frames are not written twice.
     """
 
     def __init__(self) -> None:

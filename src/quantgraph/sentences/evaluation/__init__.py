@@ -16,19 +16,10 @@ if TYPE_CHECKING:
         values_of,
     )
 
-__all__ = [
-    "RuleData",
-    "RuleValues",
-    "buys_and_sells",
-    "open_conventions",
-    "rule_readings",
-    "values_of",
-]
+__all__ = ["RuleData", "RuleValues", "buys_and_sells", "open_conventions", "rule_readings", "values_of"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
-        {
-            "_evaluation": "RuleData RuleValues buys_and_sells open_conventions rule_readings values_of",
-        },
+        {"_evaluation": "RuleData RuleValues buys_and_sells open_conventions rule_readings values_of"},
     )

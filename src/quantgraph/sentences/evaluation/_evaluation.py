@@ -1,9 +1,4 @@
-"""What a sentence leaves open about a rule, so that any of it is right: ties, smoothing, deviations, adjustment.
-
-The values of a rule as frames under any conventions, computed apart from the code that the planner writes.
-
-The signals that a rule means under every convention it leaves open, for the check of code that others wrote.
-"""
+"""The values of a rule as frames under every convention it leaves open, apart from its code."""
 
 from __future__ import annotations
 

@@ -42,6 +42,6 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             "_phrases": (
                 "changed_request event_of names_exit possible_names restates_without said_rule "
                 "said_symbols said_windows says_a_rule says_parameters watched_only"
-            ),
+            )
         },
     )

@@ -1,10 +1,6 @@
-"""What a sentence names: its spans of dates and its securities, read without its rule.
+"""What a person's text names, read without its rule; its rule if it is said whole; what a message changes.
 
 A model's answer is held against these: a window of another year or a code that nobody said is a slip.
-
-The rule that a text says whole: every word is read, and entry and exit are both said.
-
-A message that changes one thing of the request before it: a period, a security, a span, a clause.
 """
 
 from __future__ import annotations

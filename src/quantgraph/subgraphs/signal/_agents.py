@@ -6,7 +6,6 @@ from typing import Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from pydantic import BaseModel
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider
@@ -14,8 +13,6 @@ from quantgraph.data import AsOfSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
-from quantgraph.settings import LIGHT_ROLES
-from quantgraph.subgraphs.signal._replies import ReflectionReply, ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.code import ask, decline, python_repl
@@ -28,19 +25,11 @@ _TOOLS: dict[AgentName, list[BaseTool]] = {
     "signal_generate": [python_repl, ask, decline],
     "validation": [python_repl],
 }
-_ANSWERS: dict[AgentName, type[BaseModel]] = {"reflection": ReflectionReply, "validation": ReviewReply}
-"""Schema of the final reply; the other agents end with text."""
 
 
 def build_agent(name: AgentName, resources: OpenResources) -> Agent:
     """Build the agent of a node: its model and its tools."""
-    model = role_model(
-        name,
-        model=resources.model,
-        settings=resources.settings,
-        light=name in LIGHT_ROLES,
-        answer=_ANSWERS.get(name),
-    )
+    model = role_model(name, model=resources.model, settings=resources.settings)
     return create_node_agent(name, model, _TOOLS[name])
 
 

@@ -2,10 +2,6 @@
 
 The node of the generation runs once for each attempt, perhaps in another process. What an attempt ran, what
 was wrong with it, and what the user answered is plain JSON, of which the same messages are made each time.
-
-Why an agent's conversation ended without a signal: the fault that is still open, in one line.
-
-Short idioms of pandas for the prompt of the generation, chosen by the words of the rule.
 """
 
 from __future__ import annotations

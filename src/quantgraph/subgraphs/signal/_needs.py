@@ -1,9 +1,4 @@
-"""What a decider changes in a request: it may need other data, and no rule if it uses no signal.
-
-The daily indicators that a rule needs: which are to be fetched, and which do not exist.
-
-Whether the machine has the memory that a request's data need, asked before they are fetched.
-"""
+"""What a request needs besides its words: the decider's data, daily indicators, memory of the machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The proof that a signal does not use the future.
-
-The review of a signal by a model: what it is shown, and what of its findings counts.
+"""The proof that a signal does not use the future, and the review of a signal by a model.
 
 A model may warn. It stops a run only with a cell that reproduces the fault on the data and the signal.
 """
@@ -73,14 +71,14 @@ def prove_causality(
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     settings = resources.settings
-    runs = planned_runs(len(view["ohlcv"]["close"]), settings.audit_cuts)
+    runs = planned_runs(len(view["ohlcv"]["close"]), settings.audit.cuts)
     if (seconds := runs * whole.seconds) > _LONG:
         emit_proof(runs, seconds, _long_proof(runs, seconds, whole.seconds, language(state)))
     verdict = check_causality(
         trials,
         panel,
-        cuts=settings.audit_cuts,
-        seconds=settings.audit_walk_seconds,
+        cuts=settings.audit.cuts,
+        seconds=settings.audit.walk_seconds,
         seed=seed,
         whole=whole,
         reads=reads,

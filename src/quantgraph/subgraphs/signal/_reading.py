@@ -1,8 +1,6 @@
-"""A model's slips in reading a sentence, found against the sentence itself by rules.
+"""What a model read in a sentence, checked by code: a request with its understanding, or a question.
 
 A year, a code or a span that differs from what the sentence names goes back to the model once.
-
-What a model read in a sentence, checked by code: a request with its understanding, or a question.
 """
 
 from __future__ import annotations

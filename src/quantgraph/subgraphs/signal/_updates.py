@@ -1,7 +1,4 @@
-"""The answers that clarify offers, in Chinese and English.
-
-State updates of the signal nodes: a new request, an answer, a failed attempt, a question.
-"""
+"""State updates of the signal nodes: a new request, an answer, a failed attempt, a question."""
 
 from __future__ import annotations
 

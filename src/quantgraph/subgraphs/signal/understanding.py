@@ -1,8 +1,6 @@
-"""What was said, as checked by code: what is watched and traded, when, by which rule, and what is not done.
+"""What was said, as checked by code: watched and traded symbols, window, rule, and what is not done.
 
 It is made once by reflection from the whole conversation. Later steps read it and nothing else.
-
-The request: what a model read in the sentence and the caller fixed, checked by code.
 
 A checked request is plain JSON; the functions here also tell which data and signal of a commit belong to it.
 """

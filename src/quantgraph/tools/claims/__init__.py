@@ -10,18 +10,10 @@ if TYPE_CHECKING:
     from quantgraph.tools.claims._calculations import check_calculation
     from quantgraph.tools.claims._numbers import NumberFacts, numbers_in, unresolved_numbers
 
-__all__ = [
-    "NumberFacts",
-    "check_calculation",
-    "numbers_in",
-    "unresolved_numbers",
-]
+__all__ = ["NumberFacts", "check_calculation", "numbers_in", "unresolved_numbers"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
-        {
-            "_calculations": "check_calculation",
-            "_numbers": "NumberFacts numbers_in unresolved_numbers",
-        },
+        {"_calculations": "check_calculation", "_numbers": "NumberFacts numbers_in unresolved_numbers"},
     )

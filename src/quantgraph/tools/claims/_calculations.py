@@ -1,9 +1,4 @@
-"""A model's formula that is a plain Python expression, evaluated in the sandbox.
-
-The numbers that a model gives as the result of its own calculation, and how near they must be.
-
-A calculation that a model made itself, held against TA-Lib's number, or against its own formula.
-"""
+"""A calculation that a model made itself, held against TA-Lib's number or against its own formula."""
 
 from __future__ import annotations
 

@@ -11,19 +11,10 @@ if TYPE_CHECKING:
     from quantgraph.tools.code._python_repl import python_repl
     from quantgraph.tools.code._trusted_runner import code_runner
 
-__all__ = [
-    "ask",
-    "code_runner",
-    "decline",
-    "python_repl",
-]
+__all__ = ["ask", "code_runner", "decline", "python_repl"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
         __name__,
-        {
-            "_ask_or_decline": "ask decline",
-            "_python_repl": "python_repl",
-            "_trusted_runner": "code_runner",
-        },
+        {"_ask_or_decline": "ask decline", "_python_repl": "python_repl", "_trusted_runner": "code_runner"},
     )

@@ -10,18 +10,9 @@ if TYPE_CHECKING:
     from quantgraph.tools.news._gate import NewsSource
     from quantgraph.tools.news._named_news import NEWS_NAMES, RecordedNews, named_news
 
-__all__ = [
-    "NEWS_NAMES",
-    "NewsSource",
-    "RecordedNews",
-    "named_news",
-]
+__all__ = ["NEWS_NAMES", "NewsSource", "RecordedNews", "named_news"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_gate": "NewsSource",
-            "_named_news": "NEWS_NAMES RecordedNews named_news",
-        },
+        __name__, {"_gate": "NewsSource", "_named_news": "NEWS_NAMES RecordedNews named_news"}
     )

@@ -2,8 +2,6 @@
 
 Every item of every source passes :func:`published_items`. It fails closed: an item whose time is missing,
 cannot be read, has no zone in a source that states none, or is not before the moment, is dropped and counted.
-
-The news of the run's own data.
 """
 
 from __future__ import annotations

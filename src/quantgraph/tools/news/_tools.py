@@ -1,8 +1,4 @@
-"""The tool that shows a model the news of a symbol.
-
-The tool's docstring is the description that models are sent.
-
-The tool by which a trader searches the news.
+"""The tools that show the news of a symbol and search the news.
 
 The tool's docstring is the description that models are sent.
 """

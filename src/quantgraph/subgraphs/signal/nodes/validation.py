@@ -171,13 +171,13 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "language": language(state),
         "said": [user_text(state), state.get("understanding")],
         "audit": [
-            resources.settings.audit_cuts,
-            resources.settings.audit_walk_seconds,
-            resources.settings.audit_seed,
+            resources.settings.audit.cuts,
+            resources.settings.audit.walk_seconds,
+            resources.settings.audit.seed,
         ],
         "after": sum(state.get("calls", {}).values()),  # a lost commit may be fetched again later
     }
-    seed = resources.settings.audit_seed
+    seed = resources.settings.audit.seed
     if seed is None and state.get("signal_ready"):
         # Drawn before anything runs: a killed run continues with the same seed.
         seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))

@@ -1,0 +1,8 @@
+"""Compile the array code, before several processes need it at once; ``setup.sh`` runs this."""
+
+from __future__ import annotations
+
+from quantgraph.broker.block_code import compile_block_code
+
+if __name__ == "__main__":
+    compile_block_code()
