@@ -58,8 +58,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     ] = False,
     port: Annotated[int, typer.Option(help="Port of --http; 0 takes a free one.")] = 0,
     services: Annotated[
-        bool,
-        typer.Option("--services", help="Serve math, search, trade and price, each on a port."),
+        bool, typer.Option("--services", help="Serve math, search, trade and price, each on a port.")
     ] = False,
     service_ports: Annotated[
         str, typer.Option(metavar="PORTS", help="Ports of --services.")
@@ -94,13 +93,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         ports = _ports(service_ports) if services else None
         token = _token(token_file)
         access = _access(http, port, ports, token)
-    execute_and_show(
-        question,
-        lambda live: work(access, live),
-        as_json=as_json,
-        headless=True,
-        debug=debug,
-    )
+    execute_and_show(question, lambda live: work(access, live), as_json=as_json, headless=True, debug=debug)
 
 
 def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str | None) -> McpAccess:
@@ -208,8 +201,7 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
     ] = None,
     signature: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones."),
+        str | None, typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones.")
     ] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes joined by commas. Default: all of the source.")

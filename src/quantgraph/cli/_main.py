@@ -87,8 +87,7 @@ Headless = Annotated[
     bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
 ]
 Confirm = Annotated[
-    bool,
-    typer.Option("--confirm", help="Show what was understood, and ask before anything is traded."),
+    bool, typer.Option("--confirm", help="Show what was understood, and ask before anything is traded.")
 ]
 Budget = Annotated[
     str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")

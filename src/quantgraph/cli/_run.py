@@ -321,13 +321,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
             print_status(manifest.other_versions)
         return result
 
-    execute_and_show(
-        manifest.spec.question,
-        work,
-        as_json=as_json,
-        headless=headless,
-        debug=debug,
-    )
+    execute_and_show(manifest.spec.question, work, as_json=as_json, headless=headless, debug=debug)
 
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters

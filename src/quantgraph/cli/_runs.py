@@ -243,8 +243,7 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     verify: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Check that a page is what its folder, or RUN, gives."),
+        Path | None, typer.Option(metavar="FILE", help="Check that a page is what its folder, or RUN, gives.")
     ] = None,
     out: RunsFolder = None,
     debug: Debug = False,

@@ -146,11 +146,7 @@ class AsOfSource:
         return self._cut("ohlcv", frames, what)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Daily indicators up to the moment; raises as :meth:`bars`."""
         last = self._last(start, end)
@@ -173,11 +169,7 @@ class AsOfSource:
         return record_kinds_of(self._source)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records that were known at the moment; raises as :meth:`bars`."""
         last, source = self._last(start, end), self._source

@@ -89,11 +89,7 @@ class CommitSource:
         return self._below("ohlcv", {**self._commit["ohlcv"]}, symbols, (start, end), self._source.bars)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Daily indicators."""
         own = {
@@ -125,11 +121,7 @@ class CommitSource:
         return record_kinds_of(self._source)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records of the source."""
         source = self._source

@@ -202,11 +202,7 @@ class FrameSource(ABC):
         return self._window(self.market.bars, symbols, start, end, what="bars")
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Daily indicators: those in ``fields``, or all that the source has.
 
@@ -272,11 +268,7 @@ class FrameSource(ABC):
         return tuple(kind for kind in RECORD_KINDS if kind in found)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records of these kinds about these symbols or about none, and those that never become known.
 

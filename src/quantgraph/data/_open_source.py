@@ -74,8 +74,4 @@ def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
-    return FileSource(
-        spec,
-        max_file_mb=settings.max_file_mb,
-        options=settings.tables,
-    )
+    return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables)

@@ -135,11 +135,7 @@ class MarketDataSource(Protocol):
         """
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Daily indicators as a panel; empty ``fields`` means all that the source has.
 
@@ -176,11 +172,7 @@ class DatedRecords(Protocol):
         """Kinds of records that the source has, in the order of :data:`.RECORD_KINDS`."""
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records of these kinds about these symbols or about none, in any order.
 
@@ -209,10 +201,7 @@ def session_index(values: Iterable[Any]) -> pd.DatetimeIndex:
 
 
 def long_to_panel(
-    table: pd.DataFrame,
-    fields: Sequence[str],
-    sessions: pd.DatetimeIndex,
-    symbols: Sequence[str],
+    table: pd.DataFrame, fields: Sequence[str], sessions: pd.DatetimeIndex, symbols: Sequence[str]
 ) -> Panel:
     """Pivot a long table into one wide float64 frame per field.
 

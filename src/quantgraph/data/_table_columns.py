@@ -427,10 +427,7 @@ def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
 
 
 def _contradiction(
-    names: ColumnNames,
-    sizes: Mapping[str, tuple[float | None, Note]],
-    told: Mapping[str, float],
-    file: str,
+    names: ColumnNames, sizes: Mapping[str, tuple[float | None, Note]], told: Mapping[str, float], file: str
 ) -> BadFile:
     field = next(field for field in sizes if sizes[field][0] not in {None, told[field]})
     size, how = sizes[field]

@@ -62,10 +62,7 @@ class Trading:
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""
         return Market(
-            store=self.resources.store,
-            data_ref=state["data_ref"],
-            rules=self.rules,
-            mark_at=self.mark_at,
+            store=self.resources.store, data_ref=state["data_ref"], rules=self.rules, mark_at=self.mark_at
         )
 
     def ledger_of(self, run_id: str) -> Ledger:

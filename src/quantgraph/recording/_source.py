@@ -80,11 +80,7 @@ class RecordedSource:
         return self.inner.bars(symbols, start, end)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Indicators of the source; raises as :meth:`bars`."""
         self._check_live("indicators")
@@ -96,11 +92,7 @@ class RecordedSource:
         return self._recorded("record_kinds", (), lambda: record_kinds_of(self.inner), list, tuple)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records of the source, not recorded; raises as :meth:`bars`."""
         self._check_live("records")

@@ -206,12 +206,7 @@ def _answer(resources: OpenResources, run_id: str, question: Mapping[str, Any]) 
 
 
 def execute_run(
-    manifest: Manifest,
-    folder: Path,
-    opened: OpenRun,
-    *,
-    task: Mapping[str, Any] | None,
-    thread: str,
+    manifest: Manifest, folder: Path, opened: OpenRun, *, task: Mapping[str, Any] | None, thread: str
 ) -> dict[str, Any]:
     """Drive the graph of a run and write its result; recorded answers are used again."""
     resources = opened.resources

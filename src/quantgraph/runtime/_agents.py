@@ -74,9 +74,7 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
         return _stop(self._too_many) if requested > REQUESTED_PER_ALLOWED * self._tool_calls else None
 
     def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Make the call, or answer it with an error if a limit is reached."""
         call = request.tool_call
@@ -149,9 +147,7 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         self._live_tools = frozenset(live_tools)
 
     def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Serve or make the call."""
         if request.tool_call["name"] in self._live_tools:
@@ -255,13 +251,7 @@ def invoke_agent(
 
 
 def invoke_agent_for(
-    agent: Agent,
-    tools: ViewContext,
-    prompt: str,
-    schema: type[T],
-    *,
-    tag: Tag,
-    facts: Mapping[str, Any],
+    agent: Agent, tools: ViewContext, prompt: str, schema: type[T], *, tag: Tag, facts: Mapping[str, Any]
 ) -> T:
     """Like :func:`invoke_agent`, but return the reply as ``schema``.
 

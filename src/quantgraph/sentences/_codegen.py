@@ -247,15 +247,7 @@ class _Cell:
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
     known = [f"    & {name}.notna()" for name in cell.known]
     known[0] = known[0].replace("& ", "", 1)
-    return [
-        *cell.lines,
-        "",
-        f"entry = {entry}",
-        f"leave = {exit_}",
-        "known = (",
-        *known,
-        ")",
-    ]
+    return [*cell.lines, "", f"entry = {entry}", f"leave = {exit_}", "known = (", *known, ")"]
 
 
 def _bare(expression: str) -> str:

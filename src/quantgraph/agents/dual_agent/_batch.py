@@ -206,11 +206,7 @@ def _checked(draft: Draft, batch: Batch, value: Any) -> Draft:
     refuted = [name for name, fault in faults.items() if fault.kind != "missing"]
     decided = {name: each for name, each in draft["decided"].items() if name not in refuted} | decisions
     short = check_cash(
-        decided,
-        positions,
-        batch.portfolio,
-        min_cash_ratio=batch.min_cash_ratio,
-        cost_rate=batch.cost_rate,
+        decided, positions, batch.portfolio, min_cash_ratio=batch.min_cash_ratio, cost_rate=batch.cost_rate
     )
     bought = [name for name, each in decided.items() if each["target_cash_amount"] > positions[name]]
     again = [name for name in positions if name in faults or (short and name in bought)]

@@ -144,10 +144,7 @@ def _decide_one(batch: Batch, agents: Agents, fundamentals: Fundamentals | None)
         batch = replace(batch, features=add_fundamentals(batch.features, chosen.need, why, found))
     decisions, calls = decide_batch(batch, agents)
     return Decided(
-        decisions=decisions,
-        reasoning=why,
-        attempts=dict.fromkeys(decisions, calls),
-        features=batch.features,
+        decisions=decisions, reasoning=why, attempts=dict.fromkeys(decisions, calls), features=batch.features
     )
 
 

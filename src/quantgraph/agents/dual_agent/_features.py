@@ -11,11 +11,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_number, is_whole
-from quantgraph.agents.dual_agent._fundamentals import (
-    FUNDAMENTALS,
-    Splits,
-    closes_before,
-)
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow

@@ -100,10 +100,7 @@ CompiledDualAgentGraph = CompiledStateGraph[DualAgentState, None, DualAgentInput
 
 
 def create_dual_agent_subgraph(
-    *,
-    cfg: Mapping[str, Any] | None = None,
-    model: Model | None = None,
-    resources: Resources | None = None,
+    *, cfg: Mapping[str, Any] | None = None, model: Model | None = None, resources: Resources | None = None
 ) -> CompiledDualAgentGraph:
     """Compiled dual agent: begin → filter → features → decide → validate, and retry before another decide.
 

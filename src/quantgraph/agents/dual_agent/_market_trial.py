@@ -84,11 +84,7 @@ def _decided_again(  # noqa: PLR0917 - one caller
     again = replace(
         batch,
         features=[item for item in batch.features if item["symbol"] in symbols],
-        portfolio={
-            "total_assets": total,
-            "available_cash": cash,
-            "position_value": max(0.0, total - cash),
-        },
+        portfolio={"total_assets": total, "available_cash": cash, "position_value": max(0.0, total - cash)},
         rejected=[rejected_order(name, refused, turn, cash=cash, lots=lots) for name in symbols],
         max_attempts=1,
     )

@@ -214,11 +214,7 @@ def _called(message: AIMessage, text: str) -> dict[str, Any]:
 def _action_of(name: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
     if name in ACTION_TOOLS:
         return {"reasoning": reasoning, **params, "type": name}
-    return {
-        "type": "tool_call",
-        "reasoning": reasoning,
-        "action": {"tool_name": name, "params": params},
-    }
+    return {"type": "tool_call", "reasoning": reasoning, "action": {"tool_name": name, "params": params}}
 
 
 def _written(message: AIMessage, text: str) -> dict[str, Any]:

@@ -143,13 +143,7 @@ def step_message(step: int, rounds: int, language: Language = "en") -> HumanMess
 
 
 def observed(
-    reply: AIMessage,
-    action: Action,
-    result: Any,
-    *,
-    next_step: int,
-    rounds: int,
-    language: Language = "en",
+    reply: AIMessage, action: Action, result: Any, *, next_step: int, rounds: int, language: Language = "en"
 ) -> list[AnyMessage]:
     """A reply, and the result of its action with the question of the next round.
 
@@ -164,13 +158,7 @@ def observed(
 
 
 def sent_back(
-    reply: AIMessage,
-    fault: str,
-    *,
-    step: int,
-    rounds: int,
-    is_last: bool = False,
-    language: Language = "en",
+    reply: AIMessage, fault: str, *, step: int, rounds: int, is_last: bool = False, language: Language = "en"
 ) -> list[AnyMessage]:
     """A reply that is no action, what is wrong with it, and the question once more."""
     told = say(

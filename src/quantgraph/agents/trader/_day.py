@@ -179,9 +179,7 @@ def _numbered(reply: AIMessage, step: int) -> list[ToolCall]:
     """Return the calls of a reply as plain JSON, each with an id."""
     return [
         ToolCall(
-            name=str(call["name"]),
-            args=_plain_args(call["args"]),
-            id=call["id"] or f"call_{step}_{place}",
+            name=str(call["name"]), args=_plain_args(call["args"]), id=call["id"] or f"call_{step}_{place}"
         )
         for place, call in enumerate(reply.tool_calls)
     ]

@@ -130,9 +130,7 @@ def _status(values: Mapping[str, float]) -> ListingStatus:
         return None if math.isnan(value) else int(value)
 
     return ListingStatus(
-        st=values.get("is_st") == 1,
-        listing_day=count("listing_day"),
-        delisting_day=count("delisting_day"),
+        st=values.get("is_st") == 1, listing_day=count("listing_day"), delisting_day=count("delisting_day")
     )
 
 

@@ -12,11 +12,7 @@ import pandas as pd
 
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._corporate_actions import Event
-from quantgraph.broker.accounts._orders import (
-    Fill,
-    Outcome,
-    Rejection,
-)
+from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection
 from quantgraph.broker.accounts._valuation import Mark
 
 Line = tuple[str, str]

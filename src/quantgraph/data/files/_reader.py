@@ -252,10 +252,7 @@ class FileContents:
 
 
 def read_file(
-    path: Path,
-    max_bytes: int,
-    record_zone: ZoneInfo | None = None,
-    options: TableOptions | None = None,
+    path: Path, max_bytes: int, record_zone: ZoneInfo | None = None, options: TableOptions | None = None
 ) -> FileContents:
     """Read and check one file of at most ``max_bytes`` unpacked.
 

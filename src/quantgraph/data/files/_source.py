@@ -79,11 +79,7 @@ class FileSource(FrameSource):
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        max_file_mb: int = 2048,
-        options: TableOptions | None = None,
+        self, path: str | Path, *, max_file_mb: int = 2048, options: TableOptions | None = None
     ) -> None:
         super().__init__()
         if max_file_mb < 1:

@@ -61,16 +61,10 @@ _STORIES = (
     (("回购公司股份", "buys back shares"), ("董事会批准了方案", "the board has approved the plan")),
     (("更换财务负责人", "changes its head of finance"), ("公司称业务不受影响", "business goes on as before")),
     (("召开股东大会", "holds its shareholder meeting"), ("各项议案获得通过", "all proposals are passed")),
-    (
-        ("下调全年目标", "cuts its target for the year"),
-        ("成本上升，需求疲弱", "costs rise, demand is weak"),
-    ),
+    (("下调全年目标", "cuts its target for the year"), ("成本上升，需求疲弱", "costs rise, demand is weak")),
     (("一处工厂停产", "halts a plant"), ("预计损失有限", "losses are expected to be small")),
     (("卷入合同诉讼", "faces a lawsuit over a contract"), ("公司称将应诉", "it will defend itself")),
-    (
-        ("股东计划减持", "is told that a large holder sells"),
-        ("减持将在半年内进行", "over half a year"),
-    ),
+    (("股东计划减持", "is told that a large holder sells"), ("减持将在半年内进行", "over half a year")),
 )
 """What happened and what is said about it, each in both languages."""
 

@@ -207,11 +207,7 @@ class TushareSource(TushareTables):
         return panel | self._events(codes, sessions)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Daily indicators from ``daily_basic``; fields are :data:`INDICATOR_FIELDS`."""
         unknown = sorted(set(fields) - set(INDICATOR_FIELDS))
@@ -243,11 +239,7 @@ class TushareSource(TushareTables):
         return tuple(RECORD_ENDPOINTS)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Announcements and quarterly income statements of stocks, one request a stock and kind.
 
@@ -356,11 +348,7 @@ class TushareSource(TushareTables):
 
 
 def _panel(
-    rows: pd.DataFrame,
-    endpoint: str,
-    fields: Sequence[str],
-    sessions: pd.DatetimeIndex,
-    codes: Sequence[str],
+    rows: pd.DataFrame, endpoint: str, fields: Sequence[str], sessions: pd.DatetimeIndex, codes: Sequence[str]
 ) -> Panel:
     try:
         return long_to_panel(rows, fields, sessions, codes)

@@ -159,11 +159,7 @@ class TushareStore:
     """
 
     def __init__(
-        self,
-        client: TushareClient,
-        cache: ParquetCache,
-        *,
-        now: Callable[[], pd.Timestamp],
+        self, client: TushareClient, cache: ParquetCache, *, now: Callable[[], pd.Timestamp]
     ) -> None:
         self._client = client
         self._cache = cache
@@ -210,8 +206,7 @@ class TushareStore:
             end = max(kept.last, settled) if kept else settled
             if start <= end:
                 self._cache.write(
-                    key,
-                    CachedTable(rows=_between(rows, endpoint.day, start, end), first=start, last=end),
+                    key, CachedTable(rows=_between(rows, endpoint.day, start, end), first=start, last=end)
                 )
             return _between(rows, endpoint.day, first, last)
 

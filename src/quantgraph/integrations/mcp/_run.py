@@ -81,11 +81,7 @@ def start_mcp_run(
 
 
 def resume_mcp_run(
-    folder: Path,
-    access: McpAccess,
-    *,
-    resources: Resources | None = None,
-    tell: Tell = lambda _line: None,
+    folder: Path, access: McpAccess, *, resources: Resources | None = None, tell: Tell = lambda _line: None
 ) -> RunResult:
     """Go on with a run that :func:`start_mcp_run` began, at the call after the last recorded one.
 

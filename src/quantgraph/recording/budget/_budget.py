@@ -336,8 +336,7 @@ class BudgetTracker:
             completion_tokens=facts.get("completion_tokens"),
             cost=None if cost is None else Decimal(cost),
             at_most=CallEstimate(
-                prompt_tokens=max_tokens_of(entry.request),
-                completion_tokens=max_tokens_of(entry.reply or ""),
+                prompt_tokens=max_tokens_of(entry.request), completion_tokens=max_tokens_of(entry.reply or "")
             ),
         )
         caller = Caller(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)

@@ -69,8 +69,7 @@ def per_year(periods: object) -> float:
     """Read ``periods_per_year``; BadOption if it is not a finite number > 0."""
     if not isinstance(periods, int | float | np.number) or not 0 < periods < math.inf:
         raise BadOption(
-            f"periods_per_year={periods!r} must be a number > 0, such as 252",
-            parameter="periods_per_year",
+            f"periods_per_year={periods!r} must be a number > 0, such as 252", parameter="periods_per_year"
         )
     return float(periods)
 

@@ -81,8 +81,7 @@ _BUDGETS = {
     "timeout": Note(zh="时间已到上限", en="the limit on time is reached"),
 }
 _RAISE = Note(
-    zh="提高上限后可以继续，已付费的调用不会重做。",
-    en="Raise it and resume: no paid call is repeated.",
+    zh="提高上限后可以继续，已付费的调用不会重做。", en="Raise it and resume: no paid call is repeated."
 )
 _ENDINGS: dict[str, tuple[Note, Note]] = {
     "needs_answer": (

@@ -9,10 +9,7 @@ from quantgraph.runtime.endings import DATA_ERRORS
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _PARAMETER_ERRORS = frozenset(
-    {
-        *(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)),
-        "warm_up",
-    }
+    {*(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)), "warm_up"}
 )
 """Codes of errors that no code mends: a symbol, the window or a field is at fault, or the source."""
 

@@ -114,12 +114,7 @@ def _ask_model(
             "\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:])
         ),
     )
-    facts = {
-        "reason": task["reason"],
-        "kind": task["kind"],
-        "language": task["language"],
-        "round": count + 1,
-    }
+    facts = {"reason": task["reason"], "kind": task["kind"], "language": task["language"], "round": count + 1}
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     model = model or build_clarify_model(resources)
     return str(model.invoke(messages).text).strip() or task["reason"]

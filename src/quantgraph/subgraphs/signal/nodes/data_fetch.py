@@ -251,13 +251,7 @@ def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context:
     first, last = session_of(request["start"]), session_of(request["end"])
     if request["index"]:
         fetch = partial(
-            fetch_levels,
-            resources.store,
-            context.tree.ref,
-            request["index"],
-            source,
-            first=first,
-            last=last,
+            fetch_levels, resources.store, context.tree.ref, request["index"], source, first=first, last=last
         )
         context.tree.move_to(recorded("code", _fetch_facts(state, context, "index"), fetch))
 

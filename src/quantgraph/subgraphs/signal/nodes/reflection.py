@@ -278,11 +278,7 @@ def _read_request(
 
 
 def _slips_of(
-    reply: ReflectionReply,
-    text: str,
-    source: AsOfSource,
-    names: Mapping[str, str],
-    given: Mapping[str, str],
+    reply: ReflectionReply, text: str, source: AsOfSource, names: Mapping[str, str], given: Mapping[str, str]
 ) -> list[Slip]:
     """Return where a reading differs from what the user said; a question has none."""
     if reply.user_intent.needs_clarification or reply.task_type == "unclear":

@@ -254,12 +254,7 @@ def _said_update(
 
 
 def _failed(
-    state: SignalSubgraphState,
-    attempts: Sequence[Attempt],
-    attempt: Attempt,
-    error: str,
-    *,
-    called: bool,
+    state: SignalSubgraphState, attempts: Sequence[Attempt], attempt: Attempt, error: str, *, called: bool
 ) -> dict[str, Any]:
     """Return the update of an attempt without a signal; one without a call leaves the open errors open."""
     before = [] if called else [each for each in state.get("error_messages", []) if each != error]
