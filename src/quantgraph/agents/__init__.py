@@ -1,12 +1,11 @@
 """Deciders: who turns a signal, or a view of the market, into orders.
 
 A *decider* is a :class:`~quantgraph.broker.Decider` with a name and one method, ``decide``. ``SignalRule``
-trades the signal by its trade plan and asks no model. The deciders that ask models have a folder each:
+trades the signal by fixed rules and asks no model. The deciders that ask models have a folder each:
 ``dual_agent``, ``execution``, ``trader``; ``memory`` keeps what they learned from earlier sessions.
 
 To add one: subclass ``Decider`` in a file and name it ``FILE.py:CLASS``, or ship it in a package with an
-entry point of the group ``quantgraph.deciders``. A folder here has the modules ``_decider``, ``_graph``,
-``_prompt`` and ``_options``.
+entry point of the group ``quantgraph.deciders``. A folder here has ``_decider``, ``_graph`` and its prompts.
 """
 
 from __future__ import annotations

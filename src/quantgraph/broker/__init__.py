@@ -1,8 +1,8 @@
 """Orders become fills or rejections with a reason, in a simulated market with the exchange's rules.
 
-A *decider* gets a ``DecisionContext`` (view, account, rules, plan, history) and returns a ``Decision``:
-orders, notes, exits. A ``Market`` (data and rulebook) opens each session; every order ends as a ``Fill`` or a
-``Rejection``. ``simulate`` runs a decider over sessions without a graph.
+A *decider* gets a ``DecisionContext`` (view, account, rules, history) and returns a ``Decision``: orders and
+notes. A ``Market`` (data and rulebook) opens each session; every order ends as a ``Fill`` or a ``Rejection``.
+``simulate`` runs a decider over sessions without a graph.
 
 Behind it: ``accounts`` (what an account holds and what changes it), ``session`` (how a day is opened, matched
 and closed), ``blocks`` (many sessions at once as array code), ``ledger`` (the journal on disk). To add a

@@ -1,4 +1,4 @@
-"""Market data: sources, and the resolution of the symbols that a user names."""
+"""Open a source of market data by name, path or object."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The main graph: signal subgraph, daily loop, decision, report.
 
 ``create_trading_graph`` compiles it without a checkpointer; the host chooses one. The nodes and routes are
-plain functions over ``TradingState`` and can be tested alone. One turn of the loop is one session: the
-decider sees the view of that moment, its orders are filled at the open, the day is committed in one
-transaction. ``serving`` has the factories that ``langgraph.json`` names.
+plain functions over ``TradingState`` and can be tested alone. One turn of the loop trades a session, or up to
+128 of a decider with a block rule: the decider sees the view of the open, its orders are matched, and days
+are committed whole. ``serving`` has the factories that ``langgraph.json`` names.
 """
 
 from __future__ import annotations

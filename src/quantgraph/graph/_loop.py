@@ -1,4 +1,4 @@
-"""The daily loop: one turn is one session, so that a run can be stopped and resumed between turns."""
+"""The daily loop: one turn is a step of one or many sessions, so that a run can stop between turns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Models by role, with or without a key; every call is recorded, budgeted and retried in one place.
 
-Nodes ask ``get_llm(role)`` and never build a model. With a key it is any OpenAI-compatible endpoint or chat
-model; without one it is the ``KeylessPlanner``, a deterministic reader of a documented family of sentences. A
-model without native tool calls writes them as JSON. ``messages`` builds prompts and reads replies.
+Nodes ask ``role_model(role)``; ``get_llm`` gives the bare model. With a key it is any OpenAI-compatible
+endpoint or chat model; without one it is the ``KeylessPlanner``, a deterministic reader of a documented
+family of sentences. A model without native tool calls is given the text form of them. ``messages`` builds
+prompts and reads replies.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
-"""The planner in the roles of the dual agent: a momentum rule in place of a model's judgement.
+"""The keyless planner in the roles of the dual agent, the execution agent and the trader: fixed rules.
 
 Its reasons begin with ``keyless rule:``, so that nobody takes them for a language model's. The rule is
-documented in ``docs/keyless-planner.md``.
-
-The planner in the role of the stepwise agent: five steps of one rule in place of a model's judgement.
-
-Every reasoning begins with ``keyless rule:``, so that nobody takes it for a language model's. The rule is
-documented in ``docs/keyless-planner.md``.
-
-The planner in the role of the trader: a fixed rule over five symbols in place of a model's judgement.
-
-Every text begins with ``keyless rule:``, so that nobody takes it for a language model's. The rule is
 documented in ``docs/keyless-planner.md``.
 """
 

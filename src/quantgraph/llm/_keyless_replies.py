@@ -1,7 +1,4 @@
-"""The planner's texts for users, in Chinese and English.
-
-The request as arguments of tools and schemas, and as the answer of the reflection.
-"""
+"""What the keyless planner answers: texts for people in two languages, and arguments of tools."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Secrets in the options of a model: which values are left out of records and replaced in texts.
-
-Classify exceptions of model libraries: retry, or give up and with which error.
+"""Failures of model calls: what is tried again and how long, with which error it ends, and kept secrets.
 
 No model library is imported: exceptions are recognised by their class names and by the attributes that
 OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``).

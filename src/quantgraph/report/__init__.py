@@ -1,8 +1,9 @@
 """Numbers of a run with their formulas: metrics, round trips, summary.
 
 Metrics are functions of a series of values or returns, per session, NaN where they are not defined.
-``summarise`` reads a run's ledger and returns plain JSON. To add a number: a function here and its row in the
-summary and in ``docs/metrics.md``.
+``summarise`` reads a run's ledger and returns plain JSON. ``draw_execution`` draws one execution of the
+stepwise agent; ``BuyAndHold`` is the decider behind the benchmark. To add a number: a function here and its
+row in the summary and in ``docs/metrics.md``.
 """
 
 from __future__ import annotations

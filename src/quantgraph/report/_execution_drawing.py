@@ -1,6 +1,4 @@
-"""The steps of an execution in short lines: what was done, with what, and what came of it.
-
-One execution drawn as SVG: steps, inputs and outputs, numbers, mismatches, the decision.
+"""One execution drawn as SVG, with its steps in short lines.
 
 All texts of an execution come from models, tools and data: in a drawing they are text and nothing else.
 """

@@ -1,6 +1,4 @@
-"""What was traded, and how much of it: turnover.
-
-Round trips, win rate and profit factor.
+"""What was traded and what came of it: turnover, round trips, win rate, profit factor.
 
 A round trip is one sale with the purchases it closes. Its cost is what those shares were bought for,
 the costs of buying included; its proceeds are what they brought, less the costs of selling. Which

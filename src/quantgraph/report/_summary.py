@@ -1,9 +1,4 @@
-"""Statistics of a run's orders: rejections by reason, round trips, buys of the signal without an order.
-
-The summary of a run: account, costs and benchmarks, derived from the ledger.
-
-Notes to the numbers of a summary, in both languages.
-"""
+"""The summary of a run: account, costs, benchmarks, orders, and notes to its numbers, from the ledger."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What nodes of every graph stand on: resources, running a node, agents with tools.
 
 ``Resources`` are the live objects of a run (store, source, models, code runner, ledger, recorder), passed on
-whole. ``run_node`` wraps each node: errors become endings, time is limited, a nested graph gets no
+whole. ``run_node`` wraps each node: errors become endings, loops are found, and a nested graph gets no
 checkpointer of its host. ``dialogue`` asks the person and emits events; ``endings`` names how a graph may
 end.
 """

@@ -1,6 +1,4 @@
-"""What generated code may import: the standard library and named packages; others get a clear line.
-
-Operators of pandas that generated code may not use on object dtype, where they are not those of booleans.
+"""What generated code may import, and operators of pandas that mean something else on object dtype.
 
 ``above.shift(1)`` of a boolean frame has NaN in its first row and therefore object dtype, which
 ``fillna(False)`` keeps. There ``~True`` is -2, which counts as true, and a rule that is written so trades

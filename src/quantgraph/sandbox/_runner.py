@@ -1,6 +1,4 @@
-"""Restarts of code processes that the machine ended: a few in each node, then the run ends, resumable.
-
-Runners: generated code in another process, sealed, with a time and a memory limit.
+"""Runners: generated code in sealed processes, once or at ascending moments, begun anew if one is lost.
 
 A walk: the same cells at ascending moments, each time over what was known by then.
 """

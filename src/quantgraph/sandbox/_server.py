@@ -1,9 +1,4 @@
-"""What a code process is started with: its command, environment and working folder.
-
-The fork server as the host sees it: its start, its connections, its end.
-
-The host's connection to a child process of the fork server.
-"""
+"""The fork server as the host sees it: how it is started, its connections to children, its end."""
 
 from __future__ import annotations
 

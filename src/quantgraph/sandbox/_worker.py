@@ -1,6 +1,4 @@
-"""The fork server: a sealed process that forks one child for each connection of the host.
-
-The process in which generated code runs: ``python -P -s -m quantgraph.sandbox._worker``.
+"""The process in which generated code runs: ``python -P -s -m quantgraph.sandbox._worker``.
 
 Given the number of an inherited socket it is the fork server; with ``--once`` it serves one request on stdin
 and stdout. More arguments are packages that code may import beside those that it always may. Its environment

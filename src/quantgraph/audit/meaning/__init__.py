@@ -1,4 +1,7 @@
-"""Compare a signal with the rule that the sentence stated, position by position."""
+"""Compare a signal with the rule that the sentence stated, under each reading of it.
+
+``Said`` is that rule, ``Reading`` one of the ways in which its words can be meant; positions are compared.
+"""
 
 from __future__ import annotations
 

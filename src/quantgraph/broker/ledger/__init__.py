@@ -1,7 +1,7 @@
 """The append-only journal of runs: orders, fills, rejections, values and logged steps, exactly once.
 
-``Ledger`` is SQLite in a file or PostgreSQL. A day is one transaction; cash, positions and value are derived
-from its lines, and a forged or missing line is found when they are read.
+``Ledger`` is SQLite in a file or PostgreSQL. A day is never written in part; cash, positions and value are
+derived from its lines, and a forged or missing line is found when they are read.
 """
 
 from __future__ import annotations

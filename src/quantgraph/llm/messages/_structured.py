@@ -1,4 +1,4 @@
-"""Repair what a model almost wrote: broken JSON without missing words, and strings that stand for null.
+"""JSON asked of a model and read from its reply, repaired where only quotes and commas were wrong.
 
 A repair changes quotes, commas and colons alone: the words, numbers and brackets of the object, in their
 order, are the same before and after, or there is no repair. Values that do not fit the schema stay unchanged.

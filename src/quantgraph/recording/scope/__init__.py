@@ -1,4 +1,4 @@
-"""Where in a run a question is asked: the path of names that makes its recording key."""
+"""Asking once: where in a run a question is asked, and the answer that is kept or served."""
 
 from __future__ import annotations
 

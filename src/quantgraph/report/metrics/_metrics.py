@@ -1,6 +1,4 @@
-"""Checks of the series that metrics take, and statistics that are NaN where they are not defined.
-
-Metrics of one value per session, beginning with the initial cash.
+"""Metrics of one value per session, alone and relative to a benchmark.
 
 Values are positive, in one currency, without NaN, in ascending order of their index. Returns are simple
 and one per session. Each function names its formula; nothing is rounded.

@@ -1,9 +1,10 @@
 """The signal subgraph: a sentence becomes an audited signal.
 
-``create_signal_subgraph`` compiles ``reflection → data_fetch / signal_generate → validate → clarify`` without
-a checkpointer. ``SignalSubgraphState`` is its state; routes are pure functions of it; each node is a file in
-``nodes/`` with its prompt. ``map_to_subgraph_state`` and ``map_to_main_state`` connect it to a host whose
-state has other names.
+``create_signal_subgraph`` compiles it without a checkpointer: ``reflection`` reads the sentence and chooses
+what is next, ``data_fetch`` and ``signal_generate`` make data and signal, ``validate`` checks them,
+``clarify`` asks the person whenever a question is open. ``SignalSubgraphState`` is its state; routes are pure
+functions of it; each node is a file in ``nodes/`` with its prompt. ``map_to_subgraph_state`` and
+``map_to_main_state`` connect it to a host whose state has other names.
 
 The *understanding* is what the sentence was taken to say: it is made once, checked by code and shown to the
 person; every later step reads it.
