@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__`` (PEP 562) for names by their module.
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package whose source is a file.
 
-    ``modules`` has the names of each module as one text with spaces.
+    The names, and where they come from, are what it imports for a type checker: its first ``if`` holds
+    nothing but ``from … import …``.
     """
-    home = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+    checked = next(node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    home = {alias.name: str(node.module) for node in imports for alias in node.names}
 
     def get(name: str) -> Any:
         if name not in home:
