@@ -27,6 +27,8 @@ from typing import Any
 
 import pandas as pd
 
+from quantgraph.settings import Settings
+
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ai-trader"
 QUANTGRAPH = [sys.executable, "-m", "quantgraph"]
 JOURNAL = "SELECT line, session, kind, body FROM journal WHERE run_id = ? ORDER BY line"
@@ -268,11 +270,13 @@ def main() -> int:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     if given.only:
+        # A proof samples sessions by a secret seed otherwise; before the settings had tables, it was a field.
+        has_tables = "audit" in Settings.model_fields
+        os.environ |= {"QUANTGRAPH_AUDIT": '{"seed": 0}'} if has_tables else {"QUANTGRAPH_AUDIT_SEED": "0"}
         make(given.only, out)
         return 0
     python = given.source.resolve() / ".venv" / "bin" / "python" if given.source else sys.executable
     own = {name: text for name, text in os.environ.items() if not name.startswith(("QUANTGRAPH_", "OPENAI_"))}
-    own["QUANTGRAPH_AUDIT_SEED"] = "0"  # the sessions at which a proof samples are secret otherwise
     for name in RUNS:
         subprocess.run(
             [python, __file__, out, "--only", name], env=own, check=True, stdout=subprocess.DEVNULL

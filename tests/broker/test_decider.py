@@ -4,9 +4,13 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import IsolatedDecider, SignalRule
+from quantgraph.agents.dual_agent import DualAgent
+from quantgraph.agents.execution import ExecutionAgent
+from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker import DataNeeds, Decider, Decision, Order
 from quantgraph.broker._decider import check_decider, validate_decision
 from quantgraph.errors import BadOption
+from quantgraph.integrations.mcp import McpClient
 from quantgraph.report import BuyAndHold
 
 DAY = pd.Timestamp("2024-01-02")
@@ -26,13 +30,19 @@ def test_a_name_and_one_method_are_enough_and_the_rest_has_a_default():
     assert (plain.roles, plain.prompts, plain.block_rule(None)) == ((), {}, None)
 
 
-@pytest.mark.parametrize("name", ["name", "options", "uses_signal", "needs", "roles", "prompts"])
+@pytest.mark.parametrize("name", ["options", "uses_signal", "needs", "roles", "prompts"])
 def test_attributes_of_the_package_s_deciders_cannot_be_changed(name):
     for decider in (SignalRule(), Decider.__new__(Plain)):
-        if name == "name" and isinstance(decider, Plain):
-            continue
         with pytest.raises(AttributeError):
             setattr(decider, name, "other")
+
+
+def test_what_is_constant_of_a_decider_is_final():
+    constants = {"name", "uses_signal", "reads_rule", "called", "needs", "roles"}
+    for decider in (SignalRule, DualAgent, ExecutionAgent, TraderAgent, McpClient):
+        own = {name: vars(decider)[name] for name in constants & vars(decider).keys()}
+        final = {name for name, kind in decider.__annotations__.items() if kind.startswith("Final")}
+        assert {name for name, value in own.items() if not isinstance(value, property)} == final >= {"name"}
 
 
 def test_all_deciders_of_the_package_come_through_this_door():

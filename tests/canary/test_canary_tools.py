@@ -26,7 +26,14 @@ from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownS
 from quantgraph.market import Rulebook
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools import (
+    CodeSession,
+    ToolContext,
+    tools_catalog,
+    trader_catalog,
+    tushare_daily_bar,
+    tushare_daily_basic,
+)
 from quantgraph.tools._data import publish_frames
 from quantgraph.tools._indicators import INDICATORS
 from quantgraph.tools.code import python_repl
@@ -102,9 +109,12 @@ def test_code_sees_and_prints_nothing_later(market, context_at):
 def test_the_tools_of_a_decision_tell_nothing_later(market, context_at):
     """At the open: prices of the session itself are later already."""
     calls = [
-        *((tools.get_kline_data, {"timeframe": by, "limit": 250}) for by in ("1d", "1w", "1mo")),
-        *((tools.get_indicator, {"name": name, "limit": 250}) for name in INDICATORS),
-        *((tool, {}) for tool in (tools.get_position, tools.get_rules, tools.get_news)),
+        *((tools_catalog["get_kline_data"], {"timeframe": by, "limit": 250}) for by in ("1d", "1w", "1mo")),
+        *((tools_catalog["get_indicator"], {"name": name, "limit": 250}) for name in INDICATORS),
+        *(
+            (tool, {})
+            for tool in (tools_catalog["get_position"], tools_catalog["get_rules"], tools_catalog["get_news"])
+        ),
     ]
     for place in market.PLACES:
         moment = market.Moment(market.SESSIONS[place], "open")
@@ -113,7 +123,7 @@ def test_the_tools_of_a_decision_tell_nothing_later(market, context_at):
         with CanaryWatch(store) as watch:
             answers = [answer(tool, context, {"symbol": ONE, **args}) for tool, args in calls]
             watch.see("answers", answers)
-            watch.see("refusal", answer(tools.get_kline_data, context, {"symbol": RENAMED[:2]}))
+            watch.see("refusal", answer(tools_catalog["get_kline_data"], context, {"symbol": RENAMED[:2]}))
         days = [pd.Timestamp(row["time"], unit="s") for row in answers[0]]
         held = market.SESSIONS[(market.SESSIONS >= moment.session - pd.Timedelta(days=10))]
         assert set(days) <= set(held[held < moment.session])
@@ -175,7 +185,7 @@ def trading(market, moment, seed):
 
 def called(context, name, params):
     try:
-        return tools.call_tool(tools.trader_catalog[name], params, context, timeout=5)
+        return tools.call_tool(trader_catalog[name], params, context, timeout=5)
     except QuantGraphError as error:
         return error.line
 

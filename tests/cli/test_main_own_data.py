@@ -74,4 +74,4 @@ def test_what_only_its_owner_knows_is_asked_for_on_one_line(tmp_path):
     told = command("run", RULE, "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 2
     assert "mine.csv, column 成交量: its unit is not told by the name or by the numbers" in told.stderr
-    assert "QUANTGRAPH_VOLUME_UNIT" in told.stderr
+    assert "volume_unit='hands' in [tables] of the settings" in told.stderr

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market._calendar import next_session, previous_session, sessions
+from quantgraph.market._calendar import sessions
 
 
 def test_sessions_leave_out_the_national_day_holidays_of_2025():
@@ -31,13 +31,9 @@ def test_a_weekend_holds_no_session():
     assert len(sessions("2025-08-30", "2025-08-31")) == 0
 
 
-def test_next_and_previous_session_jump_the_labour_day_weekend():
-    assert next_session("2025-04-30") == pd.Timestamp("2025-05-06")
-    assert previous_session("2025-05-06") == pd.Timestamp("2025-04-30")
-
-
-def test_next_session_of_a_holiday_is_the_day_trading_resumes():
-    assert next_session("2025-10-03") == pd.Timestamp("2025-10-09")
+def test_sessions_jump_the_labour_day_weekend():
+    days = sessions("2025-04-30", "2025-05-06")
+    assert [f"{day:%m%d}" for day in days] == ["0430", "0506"]
 
 
 @pytest.mark.parametrize("exchange", ["XSHE", "BJSE"])
@@ -48,14 +44,13 @@ def test_shenzhen_and_beijing_trade_on_the_days_of_shanghai(exchange):
 
 
 def test_new_york_has_its_own_days():
-    assert next_session("2025-07-03", exchange="XNYS") == pd.Timestamp("2025-07-07")
+    days = sessions("2025-07-03", "2025-07-07", exchange="XNYS")
+    assert [f"{day:%m%d}" for day in days] == ["0703", "0707"]
 
 
 def test_past_the_end_of_the_calendar_is_an_error_and_not_a_guess():
     with pytest.raises(BadWindow, match="runs from 1990-12-03 to"):
         sessions("2025-01-01", "2099-12-31")
-    with pytest.raises(BadWindow, match="XSHG"):
-        next_session("2099-12-31")
 
 
 def test_before_the_first_session_is_an_error():
@@ -73,10 +68,8 @@ def test_an_unknown_exchange_is_named():
         sessions("2025-01-01", "2025-02-01", exchange="MARS")
 
 
-def test_after_the_last_session_the_calendar_knows_no_next_one():
-    with pytest.raises(BadWindow) as refused:
-        next_session("2099-12-31")
+def test_the_calendar_ends_with_the_session_that_it_names():
+    with pytest.raises(BadWindow, match="XSHG") as refused:
+        sessions("2025-01-01", "2099-12-31")
     last = refused.value.message.rpartition(" ")[2]
     assert sessions(last, last).size == 1
-    with pytest.raises(BadWindow, match=f"no session after {last}"):
-        next_session(last)

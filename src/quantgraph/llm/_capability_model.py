@@ -174,38 +174,39 @@ class CapabilityChatModel(BaseChatModel):
     ) -> tuple[AIMessage, ParsedReply]:
         """One reply, in mode ``text`` if the server refuses tools."""
         is_plain = not form.tools and not any(isinstance(message, ToolMessage) for message in messages)
-        mode = "native" if is_plain else self._capabilities.mode()  # a plain conversation is the same in both
-        try:
-            return self._ask_in(mode, messages, form, options)
-        except Exception as error:
-            can_step_down = mode == "native" and not self._capabilities.is_fixed
-            if not can_step_down or not is_refused(error, self.inner):
-                raise
-        reply = self._ask_in("text", messages, form, options)
-        self._capabilities.step_down()  # only now: nothing may have answered
-        return reply
+        mode = first = (
+            "native" if is_plain else self._capabilities.mode()
+        )  # a plain conversation has one form
+        while True:
+            model, sent, given = self._request(mode, messages, form, options)
+            try:
+                # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
+                message = _reply_message(model._generate_with_cache(sent, **given))  # noqa: SLF001
+                parsed = parse_reply(message, form, mode=mode, turn=len(messages))
+            except Exception as error:
+                if reason := _unusable_reason(error, self.inner):
+                    message, parsed = AIMessage(""), ParsedReply(fault=reason)
+                elif mode == "native" and not self._capabilities.is_fixed and is_refused(error, self.inner):
+                    mode = "text"
+                    continue
+                else:
+                    raise
+            if mode != first:
+                self._capabilities.step_down()  # only now: nothing may have answered
+            return message, parsed
 
-    def _ask_in(
+    def _request(
         self, mode: CapabilityMode, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
-    ) -> tuple[AIMessage, ParsedReply]:
-        model: Any = self.inner
+    ) -> tuple[Any, list[BaseMessage], dict[str, Any]]:
+        """The model, the messages and the options of one request in a mode."""
         if mode == "text":  # what is JSON between programs is not streamed
-            sent, options = as_text(messages, form), {**options, "run_manager": None}
-        else:
-            sent = messages
-        if mode == "native" and self.bound_tools:
+            return self.inner, as_text(messages, form), {**options, "run_manager": None}
+        model: Any = self.inner
+        if self.bound_tools:
             model = model.bind_tools(list(self.bound_tools), **self.bound_options)
             if isinstance(model, RunnableBinding):
-                model, options = model.bound, {**model.kwargs, **options}
-        try:
-            # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
-            result = model._generate_with_cache(sent, **options)  # noqa: SLF001
-        except Exception as error:
-            if reason := _unusable_reason(error, self.inner):
-                return AIMessage(""), ParsedReply(fault=reason)
-            raise
-        message = _reply_message(result)
-        return message, parse_reply(message, form, mode=mode, turn=len(messages))
+                return model.bound, messages, {**model.kwargs, **options}
+        return model, messages, options
 
 
 def _reply_form(specs: Sequence[Mapping[str, Any]], choice: Any) -> ReplyForm:

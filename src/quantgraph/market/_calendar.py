@@ -50,60 +50,13 @@ def sessions(start: object, end: object, *, exchange: str = "XSHG") -> pd.Dateti
         raise BadWindow(f"start={first:%Y-%m-%d} is after end={last:%Y-%m-%d}", parameter="start")
     known = _known(exchange)
     for name, day in (("start", first), ("end", last)):
-        _check_known(known, exchange, name, day)
+        if not known[0] <= day <= known[-1]:
+            raise BadWindow(
+                f"{name}={day:%Y-%m-%d} is outside what the {exchange} calendar knows; it runs from "
+                f"{known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}",
+                parameter=name,
+            )
     return known[known.searchsorted(first) : known.searchsorted(last, side="right")]
-
-
-def next_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp:
-    """Find the first session after a day.
-
-    Raises
-    ------
-    BadWindow
-        If the calendar ends before it.
-
-    Examples
-    --------
-    >>> f"{next_session('2025-09-30'):%Y-%m-%d}"
-    '2025-10-09'
-    """
-    return _neighbour(session, exchange, step=1)
-
-
-def previous_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp:
-    """Find the last session before a day.
-
-    Raises
-    ------
-    BadWindow
-        If the calendar begins after it.
-    """
-    return _neighbour(session, exchange, step=-1)
-
-
-def _neighbour(session: object, exchange: str, *, step: int) -> pd.Timestamp:
-    day, known = session_of(session), _known(exchange)
-    _check_known(known, exchange, "session", day)
-    place = int(known.searchsorted(day, side="right") if step > 0 else known.searchsorted(day) - 1)
-    if not 0 <= place < len(known):
-        side = "after" if step > 0 else "before"
-        raise BadWindow(
-            f"the {exchange} calendar knows no session {side} {day:%Y-%m-%d}; {_range(known)}",
-            parameter="session",
-        )
-    return pd.Timestamp(known[place])
-
-
-def _check_known(known: pd.DatetimeIndex, exchange: str, name: str, day: pd.Timestamp) -> None:
-    if not known[0] <= day <= known[-1]:
-        raise BadWindow(
-            f"{name}={day:%Y-%m-%d} is outside what the {exchange} calendar knows; {_range(known)}",
-            parameter=name,
-        )
-
-
-def _range(known: pd.DatetimeIndex) -> str:
-    return f"it runs from {known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}"
 
 
 def _known(exchange: str) -> pd.DatetimeIndex:

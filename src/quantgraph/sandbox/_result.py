@@ -33,7 +33,7 @@ UNAVAILABLE = "unavailable"
 """The same for a child that it cannot fork."""
 STARTED = {"started": True}
 """What a child sends before it reads a request."""
-REPLY_LIMIT = 1 << 30
+_REPLY_LIMIT = 1 << 30
 _HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 bytes each
 _JSON_REPLY_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
@@ -139,7 +139,7 @@ class Call:
         """
         limit = self.limits.output_limit
         try:
-            header, size = read_header(read, limit=REPLY_LIMIT, header_limit=_HEADER_LIMIT + 12 * limit)
+            header, size = read_header(read, limit=_REPLY_LIMIT, header_limit=_HEADER_LIMIT + 12 * limit)
             signals = _read_signals(header, size, read, frames)
             return CodeResult(
                 stdout=_checked_text(header["stdout"], limit + _DROPPED_NOTE),

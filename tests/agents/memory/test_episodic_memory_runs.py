@@ -59,9 +59,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Recalling]
 def test_a_run_is_shown_what_was_decided_before_its_day_by_whatever_run(run: Any) -> None:
     _, path, decider = run
     assert decider.shown["2025-01-02"] == ""
-    first, second = decider.shown["2025-01-06"].splitlines()[:2]
+    first, *later = decider.shown["2025-01-06"].splitlines()
     assert first.startswith("2025-01-02: increase to ¥100 (confidence: 0.8)")
-    assert second == "2025-01-03: close to ¥0 (confidence: 0.4)"
+    assert "2025-01-03: close to ¥0 (confidence: 0.4)" in later
     assert "%" not in decider.shown["2025-01-06"]
     assert "%" in decider.shown["2025-01-07"]  # three sessions after the 2nd
     assert not any("2025-02" in text for text in decider.shown.values())

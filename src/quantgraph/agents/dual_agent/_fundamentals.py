@@ -257,10 +257,8 @@ def _plausible_shares(body: Mapping[str, Any]) -> float | None:
     )
     if shares is None or shares <= 0 or body.get("fiscal_period") == "Q4":
         return None
-    income, earnings = (
-        finite_number(body.get("net_income_loss")),
-        finite_number(body.get("basic_earnings_per_share")),
-    )
+    income = finite_number(body.get("net_income_loss"))
+    earnings = finite_number(body.get("basic_earnings_per_share"))
     if income is None or earnings is None or abs(earnings) < _SMALLEST_EPS or income / earnings <= 0:
         return shares
     return shares if 1 / _SLIP <= shares / (income / earnings) <= _SLIP else None

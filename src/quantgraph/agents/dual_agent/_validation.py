@@ -235,9 +235,8 @@ def _number(said: Any) -> float | None:
     if isinstance(said, str):
         text = said.strip()[: _NUMBER_LENGTH + 1]
         plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
-        return (
-            finite_number(float(plain)) if len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain) else None
-        )
+        is_one = len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain)
+        return finite_number(float(plain)) if is_one else None
     return finite_number(said)
 
 
