@@ -5,8 +5,9 @@ Importing this package loads nothing heavy and has no effects; each name is impo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents import SignalRule
@@ -45,22 +46,7 @@ __all__ = [  # noqa: RUF022 - grouped by concept
     "get_llm",
 ]
 
-_HOME = {
-    "DataState": "quantgraph.state",
-    "Decider": "quantgraph.broker",
-    "GLOBAL_DATA_STATE": "quantgraph.state",
-    "Ledger": "quantgraph.broker.ledger",
-    "MarketDataSource": "quantgraph.data",
-    "Moment": "quantgraph.market",
-    "QuantGraphError": "quantgraph.errors",
-    "Rulebook": "quantgraph.market",
-    "SignalRule": "quantgraph.agents",
-    "create_signal_subgraph": "quantgraph.subgraphs.signal",
-    "create_trading_graph": "quantgraph.graph",
-    "get_llm": "quantgraph.llm",
-    "open_source": "quantgraph.data",
-    "run_strategy": "quantgraph.runs",
-}
+_public_name, _ = lazy_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
@@ -68,9 +54,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("quantgraph")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return _public_name(name)
 
 
 def __dir__() -> list[str]:

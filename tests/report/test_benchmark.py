@@ -7,7 +7,7 @@ import pytest
 from quantgraph.broker import Account, BlockRule, DecisionContext, Market, simulate
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market import Moment, Rulebook
-from quantgraph.report._benchmark import BuyAndHold, cash_only, equal_weight_buy_and_hold, index_buy_and_hold
+from quantgraph.report._benchmark import BuyAndHold, equal_weight_buy_and_hold, index_buy_and_hold
 from quantgraph.state import DataState
 
 
@@ -116,10 +116,6 @@ def test_an_index_grows_from_its_first_open_and_carries_a_missing_close():
         index_buy_and_hold(levels, pd.DatetimeIndex(["2024-01-05"]), cash=1000)
     with pytest.raises(BadWindow):
         index_buy_and_hold(levels, [], cash=1000)
-
-
-def test_cash_stays_what_it_is(three):
-    assert cash_only(three[2], cash=1000).tolist() == [1000.0] * 4
 
 
 def test_no_session_is_an_error(three):

@@ -14,10 +14,23 @@ UNUSED = {
 }
 
 
-def test_a_name_is_that_of_its_module_and_another_is_refused():
-    get, listed = lazy_names(
-        "quantgraph._util", {"canonical_json": "canonical_json content_hash", "lazy_names": "lazy_names"}
+FACE = """
+if TYPE_CHECKING:
+    from quantgraph._util.canonical_json import (
+        canonical_json,
+        content_hash,
     )
+    from quantgraph._util.lazy_names import lazy_names
+
+if not TYPE_CHECKING:
+    from quantgraph.nowhere import other
+"""
+
+
+def test_a_name_is_that_of_its_module_and_another_is_refused(tmp_path):
+    face = tmp_path / "__init__.py"
+    face.write_text(FACE, encoding="utf-8")
+    get, listed = lazy_names("quantgraph._util", str(face))
     assert listed() == ["canonical_json", "content_hash", "lazy_names"]
     assert get("canonical_json")([1]) == "[1]"
     assert get("lazy_names") is lazy_names

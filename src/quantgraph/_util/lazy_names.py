@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__`` (PEP 562) for names by their module.
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package whose source is a file.
 
-    ``modules`` has the names of each module as one text with spaces.
+    The names, and where they come from, are what it imports for a type checker: its first ``if`` holds
+    nothing but ``from … import …``.
     """
-    home = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in home:
+        home = _homes(file).get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home[name]), name)
+        return getattr(import_module(home), name)
 
-    return get, lambda: sorted(home)
+    return get, lambda: sorted(_homes(file))
+
+
+@cache
+def _homes(file: str) -> dict[str, str]:
+    import ast
+
+    checked = next(node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -22,11 +22,4 @@ if TYPE_CHECKING:
 __all__ = ["IsolatedDecider", "SignalRule", "decider_file", "decider_place", "given_decider", "make_decider"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_isolated": "IsolatedDecider",
-            "_registry": "decider_file decider_place given_decider make_decider",
-            "_signal_rule": "SignalRule",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

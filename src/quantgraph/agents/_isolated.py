@@ -102,7 +102,7 @@ class IsolatedDecider(Decider):
         self._name: str = loaded["name"]
         self._uses_signal = loaded.get("uses_signal") is not False
         self._needs = _needs(loaded.get("needs"))
-        self._options = {"code_hash": _code_hash(source, name), **checked}
+        self._options = {"code_hash": content_hash(f"{name}\n{source}"), **checked}
 
     @property
     def name(self) -> str:
@@ -252,10 +252,6 @@ def _is_plain_json(options: dict[Any, Any]) -> bool:
         return bool(json.loads(json.dumps(options, allow_nan=False)) == options)
     except (TypeError, ValueError, RecursionError):
         return False
-
-
-def _code_hash(source: str, name: str) -> str:
-    return content_hash(f"{name}\n{source}")
 
 
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}

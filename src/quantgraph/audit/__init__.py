@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Report", "in_chinese"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(__name__, {"_findings": "Finding Report in_chinese"})
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

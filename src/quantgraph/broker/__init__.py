@@ -57,18 +57,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_decider": (
-                "BlockRule DataNeeds Decider Decision DecisionContext RunContext TradePlan "
-                "check_decider validate_decision"
-            ),
-            "accounts._account": "Account",
-            "accounts._orders": "Fill Order Quantity Rejection",
-            "accounts._results": "SessionResult",
-            "session._market": "Market",
-            "session._session": "Pending SessionMarket",
-            "session._simulate": "simulate",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(__name__, {"_main": "main"})
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

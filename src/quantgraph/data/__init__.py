@@ -52,16 +52,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_as_of": "AsOfSource",
-            "_commit_source": "commit_source",
-            "_frame_source": "FrameSource",
-            "_open_source": "open_source",
-            "_source": (
-                "BAR_FIELDS DatedLists DatedRecords EVENT_FIELDS INDICATOR_FIELDS MarketDataSource "
-                "Members Panel STATUS_FIELDS SourceLike record_kinds_of"
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

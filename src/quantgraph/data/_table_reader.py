@@ -178,7 +178,7 @@ class _Reader:
             numbers,
             self._file,
             given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
-            is_us=_all_us(rows["ts_code"]),
+            is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
         if units.volume != _SHARES_PER_HAND:
             rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
@@ -253,10 +253,6 @@ class _Reader:
         if order is None:
             return None
         return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))
-
-
-def _all_us(codes: pd.Series) -> bool:
-    return all(find_board(code) == "us" for code in codes.unique())
 
 
 def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTable, ...]:

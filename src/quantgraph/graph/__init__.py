@@ -30,13 +30,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_graph": "create_trading_graph",
-            "_loop": "daily_loop_node decision_node",
-            "_report": "report_node",
-            "_state": "TradingState",
-            "serving": "signal_graph trading_graph",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -47,13 +47,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_cache": "CacheMode PendingReply cached_attempt drop_replies",
-            "_cancellation": "AT_ONCE current_run_control drain_error interruptible_sleep run_in_thread",
-            "_keyless": "KeylessPlanner",
-            "_models": "KEYLESS Model get_light_llm get_llm role_model",
-            "_retry": "CallPolicy ModelFacts model_facts",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

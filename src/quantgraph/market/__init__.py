@@ -48,14 +48,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_calendar": "sessions",
-            "_moment": (
-                "Moment PHASES PHASE_TIME Phase exchange_time exchange_zone in_zone instant_of "
-                "known_from session_of sessions_between time_zone"
-            ),
-            "rules._rulebook": "Rulebook",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -35,12 +35,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_comparison": "render_comparison run_differences run_numbers",
-            "_data": "CallStory FOLDER RunView SessionStory",
-            "_drawings": "sparkline trade_rows",
-            "_page": "Page plotly_name plotly_script render_page shown",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -169,7 +169,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     rows = trade_rows(view)
     data = page_data(view, rows, inline=inline)
     words = labels(view.language)
-    mainland, counterexample = _is_mainland(view), _counterexample(view)
+    mainland, counterexample = view.parameters.get("rules.market", "cn") == "cn", _counterexample(view)
     more = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
     text = page_json({**data.inside, **more})
     html = (
@@ -296,10 +296,6 @@ def _signed(value: float | None) -> str:
 def shown_value(value: Any) -> str:
     """A parameter as text: JSON unless it is a text."""
     return value if isinstance(value, str) else page_json({"": value})[4:-1]
-
-
-def _is_mainland(view: RunView) -> bool:
-    return bool(view.parameters.get("rules.market", "cn") == "cn")
 
 
 def _numbers(view: RunView) -> Iterator[dict[str, Any]]:

@@ -32,12 +32,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_entry": "Entry Key error_json",
-            "_recordings": "PASSING_ERRORS Recorder Recording",
-            "_replay": "Change changes no_network",
-            "_source": "recorded_source unrecorded_source",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -45,12 +45,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_benchmark": "BuyAndHold",
-            "_execution_drawing": "cut draw_execution step_texts",
-            "_round_trips": "Entitlement Trade annual_turnover profit_factor round_trips turnover win_rate",
-            "_summary": "format_counts rejection_counts summarise summary_notes",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -86,8 +86,3 @@ def index_buy_and_hold(
         raise NoData(f"the index has no level on {index[0]:%Y-%m-%d}")
     start, growth = to_decimal(cash), (marks / base).tolist()
     return value_series(start, [(day, start * to_decimal(x)) for day, x in zip(index, growth, strict=True)])
-
-
-def cash_only(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
-    """The initial cash in every session."""
-    return value_series(to_decimal(cash), [(day, to_decimal(cash)) for day in sessions])

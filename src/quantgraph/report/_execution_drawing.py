@@ -319,10 +319,6 @@ def _lines(step: StepText, language: Language) -> Iterator[tuple[str, str]]:
     yield from ((label, text) for label, text in named.items() if text)
 
 
-def _heading(step: StepText) -> str:
-    return cut(" · ".join(filter(None, (str(step.step), step.type, step.what))), _COLUMNS)
-
-
 def _is_alarming(step: StepText) -> bool:
     return step.mark in ("error", "mismatch")
 
@@ -330,7 +326,7 @@ def _is_alarming(step: StepText) -> bool:
 def _svg(title: str, steps: Sequence[StepText], language: Language) -> str:
     boxes = [([("", line) for line in _wrapped(title, _COLUMNS)], ("none", "none"))] if title else []
     for step in steps:
-        texts = [("bold", _heading(step))]
+        texts = [("bold", cut(" · ".join(filter(None, (str(step.step), step.type, step.what))), _COLUMNS))]
         for label, text in _lines(step, language):
             style = "alert" if _is_alarming(step) and label == _alarm_label(step, language) else ""
             texts += [(style, line) for line in _wrapped(f"{label}: {text}", _COLUMNS)]

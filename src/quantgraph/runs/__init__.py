@@ -41,15 +41,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_branch": "replay_from",
-            "_outputs": "next_command read_result read_strategy",
-            "_page": "verify_page write_page",
-            "_replay": "ReplayResult replay",
-            "_result": "RunResult compare list_runs open_run",
-            "_specification": "RunSpec",
-            "_start": "prepare_run resume_run run_strategy start_run",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

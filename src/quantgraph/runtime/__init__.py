@@ -53,16 +53,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_agents": (
-                "Agent as_earlier_reply create_node_agent invoke_agent invoke_agent_for shown_offline "
-                "stop_line tool_errors"
-            ),
-            "_resources": (
-                "OpenResources Resources merge_resources open_resources run_database_path settings_of"
-            ),
-            "_run_node": "STEP_LIMIT run_node",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -57,15 +57,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_lockdown": "IsolationLevel",
-            "_requests": "Cell CellOutcome cell_namespace new_signals run_cells",
-            "_result": "Call CodeResult Isolation check_signal_axes code_error is_at_least",
-            "_runner": (
-                "CodeRunner ForkRunner can_fork counted_restarts default_runner open_walk runner_of "
-                "with_restarts"
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

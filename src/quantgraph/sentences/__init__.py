@@ -42,15 +42,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_codegen": "Watched write_code",
-            "_dates": "malformed_dates without_dates",
-            "_describe": "describe describe_value",
-            "_request": "Missing ParsedRequest RequestContext read_request",
-            "_roles": "watched_of",
-            "_rules": "Number TradingRule",
-            "_text": "clean_words normalise without_names",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -449,16 +449,12 @@ def line_pairs(tokens: Tokens, at: int) -> Iterator[tuple[tuple[Operand, Operand
     """Two lines that may cross: two averages, the lines of MACD or KDJ, or two lines by name."""
     yield from pairs(tokens, at)
     for left, middle in operands(tokens, at):
-        if isinstance(left, Group) and not _is_band(left):
+        if isinstance(left, Group) and isinstance(left.left, Macd | Kdj):
             yield (left.left, left.right), middle
         if isinstance(left, Macd | Kdj) and kind_at(tokens, middle) == "AND":
             for right, end in operands(tokens, middle + 1):
                 if type(right) is type(left):
                     yield (left, right), end
-
-
-def _is_band(group: Group) -> bool:
-    return not isinstance(group.left, Macd | Kdj)
 
 
 def _crosses(tokens: Tokens, at: int) -> Iterator[Parse]:

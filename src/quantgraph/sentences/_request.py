@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -474,7 +474,7 @@ def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedReques
     }
     unread = [*problems, *(offered or map(clean_words, _unread(found.lines, rules, found.reading)))]
     return ParsedRequest(
-        symbols=_union(roles.watch, roles.trade),
+        symbols=tuple(dict.fromkeys([*roles.watch, *roles.trade])),
         start=window.start,
         end=end,
         strategy=rule,
@@ -493,7 +493,3 @@ def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedReques
         open=plan.open,
         can_go_on=can_go_on and not waived,
     )
-
-
-def _union(*groups: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(code for group in groups for code in group))

@@ -47,13 +47,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_commits": "Commit PANELS check_stored_commits",
-            "_data_state": "DataState GLOBAL_DATA_STATE WorkingTree deciding decision_moment",
-            "_growing_view": "GrowingBuffer GrowingView private_mapping",
-            "_views": "BaseView GrowingViewId Snapshot TrustedView View",
-            "frames._records": "RECORD_KINDS Record RecordKind",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -37,13 +37,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_faults": "INJECTIONS MISBEHAVING flaky_model misbehaving_in slow_model",
-            "_faulty": "FaultyChatModel",
-            "_openai": "ChatRequest Fault OpenAIStub Reply",
-            "_scripted": "RecordedCall ScriptExhausted ScriptedChatModel",
-            "_signal_states": "sample_store signal_state",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

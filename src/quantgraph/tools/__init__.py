@@ -44,15 +44,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_account": "MOST_SYMBOLS get_position",
-            "_call": "call_tool",
-            "_catalog": "tools_catalog trader_catalog",
-            "_context": "CodeSession DecisionTools ToolContext ViewContext check_news",
-            "_data": "read_window split_codes tushare_daily_bar tushare_daily_basic",
-            "_results": "refusal shortened with_docstring",
-            "_symbol_bars": "known_symbol",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -42,15 +42,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_calls": (
-                "_decide_batch_portfolio_dual_agent decide_batch_dual_agent filter_stocks_needing_fundamental"
-            ),
-            "_decider": "DualAgent",
-            "_graph": "create_dual_agent_subgraph",
-            "_prompts": "_load_prompt _prompt_dir _prompt_version",
-            "_validation": "_extract_decision_tags _filter_hallucination_decisions _validate_decision_logic",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

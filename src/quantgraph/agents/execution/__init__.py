@@ -29,13 +29,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_actions": "parse_action",
-            "_decider": "ExecutionAgent",
-            "_graph": "create_execution_subgraph",
-            "_options": "begin_execution",
-            "_steps": "react_step run_execution",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -28,12 +28,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_episodes": "DecisionEpisode",
-            "_memory": "EpisodicMemory",
-            "_past": "EpisodeMemo episodes_of history_texts",
-            "_pipeline": "PipelineContext traced_agent",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

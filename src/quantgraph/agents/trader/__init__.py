@@ -19,11 +19,4 @@ if TYPE_CHECKING:
 __all__ = ["STOP_SIGNAL", "TraderAgent", "create_trader_subgraph", "first_message", "results_text"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_decider": "TraderAgent",
-            "_graph": "create_trader_subgraph",
-            "_prompt": "STOP_SIGNAL first_message results_text",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -106,7 +106,7 @@ class TraderDesk:
     ask: Callable[[Sequence[AnyMessage]], AIMessage]
     tools: Mapping[str, BaseTool]
     context: DecisionTools
-    keep: Callable[[int, Mapping[str, Any], Any], None] = lambda _step, _action, _result: None
+    keep: Callable[[int, Mapping[str, Any], Any], None]
     max_steps: int
     results_as: ResultsAs
     window: int
@@ -128,7 +128,10 @@ def ask_model(state: TraderState, desk: TraderDesk) -> TraderState:
     step = state.get("step", 0)
     if step >= desk.max_steps:
         return {"ended": "max_steps", "reply": None}
-    messages = state.get("conversation") or _first_messages(desk)
+    messages = state.get("conversation") or [
+        SystemMessage(desk.prompt),
+        HumanMessage(first_message(desk.today)),
+    ]
     try:
         reply = desk.ask(bounded_window(messages, desk.window))
     except (ModelOutputInvalid, ModelUnavailable) as fault:
@@ -162,17 +165,9 @@ def use_tools(state: TraderState, desk: TraderDesk) -> TraderState:
         "calls": made,
         "call_count": count + len(calls),
         "reply": None,
-        "log": [*(state.get("log") or _first_line(desk)), *lines],
+        "log": [*(state.get("log") or [{"role": "user", "content": first_message(desk.today)}]), *lines],
     }
     return {**update, "ended": "stop_signal", "final_text": text} if is_done else update
-
-
-def _first_messages(desk: TraderDesk) -> list[AnyMessage]:
-    return [SystemMessage(desk.prompt), HumanMessage(first_message(desk.today))]
-
-
-def _first_line(desk: TraderDesk) -> list[dict[str, str]]:
-    return [{"role": "user", "content": first_message(desk.today)}]
 
 
 def _numbered(reply: AIMessage, step: int) -> list[ToolCall]:

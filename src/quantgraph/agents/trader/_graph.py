@@ -24,7 +24,7 @@ from quantgraph.agents.trader._day import (
     ask_model,
     use_tools,
 )
-from quantgraph.agents.trader._prompt import LEAST_WINDOW, get_agent_system_prompt, universe
+from quantgraph.agents.trader._prompt import LEAST_WINDOW, get_agent_system_prompt, positions_of, universe
 from quantgraph.broker import SessionMarket
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.data.symbols import rules_of
@@ -263,13 +263,9 @@ def _traded(desk: TraderDesk) -> TraderState:
     """Return what the orders so far have made of the account."""
     context = desk.context
     market: Any = context.market
-    shares = {symbol: market.account.quantity(symbol) for symbol in universe(context.view)}
     return {
         "submitted": [order_to_json(order) for order in market.submitted],
         "orders": [order_to_json(order) for order in market.orders],
         "traded": market.account != context.account,
-        "positions": {
-            **{symbol: int(held) if held == int(held) else float(held) for symbol, held in shares.items()},
-            "CASH": float(market.account.cash),
-        },
+        "positions": positions_of(market.account, context.view),
     }

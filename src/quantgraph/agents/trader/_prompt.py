@@ -75,8 +75,13 @@ def get_today_init_position(today_date: str, signature: str = "", *, context: Da
     """
     del signature
     _check_date(today_date, context)
-    account = context.account
-    shares = {symbol: _plain_number(account.quantity(symbol)) for symbol in universe(context.view)}
+    return positions_of(context.account, context.view)
+
+
+def positions_of(account: Account, view: View) -> dict[str, Any]:
+    """Return the shares of every symbol, 0 too, and ``CASH``."""
+    held = {symbol: account.quantity(symbol) for symbol in universe(view)}
+    shares = {symbol: int(each) if each == int(each) else float(each) for symbol, each in held.items()}
     return {**shares, "CASH": float(account.cash)}
 
 
@@ -202,10 +207,6 @@ def _prices(view: View, field: str, session: pd.Timestamp, symbols: Iterable[str
 
 def _known(price: float) -> float | None:
     return price if math.isfinite(price) and price > 0 else None
-
-
-def _plain_number(quantity: Any) -> int | float:
-    return int(quantity) if quantity == int(quantity) else float(quantity)
 
 
 def _json(values: Mapping[str, Any]) -> str:

@@ -12,6 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["check_data", "check_signal", "impossible_bars", "signal_counts"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_quality": "check_data check_signal impossible_bars signal_counts"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -34,14 +34,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_check": "check_causality planned_runs",
-            "_comparison": "Reads run_again",
-            "_counterexample": "Counterexample",
-            "_trials": "CodeTrials FunctionTrials TrialOutcome",
-            "_verdict": "Verdict",
-            "_warm_up": "measure_warm_up",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "Said", "check_meaning"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(__name__, {"_check": "Reading check_meaning", "_structure": "Said"})
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -48,14 +48,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_account": "Position Receivable",
-            "_corporate_actions": "Delisting Dividend Event Payment Split shares_after",
-            "_orders": "order_from_json order_to_json",
-            "_quotes": "Quotes quotes_at",
-            "_results": "Block",
-            "_valuation": "Mark MarkAt last_closes mark value_of value_series",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

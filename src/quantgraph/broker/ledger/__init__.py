@@ -31,13 +31,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_files": "import_fills write_fills write_rejections",
-            "_frames": "OrderTable fills_frame orders_frame",
-            "_journal": "CHARGES",
-            "_ledger": "Ledger",
-            "_steps": "LoggedExecution LoggedStep",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

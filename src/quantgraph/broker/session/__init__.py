@@ -49,15 +49,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_market": "load_block_code",
-            "_matching": "LARGEST fits_lots largest_buy price_band split_buys",
-            "_open_session": (
-                "OrderProposal collect_decision fill_orders open_session propose_orders reject_orders"
-            ),
-            "_session": "TradingSession submit_batch",
-            "_simulate": "BLOCK_SESSIONS advance commit_sessions run_identity run_sessions",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["CallerTables", "FileSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(__name__, {"_source": "CallerTables FileSource"})
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["SampleSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(__name__, {"_source": "SampleSource"})
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

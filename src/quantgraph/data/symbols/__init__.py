@@ -32,12 +32,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_codes": "is_code is_index_code symbol_list",
-            "_resolution": (
-                "INDEX_NAMES ResolvedSymbols index_code names_in resolve_symbols rules_of rules_of_codes"
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["ENDPOINTS", "Endpoint", "TushareClient", "TushareSource"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_client": "ENDPOINTS Endpoint TushareClient", "_source": "TushareSource"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -33,14 +33,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_base_agent": "BaseAgent TRADER_QUESTION",
-            "_config": "TraderConfig TraderModel read_trader_config",
-            "_position_file": "write_positions",
-            "_replay": "positions_of_results symbols_of_results",
-            "_trades": "import_positions",
-            "_verify": "Verification verify_positions",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

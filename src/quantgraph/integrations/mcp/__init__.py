@@ -18,11 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["SERVICE_PORTS", "ClientDesk", "McpAccess", "McpClient", "resume_mcp_run", "start_mcp_run"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_client_decider": "McpClient",
-            "_run": "McpAccess SERVICE_PORTS resume_mcp_run start_mcp_run",
-            "_server": "ClientDesk",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

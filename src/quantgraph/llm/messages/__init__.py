@@ -40,11 +40,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_json": "build_request is_cut_off is_too_deep reply_text to_json token_counts without_thoughts",
-            "_structured": "ask_json find_json read_json read_object",
-            "_tags": "Tag escape_markup escape_tags field_list read wrap",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -28,10 +28,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_actions": "ACTION_FIELDS CorporateAction DATE_FIELDS KnownActions actions_of",
-            "_adjust": "Column adjusted column_adjustment",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

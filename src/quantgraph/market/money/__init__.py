@@ -34,7 +34,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {"_fees": "CENT Charges MainlandFees Side ZERO market_value money notional to_decimal trim_zeros"},
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

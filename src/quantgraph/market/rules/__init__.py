@@ -31,10 +31,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_dated_rules": "MarketCode load_rules",
-            "_order_rules": "ListingStatus Lots OrderType exchange_of find_board fund_kind halt_days",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

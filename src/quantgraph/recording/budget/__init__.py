@@ -20,6 +20,4 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "CallEstimate", "CallUsage", "Caller", "Reservation", "max_tokens_of", "no_answer_text"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_budget": "Budget CallEstimate CallUsage Caller Reservation max_tokens_of no_answer_text"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

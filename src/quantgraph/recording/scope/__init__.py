@@ -40,12 +40,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_scope": (
-                "AnsweredBy NumberedCall OWN_NAME Scope ask_once branch current_scope happened in_scope "
-                "keep_answer recorded recorded_answer replaying"
-            )
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -42,13 +42,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_metrics": (
-                "alpha annual_return beta calmar_ratio correlation exposure information_ratio "
-                "max_drawdown session_returns sharpe_ratio sortino_ratio total_return tracking_error "
-                "volatility"
-            )
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

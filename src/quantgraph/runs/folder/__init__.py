@@ -32,12 +32,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_folder": (
-                "MANIFEST_FILE example_run_name existing_ledger find_run_folder ledger_location "
-                "library_versions lock_folder read_manifest unpack_example_run"
-            )
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

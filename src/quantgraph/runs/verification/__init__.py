@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["audit_said", "audit_strategy", "check_run_folder"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_said": "audit_said", "_verification": "audit_strategy check_run_folder"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -44,14 +44,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_events": "RunEvent emit_proof emit_said emit_session update_line",
-            "_questions": (
-                "Answer AnswerFunction OnClarify answer_schema ask_question assumption_update "
-                "check_answers_question check_checkpointer check_not_async numbered_options "
-                "parse_answer question_id"
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -50,13 +50,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_endings": (
-                "DATA_ERRORS FATAL_ERRORS MODEL_ERRORS closing_text end_reason end_update "
-                "extended_history has_ended_run language request_language success_update user_messages"
-            ),
-            "_state": "Clarification ClarificationKind EndedBecause QuestionAnswered Update",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

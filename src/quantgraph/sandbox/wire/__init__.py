@@ -18,10 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["Frames", "ViewSender", "account_to_json", "decision_from_json", "encode_message", "given_account"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_deciders": "ViewSender account_to_json decision_from_json given_account",
-            "_wire": "Frames encode_message",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -19,7 +19,4 @@ if TYPE_CHECKING:
 __all__ = ["RuleData", "RuleValues", "buys_and_sells", "open_conventions", "rule_readings", "values_of"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {"_evaluation": "RuleData RuleValues buys_and_sells open_conventions rule_readings values_of"},
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

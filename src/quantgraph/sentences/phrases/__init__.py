@@ -36,12 +36,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_phrases": (
-                "changed_request event_of names_exit possible_names restates_without said_rule "
-                "said_symbols said_windows says_a_rule says_parameters watched_only"
-            )
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -48,11 +48,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_cut": "FieldKey KnownData align_frame align_table cut_panels known_rows",
-            "_frames": "Dates Floats FrozenFrame PLAIN_RULE check_axes freeze frozen_array is_plain",
-            "_records": "KnownRecords Records check_record_kind",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -90,28 +90,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_agents": "market_source",
-            "_meaning": "Words meaning_findings",
-            "_needs": "missing_indicators needs_notes",
-            "_updates": "MAX_CLARIFICATIONS initial_state",
-            "_warm_up": "EVALUATION_FIELDS not_evaluated_text",
-            "graph": (
-                "CompiledSignalGraph build_signal_graph create_signal_subgraph map_to_main_state "
-                "map_to_subgraph_state"
-            ),
-            "nodes.clarify": "CLARIFY_NODE_PROMPT clarify_node",
-            "nodes.data_fetch": "DATA_FETCH_AGENT_PROMPT data_fetch_node",
-            "nodes.reflection": "REFLECTION_NODE_PROMPT reflection_node",
-            "nodes.signal_generate": "SIGNAL_GENERATE_AGENT_PROMPT signal_generate_node",
-            "nodes.validation": "VALIDATION_NODE_PROMPT validation_node",
-            "routes": (
-                "route_after_clarify route_after_data_fetch route_after_signal_gen "
-                "route_after_validation route_from_reflection"
-            ),
-            "state": "SignalSubgraphState",
-            "understanding": "Understanding restrict_to_request traded_symbols understanding_lines",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -175,7 +175,7 @@ def no_signal_error(replies: Sequence[AnyMessage]) -> str:
     if line := stop_line(replies):
         return line
     text, calls = str(replies[-1].text), [each for each in replies if isinstance(each, ToolMessage)]
-    if _has_code(text):
+    if _LINE_OF_CODE.search(text) or any(_does_something(code) for code in _FENCE.findall(text)):
         return (
             "no_tool_call: the reply has code in its text, where it does not run; "
             f"call the tool {python_repl.name} with it"
@@ -192,10 +192,6 @@ def no_signal_error(replies: Sequence[AnyMessage]) -> str:
         "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', "
         f"{{'name': frame}}).{told}"
     )
-
-
-def _has_code(text: str) -> bool:
-    return bool(_LINE_OF_CODE.search(text)) or any(_does_something(code) for code in _FENCE.findall(text))
 
 
 def _does_something(code: str) -> bool:

@@ -215,16 +215,16 @@ def _panel(
     else:
         return None
     if columns[0] in view["ohlcv"]["close"].columns:
-        bars = {name: view["ohlcv"][name].reindex(columns=columns) for name in _bar_names(view)}
+        bars = {
+            name: view["ohlcv"][name].reindex(columns=columns)
+            for name in ("open", "high", "low", "close", "vol")
+            if name in view["ohlcv"]
+        }
         indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
         return RuleData(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
-
-
-def _bar_names(view: BaseView) -> list[str]:
-    return [name for name in ("open", "high", "low", "close", "vol") if name in view["ohlcv"]]
 
 
 def _adjusted(view: BaseView, bars: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -13,7 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["NumberFacts", "check_calculation", "numbers_in", "unresolved_numbers"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {"_calculations": "check_calculation", "_numbers": "NumberFacts numbers_in unresolved_numbers"},
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["ask", "code_runner", "decline", "python_repl"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_python_repl": "ask decline python_repl", "_trusted_runner": "code_runner"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -25,11 +25,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "_package": "http_app make_server serve_stdio",
-            "_served": "CLIENT_TOOLS FINISH_DAY SERVICES ServedTool served_tool",
-            "_tools": "check_addresses open_mcp_tools",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

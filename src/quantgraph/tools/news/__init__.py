@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["NEWS_NAMES", "NewsSource", "RecordedNews", "named_news"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"_gate": "NewsSource", "_named_news": "NEWS_NAMES RecordedNews named_news"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, __file__)
