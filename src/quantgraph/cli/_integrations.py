@@ -91,9 +91,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         }
         own |= {"model": model}
         work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
-        ports = _ports(service_ports) if services else None
-        token = _token(token_file)
-        access = _access(http, port, ports, token)
+        access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
     execute_and_show(question, lambda live: work(access, live), as_json=as_json, headless=True, debug=debug)
 
 

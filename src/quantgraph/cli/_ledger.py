@@ -49,8 +49,7 @@ def open_ledger(
         echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
         raise typer.Exit(FAILED) from None
     except (QuantGraphError, OSError) as error:
-        line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
-        echo(line, err=True)
+        echo(error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}", err=True)
         raise typer.Exit(WRONG_USAGE) from None
 
 
