@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TypeGuard
 
+from quantgraph.errors import BadOption
+
 
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether a value is an int; True and False are not.
@@ -13,6 +15,13 @@ def is_whole(value: object) -> TypeGuard[int]:
     (True, False, False)
     """
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Require an option to be an int from ``least`` on, to ``most`` if there is one."""
+    if not is_whole(value) or value < least or (most is not None and value > most):
+        valid = f">= {least}" if most is None else f"from {least} to {most}"
+        raise BadOption(f"{name}={value!r:.40}; must be a whole number {valid}", parameter=name)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

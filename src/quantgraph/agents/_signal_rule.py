@@ -234,8 +234,7 @@ def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quan
     values, columns, exits = signal.to_numpy(), signal.columns, {}
     for symbol, position in account.positions.items():
         if symbol in columns:
-            first = signal.index.searchsorted(position.entered)
-            since_entry = values[first:, columns.get_loc(symbol)]
+            since_entry = values[signal.index.searchsorted(position.entered) :, columns.get_loc(symbol)]
             since_entry = since_entry[np.abs(since_entry) == 1]
             if since_entry.size and since_entry[-1] == -1:
                 exits[symbol] = position.quantity

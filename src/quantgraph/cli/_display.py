@@ -130,8 +130,7 @@ def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info" and not issue["code"].startswith("meaning"):
-            text = words(in_chinese(issue), issue["message"])
-            table.add_row(words("检查", "check"), text, style="yellow")
+            table.add_row(words("检查", "check"), words(in_chinese(issue), issue["message"]), style="yellow")
     for line in _assumption_lines(result["assumptions"], words):
         table.add_row(words("假设", "assumed"), line, style="yellow")
     for line in result["notes"]:

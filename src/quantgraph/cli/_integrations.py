@@ -25,7 +25,8 @@ from quantgraph.cli._console import (
     protocol_streams,
     usage_errors,
 )
-from quantgraph.cli._run import RecordedRun, RunsFolder, execute_and_show
+from quantgraph.cli._ledger import recorded_folder
+from quantgraph.cli._run import RecordedRun, RunsFolder, codes_of, execute_and_show, settings_with
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         }
         own |= {"model": model}
         work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
-        ports = _ports(service_ports) if services else None
-        token = _token(token_file)
-        access = _access(http, port, ports, token)
+        access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
     execute_and_show(question, lambda live: work(access, live), as_json=as_json, headless=True, debug=debug)
 
 
@@ -116,10 +115,9 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
     rules = None
     if own["market"] is not None:
         rules = Rulebook.us() if own["market"] == "us" else Rulebook.mainland()
-    codes = [code for code in (own["symbols"] or "").replace("，", ",").split(",") if code.strip()]
     spec = RunSpec(
         question=new,
-        symbols=tuple(codes),
+        symbols=codes_of(own["symbols"]),
         start=own["start"] or "",
         end=own["end"] or "",
         cash=Account.opening(1_000_000 if own["cash"] is None else own["cash"]).cash,
@@ -134,17 +132,14 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
 
 
 def _resumed(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
-    from quantgraph.cli._ledger import latest_ledger
     from quantgraph.integrations.mcp import resume_mcp_run
     from quantgraph.runs import read_result
-    from quantgraph.runs.folder import find_run_folder, read_manifest
-    from quantgraph.settings import load_settings
+    from quantgraph.runs.folder import read_manifest
 
     for name, value in own.items():
         if value is not None and name != "model":
             raise BadOption(f"--{name} belongs to --new; a run keeps what it was begun with", parameter=name)
-    runs_dir = out or load_settings().runs_dir
-    folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+    folder = recorded_folder(run, out)
     manifest = read_manifest(folder)
     if manifest.decider != "mcp_client":
         raise BadOption(
@@ -235,13 +230,11 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug):
         from quantgraph.integrations.ai_trader import TRADER_QUESTION, read_trader_config
         from quantgraph.market import Rulebook
-        from quantgraph.settings import load_settings
 
         read = read_trader_config(config)
         chosen = read.chosen(signature)
-        limits = {"budget": budget, "session_budget": session_budget}
-        settings = load_settings(**{name: text for name, text in limits.items() if text})
-        codes = [code.strip() for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
+        settings = settings_with(budget, session_budget)
+        codes = [code.strip() for code in codes_of(symbols)]
         options = {
             "source": source,
             "log_form": log_form,

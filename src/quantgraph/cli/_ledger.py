@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -49,8 +49,7 @@ def open_ledger(
         echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
         raise typer.Exit(FAILED) from None
     except (QuantGraphError, OSError) as error:
-        line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
-        echo(line, err=True)
+        echo(error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}", err=True)
         raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -111,7 +110,7 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
             return place, None
     inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
     if inside:
-        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {_joined(inside)}", parameter="run")
+        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {joined(inside)}", parameter="run")
     places = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {places}", parameter="run")
 
@@ -124,21 +123,32 @@ def latest_ledger(runs_dir: Path) -> Path:
     return ledgers[-1]
 
 
+def recorded_folder(run: str | None, out: Path | None) -> Path:
+    """The folder of a run that is named in the folder of runs; of the latest there without a name."""
+    from quantgraph.runs.folder import find_run_folder
+    from quantgraph.settings import load_settings
+
+    runs_dir = out or load_settings().runs_dir
+    return find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+
+
 def _only_run(book: Ledger) -> str:
     runs = book.runs()
     if not runs:
         raise BadOption("the ledger holds no run", parameter="run")
     if len(runs) > 1:
         raise BadOption(
-            f"the ledger holds several runs: {_joined(runs)}; give one as RUN, and the ledger by --ledger",
+            f"the ledger holds several runs: {joined(runs)}; give one as RUN, and the ledger by --ledger",
             parameter="run",
         )
     return runs[0]
 
 
-def _joined(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(sorted(names)[:_MAX_NAMES]) + more
+def joined(names: Iterable[str]) -> str:
+    """The first twenty of some names, each once and sorted, and how many more there are."""
+    known = sorted(set(names))
+    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+    return (", ".join(known[:_MAX_NAMES]) or "none") + more
 
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into ledgers and check them.")

@@ -34,7 +34,16 @@ from quantgraph.cli._console import (
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
-from quantgraph.cli._run import DeciderPlace, Work, decider_of, execute_and_show, replay, resume
+from quantgraph.cli._run import (
+    DeciderPlace,
+    Work,
+    codes_of,
+    decider_of,
+    execute_and_show,
+    replay,
+    resume,
+    settings_with,
+)
 from quantgraph.cli._runs import compare, logs, report, runs, show
 from quantgraph.errors import BadOption
 
@@ -55,16 +64,8 @@ app = typer.Typer(
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
 app.add_typer(ledger, name="ledger")
-app.command()(resume)
-app.command()(replay)
-app.command()(runs)
-app.command()(show)
-app.command()(compare)
-app.command()(report)
-app.command()(logs)
-app.command()(mcp)
-app.command()(doctor)
-app.command()(trader)
+for _command in (resume, replay, runs, show, compare, report, logs, mcp, doctor, trader):
+    app.command()(_command)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[
@@ -132,7 +133,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
     with usage_errors(debug=debug), quick_imports():
-        settings = _settings(budget, session_budget)
+        settings = settings_with(budget, session_budget)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)
         more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
@@ -161,7 +162,7 @@ def signal(  # noqa: PLR0917
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
     with usage_errors(debug=debug), quick_imports():
-        settings = _settings(budget, session_budget)
+        settings = settings_with(budget, session_budget)
         start_code_process(settings)
         more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, **more)
@@ -274,23 +275,15 @@ def _specification(
             "SENTENCE is empty; describe a strategy, for example: "
             "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
         )
-    codes = [code for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
     if cash is not None:
         more["cash"] = Account.opening(cash).cash
-    return RunSpec(question=question, symbols=tuple(codes), start=start or "", end=end or "", **more)
+    return RunSpec(question=question, symbols=codes_of(symbols), start=start or "", end=end or "", **more)
 
 
 def _confirmed(confirm: bool, *, headless: bool) -> bool:
     if confirm and headless:
         raise BadOption("--confirm asks and --headless asks nothing; give one of them", parameter="confirm")
     return confirm
-
-
-def _settings(budget: str | None, session_budget: str | None) -> Settings:
-    from quantgraph.settings import load_settings
-
-    budgets = {"budget": budget, "session_budget": session_budget}
-    return load_settings(**{name: text for name, text in budgets.items() if text})
 
 
 def _work(spec: RunSpec, settings: Settings, **options: Any) -> Work:

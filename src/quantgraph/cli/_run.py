@@ -28,6 +28,7 @@ from quantgraph.cli._console import (
     print_status,
     usage_errors,
 )
+from quantgraph.cli._ledger import recorded_folder
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from quantgraph.broker import Decider
     from quantgraph.runs import ReplayResult
     from quantgraph.runtime import Resources
+    from quantgraph.settings import Settings
 
 
 _PLAIN_NAME = re.compile(r"[\w.-]+")
@@ -93,6 +95,19 @@ _GRACE = 1.0
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[["Resources"], dict[str, Any]]
+
+
+def settings_with(budget: str | None, session_budget: str | None) -> Settings:
+    """The settings, with the limits that are given."""
+    from quantgraph.settings import load_settings
+
+    budgets = {"budget": budget, "session_budget": session_budget}
+    return load_settings(**{name: text for name, text in budgets.items() if text})
+
+
+def codes_of(symbols: str | None) -> tuple[str, ...]:
+    """The codes of ``--symbols``, which are joined by commas."""
+    return tuple(code for code in (symbols or "").replace("，", ",").split(",") if code.strip())
 
 
 def decider_of(place: str | None) -> Decider | None:
@@ -293,19 +308,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     What was answered before is not asked again, no model call that had returned is made again, and no
     session is traded twice.
     """
-    from quantgraph.cli._ledger import latest_ledger
-    from quantgraph.errors import BadOption
     from quantgraph.runs import read_result, resume_run
-    from quantgraph.runs.folder import find_run_folder, read_manifest
-    from quantgraph.settings import load_settings
+    from quantgraph.runs.folder import read_manifest
 
-    budgets = {"budget": budget, "session_budget": session_budget}
     with usage_errors(debug=debug):
         if question is not None and answer is None:
             raise BadOption("--question needs --answer TEXT", parameter="question")
-        settings = load_settings(**{name: text for name, text in budgets.items() if text})
-        runs_dir = out or settings.runs_dir
-        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        settings = settings_with(budget, session_budget)
+        folder = recorded_folder(run, out or settings.runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
         made = decider_of(decider)
     if before.get("ended_because") == "done":
@@ -352,10 +362,9 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
     is shown. 2: there is no such run.
     """
-    from quantgraph.cli._ledger import latest_ledger
     from quantgraph.recording import no_network
     from quantgraph.runs import replay as replay_run
-    from quantgraph.runs.folder import find_run_folder, read_manifest
+    from quantgraph.runs.folder import read_manifest
     from quantgraph.settings import load_settings
 
     with ExitStack() as stack, usage_errors(debug=debug):
@@ -365,7 +374,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         if example:
             folder = stack.enter_context(_example(runs_dir if out or session else None))
         else:
-            folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+            folder = recorded_folder(run, runs_dir)
         made = decider_of(decider)
         if session is None:
             if model is not None:

@@ -27,14 +27,20 @@ from quantgraph.cli._console import (
     quick_imports,
     usage_errors,
 )
-from quantgraph.cli._ledger import LedgerPlace, RunName, open_ledger
+from quantgraph.cli._ledger import (
+    LedgerPlace,
+    RunName,
+    joined,
+    latest_ledger,
+    open_ledger,
+    recorded_folder,
+)
 from quantgraph.cli._run import RecordedRun, RunsFolder, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from quantgraph._util.texts import Language
     from quantgraph.broker.ledger import Ledger, LoggedExecution
     from quantgraph.runs import RunResult
 
@@ -156,13 +162,9 @@ def show(
     """Show a run as it was shown at its end; of one that did not come to its end, why and what to do."""
     with usage_errors(debug=debug):
         with quick_imports():
-            from quantgraph.cli._ledger import latest_ledger
             from quantgraph.runs import open_run
-            from quantgraph.runs.folder import find_run_folder
-            from quantgraph.settings import load_settings
 
-        runs_dir = out or load_settings().runs_dir
-        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        folder = recorded_folder(run, out)
         result = open_run(folder.absolute())
         if as_json:
             echo_json(dict(result))
@@ -252,7 +254,6 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
 
     Exit status of --verify: 0 if the page is the folder's, 1 if not.
     """
-    from quantgraph.cli._ledger import latest_ledger
     from quantgraph.runs import verify_page, write_page
     from quantgraph.runs.folder import find_run_folder
     from quantgraph.settings import load_settings
@@ -282,7 +283,6 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
 _WIDTHS = (10, 9, 4, 11, 12, 12)
 """Least widths: a session, a symbol, a step and a type are shown whole."""
 
-_MOST_NAMED = 20
 _WHAT_WIDTH, _RESULT_WIDTH = 60, 60
 _FILE_WIDTH = 170
 """Columns of a table that is not shown on a terminal: each step is one line of it."""
@@ -301,7 +301,7 @@ def logs(  # noqa: PLR0917 - typer reads options from the parameters
     with open_ledger(run, ledger) as (book, run_id, _):
         if not book.has_run(run_id):
             raise BadOption(
-                f"RUN={run_id!r} is not in this ledger; it has {_named(book.runs())}", parameter="run"
+                f"RUN={run_id!r} is not in this ledger; it has {joined(book.runs())}", parameter="run"
             )
         executions = _selected_executions(book, run_id, session=session, symbol=symbol, step=step)
         if draw is not None:
@@ -353,14 +353,8 @@ def _check_any(found: Sequence[object], option: str, value: object, there: Itera
     name = option.strip("-")
     if not found:
         raise BadOption(
-            f"{option} {value}: the log has no such {name}; there is {_named(there)}", parameter=name
+            f"{option} {value}: the log has no such {name}; there is {joined(there)}", parameter=name
         )
-
-
-def _named(names: Iterable[str]) -> str:
-    known = sorted(set(names))
-    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
-    return (", ".join(known[:_MOST_NAMED]) or "none") + more
 
 
 def _draw(executions: Sequence[LoggedExecution], path: Path) -> None:
@@ -372,13 +366,7 @@ def _draw(executions: Sequence[LoggedExecution], path: Path) -> None:
             f"--draw {path}: it draws one execution, and {len(executions)} are selected; {remedy}",
             parameter="draw",
         )
-    draw_execution(executions[0], language=_language(executions)).save(path)
-
-
-def _language(executions: Sequence[LoggedExecution]) -> Language:
-    from quantgraph._util.texts import language_of
-
-    return language_of(executions[0].rule)
+    draw_execution(executions[0], language=language_of(executions[0].rule)).save(path)
 
 
 def _as_json(execution: LoggedExecution) -> dict[str, Any]:
@@ -397,11 +385,10 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from quantgraph._util.texts import say
     from quantgraph.report import cut, step_texts
 
     console = SafeConsole()
-    language = _language(executions)
+    language = language_of(executions[0].rule)
     if not console.is_terminal:
         console.width = max(console.width, _FILE_WIDTH)
     steps = sum(len(each.steps) for each in executions)

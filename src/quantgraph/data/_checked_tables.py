@@ -406,8 +406,7 @@ def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame,
         en=f"prices are adjusted already for these splits, which are left out: {listed}",
     )
     kept = rows.assign(split=rows["split"].mask(adjusted))
-    amounts = [field for field in _AMOUNTS if field in rows]
-    return kept[kept[amounts].notna().any(axis=1)], (note,)
+    return kept[kept[[field for field in _AMOUNTS if field in rows]].notna().any(axis=1)], (note,)
 
 
 def _filled(column: pd.Series) -> pd.Series:

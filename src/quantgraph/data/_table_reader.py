@@ -207,8 +207,7 @@ class _Reader:
     def _symbols(self) -> pd.Series:
         if self._symbol is None:
             return self._codes("ts_code", shares_only=self._names.shares_only)
-        column = pd.Series([self._symbol], name="(its name)")
-        (code,) = read_codes(column, self._file)
+        (code,) = read_codes(pd.Series([self._symbol], name="(its name)"), self._file)
         return pd.Series(code, index=self._table.index, dtype="str")
 
     def _codes(self, field: str, *, shares_only: bool = False) -> pd.Series:
@@ -305,8 +304,7 @@ def _with_one_header(table: pd.DataFrame, file: str) -> pd.DataFrame:
 def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:
     if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
         return table.reset_index(drop=True)
-    have = set(column_names(table.columns).fields)
-    names = _level_names(table.index, have)
+    names = _level_names(table.index, set(column_names(table.columns).fields))
     levels = {name: table.index.get_level_values(level) for level, name in names.items()}
     if table.index.nlevels == 1:
         table = table.reset_index(drop=True)

@@ -234,8 +234,7 @@ def rolling_ratios(
     Of a year as the numbers of the summary: mean over standard deviation (ddof 1) times its root; beta is the
     covariance with the benchmark's returns over their variance.
     """
-    returns = values.pct_change(fill_method=None)
-    window = returns.rolling(ROLLING)
+    window = values.pct_change(fill_method=None).rolling(ROLLING)
     spread, root = window.std(), periods_per_year**0.5
     found = {"sharpe": window.mean() / spread.where(spread > 0) * root, "volatility": spread * root}
     if benchmark is not None:

@@ -360,8 +360,7 @@ def _months(view: RunView) -> list[dict[str, Any]]:
 
 
 def _refusals(view: RunView) -> list[tuple[str, int]]:
-    counts = view.refused["code"].value_counts()
-    return [(str(code), int(count)) for code, count in counts.items()]
+    return [(str(code), int(count)) for code, count in view.refused["code"].value_counts().items()]
 
 
 def _counterexample(view: RunView) -> Mapping[str, Any] | None:

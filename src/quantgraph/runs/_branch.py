@@ -100,8 +100,7 @@ def replay_from(
     if spec.on_clarify == "function":
         spec = replace(spec, on_clarify="ask")  # the function's answers are in the record
     if given.on_clarify is not None:
-        mode = "function" if callable(given.on_clarify) else given.on_clarify
-        spec = replace(spec, on_clarify=mode)
+        spec = replace(spec, on_clarify="function" if callable(given.on_clarify) else given.on_clarify)
     new_folder = Path(out or folder.parent) / new_run_id()
     recorder = Recorder(place)
     entries = [entry for entry in recorder.of(recorded.run_id).entries() if (entry.session or "") < first]

@@ -283,8 +283,7 @@ def _data(folder: Path, result: Mapping[str, Any]) -> tuple[pd.DataFrame | None,
         panels = DataState(folder / "data", read_only=True).snapshot(ref)
         bars = {name: panels["ohlcv"][name] for name in _BARS if name in panels["ohlcv"]}
         name = (result.get("strategy") or {}).get("name", "")
-        signals = panels["signal"]
-        return signals.get(name), bars
+        return panels["signal"].get(name), bars
     return None, {}
 
 

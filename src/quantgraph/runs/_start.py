@@ -202,8 +202,7 @@ def start_run(
     )
     given = replace(given, settings=settings, source=market)
     if spec.rules is None:
-        rules = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
-        spec = replace(spec, rules=rules)
+        spec = replace(spec, rules=rules_of(market, spec.symbols, spec.question, traded=spec.trade))
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)

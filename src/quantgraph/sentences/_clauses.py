@@ -45,8 +45,7 @@ def money_of(match: re.Match[str]) -> float | None:
 
 def fraction_of(match: re.Match[str]) -> float | None:
     """The fraction that a match names, 0.0001 for ``万分之一``; None if it is not a number."""
-    said = next((group for group in match.groups() if group is not None), "")
-    found = _SMALL.fullmatch(said.strip())
+    found = _SMALL.fullmatch(next((group for group in match.groups() if group is not None), "").strip())
     number = None if found is None else _figure(found[2])
     if found is None or number is None:
         return None

@@ -272,8 +272,7 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
             return resolved
         days = all(window.start and (window.open_end or window.start == window.end) for window in windows)
         if days and all(item.plain for item in items):
-            end = second.end or second.start
-            return Window(start=first.start, end=end, named=True)
+            return Window(start=first.start, end=second.end or second.start, named=True)
         starts = [window for window in windows if window.start and (window.open_end or not window.end)]
         ends = [window for window in windows if not window.start and window.end]
         if starts and ends:

@@ -118,8 +118,7 @@ def _period(unit: str, year: int, month: int = 0, day: int = 0) -> Period:
             )
         text = f"{year:04d}{month:02d}{day:02d}"
         return Period(unit=unit, year=year, month=month, day=day, start=text, end=text)
-    length = {"month": 1, "quarter": 3, "half": 6, "year": 12}[unit]
-    last = month + length - 1
+    last = month + {"month": 1, "quarter": 3, "half": 6, "year": 12}[unit] - 1
     if not 1 <= month <= last <= 12:
         raise BadWindow(
             f"{year:04d} has no {unit} that starts in month {month}; months go from 1 to 12",

@@ -124,8 +124,7 @@ def _without_heading(heading: Heading, text: str) -> list[Token]:
 def _with_choice(roles: Roles, choice: Choice) -> Roles:
     if choice.watch and choice.trade:
         roles = Roles(watch=choice.watch, trade=choice.trade, explicit=True, subjects=2)
-    problems = (*choice.problems, *roles.problems)
-    return replace(roles, problems=problems)
+    return replace(roles, problems=(*choice.problems, *roles.problems))
 
 
 def _read_line(line: str, context: RequestContext, *, headings: bool) -> RequestLine:
@@ -327,8 +326,7 @@ def _fields(lines: list[RequestLine], rule: TradingRule | None) -> tuple[str, ..
                 wanted[token.kind.removeprefix("FIELD:")] = None
             elif token.kind == "VALUATION":
                 wanted.update(dict.fromkeys(("pe", "pb", "ps")))
-    order = list(FIELD_NAMES)
-    return tuple(sorted(wanted, key=order.index))
+    return tuple(sorted(wanted, key=list(FIELD_NAMES).index))
 
 
 _DATA_NAMES = ("PRICE", "VOL", "OPEN", "HIGHN", "LOWN", "K", *(f"FIELD:{name}" for name in FIELD_NAMES))

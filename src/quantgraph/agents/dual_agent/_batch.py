@@ -153,8 +153,7 @@ def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
             meter.cash_errors += len(checked["open"]) > len(checked["faults"])
         if checked["open"]:
             drop_replies(made)
-    messages = [*draft["messages"], ["ai", text]]
-    return {**checked, "messages": messages, "attempts": draft["attempts"] + 1}
+    return {**checked, "messages": [*draft["messages"], ["ai", text]], "attempts": draft["attempts"] + 1}
 
 
 def settled(draft: Draft, batch: Batch) -> dict[str, dict[str, Any]]:

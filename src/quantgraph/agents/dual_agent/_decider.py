@@ -169,8 +169,7 @@ class DualAgent(Decider):
         decisions = try_decisions(
             context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)
         )
-        notes = _notes(decisions, decided, meter)
-        return Decision(context.market.orders, notes=notes, in_order=True)
+        return Decision(context.market.orders, notes=_notes(decisions, decided, meter), in_order=True)
 
     def _batch(self, context: DecisionContext, features: Sequence[Mapping[str, Any]]) -> Batch:
         """Return what is the same for all batches of the session."""

@@ -109,8 +109,7 @@ def add_fundamentals(
     items = []
     for item in features_list:
         symbol, given = item["symbol"], dict(item["features"])
-        own = given.pop("fundamental_data", None)
-        found = fundamentals.get(symbol, own) or dict.fromkeys(FUNDAMENTALS)
+        found = fundamentals.get(symbol, given.pop("fundamental_data", None)) or dict.fromkeys(FUNDAMENTALS)
         market_data = {"market_data": given.pop("market_data", {})}
         shown = {"fundamental_data": dict(found)} if symbol in need else {}
         features = market_data | shown | given | {"filter_reasoning": reasoning.get(symbol, "")}
@@ -263,8 +262,7 @@ def _closes_of(symbol: str, bars: Any, day: pd.Timestamp | None) -> list[float]:
             f"{where} must have dates without a time zone (its index, or a column date) and numbers in close",
             parameter="bars_data",
         ) from error
-    before = closes[closes.index < day].dropna().sort_index()
-    return [float(close) for close in before.iloc[-_CLOSES:]]
+    return [float(close) for close in closes[closes.index < day].dropna().sort_index().iloc[-_CLOSES:]]
 
 
 def _events_of(symbol: str, news: Any, day: pd.Timestamp | None) -> list[str]:

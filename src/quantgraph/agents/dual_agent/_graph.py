@@ -194,8 +194,7 @@ class _Nodes:
     def decide(self, state: DualAgentState) -> DualAgentState:
         """Ask for the symbols that are open, and check the reply."""
         agents = self.agents(state)
-        draft = answered(state["draft"], self.batch(state), agents)
-        return {"draft": draft, "meta": asdict(agents.meter)}
+        return {"draft": answered(state["draft"], self.batch(state), agents), "meta": asdict(agents.meter)}
 
     def validate(self, state: DualAgentState) -> DualAgentState:
         """Settle what stands; what has no valid decision is held."""

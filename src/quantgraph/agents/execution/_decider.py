@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note, say
-from quantgraph._util.values import is_number, is_whole
+from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._options import Calling, ExecutionOptions
 from quantgraph.agents.execution._prompt import prompt_texts
@@ -211,11 +211,7 @@ class ExecutionAgent(Decider):
             tool_timeout=tool_timeout,
             calling=calling,
         )
-        if not is_whole(parallel) or not 1 <= parallel <= _MOST_PARALLEL:
-            raise BadOption(
-                f"parallel={parallel!r:.40}; must be a whole number from 1 to {_MOST_PARALLEL}",
-                parameter="parallel",
-            )
+        check_whole("parallel", parallel, 1, _MOST_PARALLEL)
         self._parallel = parallel
 
     @property

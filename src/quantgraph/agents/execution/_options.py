@@ -15,7 +15,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
-from quantgraph._util.values import is_number, is_whole
+from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents.execution._actions import ACTION_TOOLS, Action, calls_as_text
 from quantgraph.agents.execution._prompt import described, prompt_texts
@@ -53,11 +53,7 @@ class ExecutionOptions:
     described: Sequence[Mapping[str, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not is_whole(self.rounds) or not 1 <= self.rounds <= _MOST_ROUNDS:
-            raise BadOption(
-                f"rounds={self.rounds!r:.40}; must be a whole number from 1 to {_MOST_ROUNDS}",
-                parameter="rounds",
-            )
+        check_whole("rounds", self.rounds, 1, _MOST_ROUNDS)
         for name in ("time_limit", "tool_timeout"):
             value = getattr(self, name)
             if not is_number(value) or not 0 < value < math.inf:

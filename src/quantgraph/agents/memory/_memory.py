@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quantgraph._util.values import is_whole
+from quantgraph._util.values import check_whole, is_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode, day_text
 from quantgraph.agents.memory._store import EpisodeFile, EpisodeStore, GraphStore
 from quantgraph.errors import BadOption
@@ -165,8 +165,7 @@ class EpisodicMemory:
 
     def texts(self, symbols: Iterable[str], n: int = 5) -> dict[str, str]:
         """:meth:`get_for_prompt` of each symbol that has some, read at once."""
-        if not is_whole(n) or n < 0:
-            raise BadOption(f"n={n!r:.40}; must be a whole number >= 0", parameter="n")
+        check_whole("n", n, 0)
         wanted = list(symbols)
 
         def ask() -> dict[str, str]:

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph._util.values import is_whole
+from quantgraph._util.values import check_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode
 from quantgraph.agents.memory._memory import HISTORY_HEADING, episode_lines
 from quantgraph.broker import Fill, SessionResult
-from quantgraph.errors import BadOption
 from quantgraph.state import View
 
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
@@ -79,8 +78,7 @@ def episodes_of(
     BadOption
         If ``horizon`` is not a whole number >= 1.
     """
-    if not is_whole(horizon) or horizon < 1:
-        raise BadOption(f"horizon={horizon!r:.40}; must be a whole number >= 1", parameter="horizon")
+    check_whole("horizon", horizon, 1)
     prices = _Prices(view)
     kept = [] if memo is None else memo.sessions.setdefault((name, horizon, run_id), [])
     episodes: list[DecisionEpisode] = []

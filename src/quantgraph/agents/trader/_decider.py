@@ -326,8 +326,7 @@ class TraderAgent(Decider):
 
 def _had_replies(context: DecisionContext) -> bool:
     """Whether the model replied in the session before."""
-    before = context.history[-1:]
-    return any(each.notes.get("trader", {}).get("steps") for each in before)
+    return any(each.notes.get("trader", {}).get("steps") for each in context.history[-1:])
 
 
 def _log_of(context: DecisionContext) -> Any:

@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph._util.texts import Language
-from quantgraph._util.values import is_number, is_whole
+from quantgraph._util.values import check_whole, is_number, is_whole
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.trader._day import (
     ResultsAs,
@@ -59,9 +59,11 @@ class TraderOptions:
     watched: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_whole("max_steps", self.max_steps, 1, _MOST_STEPS)
-        _check_whole("max_retries", self.max_retries, 1, _MOST_RETRIES)
-        _check_whole("window", self.window, LEAST_WINDOW, None)
+        check_whole("max_steps", self.max_steps, 1, _MOST_STEPS)
+        check_whole("max_retries", self.max_retries, 1, _MOST_RETRIES)
+        if not is_whole(self.window) or self.window < LEAST_WINDOW:
+            valid = f"must be a whole number from {LEAST_WINDOW}"
+            raise BadOption(f"window={self.window!r:.40}; {valid}", parameter="window")
         for name, least in (("base_delay", "at least 0"), ("tool_timeout", "above 0")):
             value = getattr(self, name)
             if not is_number(value) or not 0 <= value < math.inf or (value == 0 and name == "tool_timeout"):
@@ -131,13 +133,6 @@ class TraderOptions:
             window=self.window,
             tool_timeout=self.tool_timeout,
         )
-
-
-def _check_whole(name: str, value: object, least: int, most: int | None) -> None:
-    if is_whole(value) and value >= least and (most is None or value <= most):
-        return
-    upto = "" if most is None else f" to {most}"
-    raise BadOption(f"{name}={value!r:.40}; must be a whole number from {least}{upto}", parameter=name)
 
 
 TraderGraph = StateGraph[TraderState, None, TraderInput, TraderState]

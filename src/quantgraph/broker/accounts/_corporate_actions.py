@@ -166,8 +166,7 @@ def price_after_actions(price: Decimal, actions: Iterable[CorporateAction]) -> D
     Rounded half up to four decimals after each, and at least 0.
     """
     for action in actions:
-        after = (price - action.cash) / action.ratio
-        price = max(ZERO, after.quantize(_PRICE, rounding=ROUND_HALF_UP))
+        price = max(ZERO, ((price - action.cash) / action.ratio).quantize(_PRICE, rounding=ROUND_HALF_UP))
     return price
 
 

@@ -281,8 +281,7 @@ def _write_marks(marks: Table, day_ends: Ints, frame: Names, names: Names, texts
         at = _copy(frame.text, frame.ends[1], frame.ends[2], text, at)
         for place in range(day_ends[day], day_ends[day + 1]) if carried else range(0):
             if marks[place].carried:
-                follows = text[at - 1] != _BRACKET
-                at = _name(marks[place].column, follows, names.text, names.ends, text, at)
+                at = _name(marks[place].column, text[at - 1] != _BRACKET, names.text, names.ends, text, at)
         at = _copy(frame.text, frame.ends[2], frame.ends[3], text, at)
         texts.ends[day + 1] = at
 

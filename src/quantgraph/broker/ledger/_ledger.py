@@ -354,5 +354,4 @@ def _value(values: Mapping[str, Any], name: str) -> str:
 
 def _difference(old: Sequence[Line], new: Sequence[Line]) -> str | None:
     """Kind of the first line in which two sessions differ."""
-    pairs = zip_longest(old, new, fillvalue=("", ""))
-    return next((a[0] or b[0] for a, b in pairs if a != b), None)
+    return next((a[0] or b[0] for a, b in zip_longest(old, new, fillvalue=("", "")) if a != b), None)

@@ -155,8 +155,7 @@ class LoggedExecution:
 @lru_cache
 def _execution_id(run_id: str, session: pd.Timestamp, *rest: str) -> str:
     """Hash what identifies an execution, as a database takes it; its steps ask one after the other."""
-    parts = [run_id, f"{session:%Y-%m-%d}", *rest]
-    return content_hash(canonical_json(list(map(storable_text, parts))))
+    return content_hash(canonical_json(list(map(storable_text, [run_id, f"{session:%Y-%m-%d}", *rest]))))
 
 
 def storable_text(text: str) -> str:

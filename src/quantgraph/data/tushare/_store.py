@@ -319,8 +319,7 @@ def _gaps(
     if covered is None:
         return [(first, last)]
     before = [(first, covered[0] - _DAY)] if first < covered[0] else []
-    after = [(covered[1] + _DAY, last)] if last > covered[1] else []
-    return before + after
+    return before + ([(covered[1] + _DAY, last)] if last > covered[1] else [])
 
 
 def _between(rows: pd.DataFrame, day: str, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:

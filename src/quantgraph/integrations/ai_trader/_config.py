@@ -140,8 +140,7 @@ def read_trader_config(path: str | Path) -> TraderConfig:
         size = place.stat().st_size
         if size > _LARGEST:
             raise BadFile(f"{place} has {size:,} bytes; a config has at most {_LARGEST:,}", file=str(place))
-        text = place.read_bytes().decode("utf-8-sig")
-        document = json.loads(text, object_pairs_hook=_unique)
+        document = json.loads(place.read_bytes().decode("utf-8-sig"), object_pairs_hook=_unique)
     except OSError as error:
         raise BadFile(f"{place} cannot be read: {error.strerror}", file=str(place)) from error
     except (ValueError, RecursionError) as error:

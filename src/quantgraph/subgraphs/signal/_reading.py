@@ -265,8 +265,7 @@ def checked_reading(
         return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
     request["notes"][:0] = _notes_on_reading(gone, invented, language(state))
     request = leave_out(request, state.get("waived_symbols", []), source)
-    optional = [name for name in fields if name not in said]
-    extra = {"optional_indicators": optional, "rule": rule}
+    extra = {"optional_indicators": [name for name in fields if name not in said], "rule": rule}
     request = request | {name: value for name, value in extra.items() if value}
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
@@ -305,8 +304,7 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
     params["required_indicators"] = fields_to_fetch(params["required_indicators"])
     check_fields(params["required_indicators"])
     source = known_source(state, resources)
-    request = check_request(params, symbols_of(params), source, language(state))
-    return {**state, "request": request}
+    return {**state, "request": check_request(params, symbols_of(params), source, language(state))}
 
 
 def _without_rule(params: Mapping[str, Any]) -> dict[str, Any]:
