@@ -12,7 +12,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 from platformdirs import user_cache_path
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -32,6 +32,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quantgraph._util.files import check_text
 from quantgraph._util.packages import is_package
+from quantgraph._util.values import faults_of, near_or_valid
 from quantgraph.errors import BadFile, BadOption
 
 Role = Literal[
@@ -64,6 +65,12 @@ _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
 
 def _none_is_none(value: object) -> object:
     return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+def _installed(name: str) -> str:
+    if not is_package(name):
+        raise ValueError("not installed")
+    return name
 
 
 Temperature = Annotated[
@@ -148,7 +155,7 @@ class Settings(BaseSettings):
 
     openai_api_key: SecretStr | None = Field(None, description="a key of the model server")
     openai_base_url: str | None = Field(
-        None, description="an http(s) URL without user name or password, like https://host/v1"
+        None, repr=False, description="an http(s) URL without user name or password, like https://host/v1"
     )
     model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
     models: dict[Role, RoleModel] = Field(
@@ -189,7 +196,7 @@ class Settings(BaseSettings):
         "full",
         description="full, limits_only or none, the least isolation accepted; or trusted, in this process",
     )
-    sandbox_packages: list[str] = Field(
+    sandbox_packages: list[Annotated[str, AfterValidator(_installed)]] = Field(
         default_factory=list, description="names of installed packages, like scipy,statsmodels"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
@@ -215,13 +222,12 @@ class Settings(BaseSettings):
     @field_validator("sandbox_packages", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return _names(value)
+        """Split names that are written in one text."""
+        return value.replace(",", " ").split() if isinstance(value, str) else value
 
     @field_validator("sandbox_packages")
     @classmethod
-    def _installed(cls, value: list[str]) -> list[str]:
-        if not all(map(is_package, value)):
-            raise ValueError("not installed")
+    def _sorted(cls, value: list[str]) -> list[str]:
         return sorted({*value})
 
     @field_validator("openai_base_url")
@@ -334,21 +340,14 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
     """The first fault in one line; a value that may be a secret is not shown."""
-    fault = error.errors(include_url=False, include_context=False)[0]
-    name = str(fault["loc"][0])
-    info = Settings.model_fields[name]
-    secret = "Secret" in str(info.annotation) or name == "openai_base_url"
-    given = fault["input"]
-    if fault["type"] == "string_pattern_mismatch":  # a budget: show its first invalid limit
-        given = next(part for part in given.split(",") if not re.fullmatch(_LIMIT, part)).strip()
-    if name == "sandbox_packages" and fault["type"] == "value_error":
-        given = next(each for each in _names(given) if not is_package(each))
-    shown = "this value" if secret else repr(given)[:80]
-    path = [str(part) for part in fault["loc"]]
-    table = _TABLES.get(name)
-    key = table.model_fields.get(path[-1]) if table and len(path) > 1 else None
-    valid = (key or info).description
-    return BadOption(f"{_place(path, overrides)}: {shown} is not valid; it must be {valid}", option=name)
+    fault = faults_of(error, Settings)[0]
+    path, given = [str(part) for part in fault.path], fault.given
+    text = error.errors()[0]["input"]
+    if "budget" in path[0] and isinstance(text, str):
+        given = repr(next(part for part in text.split(",") if not re.fullmatch(_LIMIT, part)).strip())
+    return BadOption(
+        f"{_place(path, overrides)}: {given} is not valid; it must be {fault.valid}", option=path[0]
+    )
 
 
 def _place(path: list[str], overrides: Mapping[str, Any]) -> str:
@@ -394,11 +393,6 @@ def _places(value: Any, path: str, where: str) -> Iterator[tuple[str, str]]:
     yield path, where
     for key, inner in value.items() if isinstance(value, Mapping) else ():
         yield from _places(inner, f"{path}.{key}", f"{key} of {where}")
-
-
-def _names(value: Any) -> Any:
-    """Split names that are written in one text; leave a list of them."""
-    return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
 def check_role(role: str) -> Role:
@@ -512,11 +506,8 @@ def _refuse_earlier(name: str, where: str) -> None:
 
 def _require_known(name: str, names: Iterable[str], where: str) -> None:
     known = sorted(names)
-    if name in known:
-        return
-    close = get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    raise BadOption(f"{where} {name!r} is not known; {hint}", option=name)
+    if name not in known:
+        raise BadOption(f"{where} {name!r} is not known; {near_or_valid(name, known)}", option=name)
 
 
 def _reason(error: Exception) -> str:

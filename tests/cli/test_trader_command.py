@@ -205,8 +205,16 @@ def test_a_config_of_the_mainland_is_told_in_chinese(tmp_path, config):
         (lambda document: None, ["--signature", "two"], "enabled are one (One)"),
         (lambda document: document.update(agent_type="BaseAgent_Hour"), [], "trades hours"),
         (lambda document: document["agent_config"].update(max_steps=0), [], "max_steps=0"),
-        (lambda document: document["agent_config"].update(max_retries=True), [], "max_retries=True"),
-        (lambda document: document["agent_config"].update(base_delay="1"), [], "base_delay='1'"),
+        (
+            lambda document: document["agent_config"].update(max_retries=True),
+            [],
+            "max_retries is True; must be a whole",
+        ),
+        (
+            lambda document: document["agent_config"].update(base_delay="1"),
+            [],
+            "base_delay is '1'; must be a number",
+        ),
         (
             lambda document: document["date_range"].update(init_date="2025-09-02", end_date=None),
             [],

@@ -1,9 +1,17 @@
-"""Numbers that come from outside: from JSON, a model, a caller."""
+"""Values that come from outside, from JSON, a model, a caller: numbers, and what does not fit its model."""
 
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
+
+from quantgraph._util.texts import short_line
+
+if TYPE_CHECKING:  # most who read numbers load no pydantic
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
 from quantgraph.errors import BadOption
 
@@ -40,3 +48,86 @@ def finite_number(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def near_or_valid(name: str, valid: Collection[str]) -> str:
+    """What is valid in place of an unknown name.
+
+    >>> near_or_valid("Modle", ["model", "seed"]), near_or_valid("x", ["model", "seed"])
+    ("did you mean 'model'?", 'valid are model, seed')
+    """
+    close = get_close_matches(name.lower(), valid, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"valid are {', '.join(valid)}"
+
+
+def short_value(value: object) -> str:
+    """A value for a message; not what an object or a list holds, among which may be a key.
+
+    >>> short_value("US"), short_value(["sk-1"])
+    ("'US'", 'a list')
+    """
+    if isinstance(value, dict | list | tuple):
+        return "an object" if isinstance(value, dict) else "a list"
+    return f"{value!r:.80}"
+
+
+def first_of(lines: Collection[str], most: int = 3) -> str:
+    """The first lines as one, and how many more there are.
+
+    >>> first_of(["a is missing", "b is missing"], 1)
+    'a is missing; and 1 more'
+    """
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    return "; ".join([*lines][:most] + more)
+
+
+class Fault(NamedTuple):
+    """A place where a document does not fit its model.
+
+    ``given`` is the value, shortened, ``this value`` for a secret, None if there is none; ``valid`` is the
+    field's description, which completes "must be"; ``problem`` is in pydantic's words.
+    """
+
+    path: tuple[str | int, ...]
+    place: str
+    given: str | None
+    valid: str
+    problem: str
+    line: str
+
+
+def faults_of(
+    error: ValidationError, model: type[BaseModel], *, show: Callable[[Any], str] = short_value
+) -> list[Fault]:
+    """What does not fit ``model``; a field of type ``SecretStr`` or with ``repr=False`` is a secret."""
+    return [_fault(each, model, show) for each in error.errors(include_url=False, include_context=False)]
+
+
+def _fault(error: ErrorDetails, model: type[BaseModel], show: Callable[[Any], str]) -> Fault:
+    path, field, keys = error["loc"], None, model.model_fields
+    for part in path:
+        if part in keys:
+            field = keys[str(part)]
+            keys = _keys_within(field.annotation)
+    steps = (f"[{part}]" if isinstance(part, int) else f".{short_line(part, 60)}" for part in path)
+    place = "".join(steps).removeprefix(".")
+    is_missing = error["type"] == "missing"
+    is_secret = field is not None and (not field.repr or "SecretStr" in str(field.annotation))
+    is_none = is_missing or error["input"] is None
+    given = None if is_none else "this value" if is_secret else show(error["input"])
+    valid = (field and field.description) or ""
+    problem = "missing" if is_missing else error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        line = f"{place} is not a key; {near_or_valid(str(path[-1]), keys)}"
+    elif valid:
+        line = f"{place} is {given or 'missing'}; must be {valid}"
+    else:
+        line = f"{place}: {problem}" if place else problem
+    return Fault(path, place, given, valid, problem, line)
+
+
+def _keys_within(annotation: Any) -> dict[str, Any]:
+    """The fields of the model that an annotation holds, like that of ``dict[str, Model] | None``."""
+    own = getattr(annotation, "model_fields", None)
+    inner = (_keys_within(each) for each in get_args(annotation))
+    return own if own is not None else next(filter(None, inner), {})

@@ -63,11 +63,11 @@ def test_a_cache_that_is_not_enabled_is_off():
 @pytest.mark.parametrize(
     ("cfg", "told"),
     [
-        ({"lm": {}}, "lm is not a key; did you mean llm?"),
-        ({"llm": {"retry": {"max_retry": 1}}}, "did you mean max_retries?"),
+        ({"lm": {}}, "lm is not a key; did you mean 'llm'?"),
+        ({"llm": {"retry": {"max_retry": 1}}}, "did you mean 'max_retries'?"),
         ({"llm": {"zzz": 1}}, "llm.zzz is not a key; valid are"),
-        ({"llm": {"provider": "anthropic"}}, "llm.provider: input should be 'openai'"),
-        ({"portfolio": {"min_cash_ratio": 1.5}}, "portfolio.min_cash_ratio: input should be less than 1"),
+        ({"llm": {"provider": "anthropic"}}, "llm.provider: Input should be 'openai'"),
+        ({"portfolio": {"min_cash_ratio": 1.5}}, "portfolio.min_cash_ratio: Input should be less than 1"),
         ({"agents": {"retry": {"max_attempts": 0}}}, "greater than or equal to 1"),
         ({"cache": {"mode": "on"}}, "'off', 'llm_write_only' or 'full'"),
         ([1], "cfg must be a mapping"),

@@ -113,13 +113,37 @@ def test_keys_that_change_nothing_are_named(tmp_path):
         (set_at("models", 1, "openai_base_url", value="https://host/v1?key=hidden"), "openai_base_url"),
         (set_at("models", 1, "openai_base_url", value="host:hidden"), "openai_base_url"),
         (set_at("models", 1, "openai_api_key", value="hidden\nX-Header: 1"), "openai_api_key"),
-        (set_at("models", 1, "openai_api_key", value=["hidden"]), "openai_api_key"),
+        (
+            set_at("models", 1, "openai_api_key", value=["hidden"]),
+            "openai_api_key is this value; must be a text",
+        ),
+        (set_at("models", 1, "openai_base_url", value=["hidden"]), "openai_base_url is this value; must be"),
+        (
+            set_at("models", value={"gpt-5": {"openai_api_key": "hidden"}}),
+            "models is an object; must be a list",
+        ),
+        (set_at("models", 1, value=["hidden"]), "models[1] is a list; must be a list of models, each a JSON"),
+        (set_at("models", 1, "openai_apikey", value="hidden"), "did you mean 'openai_api_key'?"),
+        (set_at("agent_config", "initial_cash", value=10**400), "above 0"),
+        (set_at("agent_config", "max_steps", value="30"), "max_steps is '30'; must be a whole number"),
+        (set_at("log_config", "log_path", value="a\0b"), "log_config.log_path"),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_its_key_and_shows_no_secret(tmp_path, change, said):
     line = refusal(written(tmp_path, change))
     assert said in line
     assert "hidden" not in line
+
+
+def test_several_faults_are_in_the_one_line(tmp_path):
+    def change(config):
+        config["modles"] = config.pop("models")
+        config["market"] = "crypto"
+
+    assert refusal(written(tmp_path, change)) == (
+        "market is 'crypto'; must be us or cn; crypto is not traded here; models is missing; must be a list of "
+        "models, each a JSON object; modles is not a key; did you mean 'models'?"
+    )
 
 
 @pytest.mark.parametrize(

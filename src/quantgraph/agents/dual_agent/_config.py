@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,13 +9,13 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import BadOption
 from quantgraph.llm import CacheMode
 from quantgraph.recording.budget import Budget
 from quantgraph.settings import Role, RoleModel, Settings, load_settings
 
 _ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}
-_FAULTS_SHOWN = 3
 
 
 class _Section(BaseModel):
@@ -204,26 +203,5 @@ def read_config(cfg: Mapping[str, Any] | None) -> DualAgentConfig:
     try:
         return DualAgentConfig.model_validate(dict(cfg or {}))
     except ValidationError as error:
-        faults = [_fault(each) for each in error.errors(include_url=False, include_context=False)]
-    more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
-    raise BadOption(f"cfg: {'; '.join(faults[:_FAULTS_SHOWN])}{more}", parameter="cfg")
-
-
-def _fault(error: Any) -> str:
-    """Return one fault in words; a value is not shown, as it may be a key of a server."""
-    place = [str(part) for part in error["loc"]]
-    where = ".".join(place)
-    if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg'].lower()}"
-    valid = _keys_at(place[:-1])
-    near = difflib.get_close_matches(place[-1], valid, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"valid are {', '.join(valid)}"
-    return f"{where} is not a key; {hint}"
-
-
-def _keys_at(place: list[str]) -> list[str]:
-    section: type[BaseModel] = DualAgentConfig
-    for name in place:
-        inner = section.model_fields[name].annotation
-        section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
-    return list(section.model_fields)
+        told = first_of([fault.line for fault in faults_of(error, DualAgentConfig)])
+    raise BadOption(f"cfg: {told}", parameter="cfg")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import escape_controls
+from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.messages import find_json, is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
 from quantgraph.tools import with_docstring
@@ -36,6 +37,9 @@ class _Part(BaseModel):
     """Keys that are not there are refused. A field's description completes "must be"."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+_P = TypeVar("_P", bound=_Part)
 
 
 def _small(value: Any) -> Any:
@@ -263,14 +267,18 @@ def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
     if kind == "observation":
         common |= {"result": said.get("result")}
     part = _PAYLOADS.get(kind)
+    action = part and _fitted(part, payload, "action.")
+    return _fitted(Action, {**common, "type": kind, "action": action}, "")
+
+
+def _fitted(part: type[_P], said: Mapping[str, Any], prefix: str) -> _P:
+    """Return a part of what is said, or say of each wrong field what it is and what it must be."""
     try:
-        action = part.model_validate(payload) if part else None
+        return part.model_validate(said)
     except ValidationError as error:
-        raise _misfit(error, "action.", part) from None
-    try:
-        return Action.model_validate({**common, "type": kind, "action": action})
-    except ValidationError as error:
-        raise _misfit(error, "", Action) from None
+        faults = faults_of(error, part, show=_shown)
+    told = {each.place: f"{each.place and prefix}{each.line}" for each in faults}
+    raise _Unreadable(first_of(told.values(), _FAULTS_SHOWN))
 
 
 def _type_of(said: Mapping[str, Any]) -> ActionType:
@@ -327,21 +335,6 @@ def _checked(kind: ActionType, payload: dict[str, Any], symbol: str = "") -> dic
 def _keys(kind: ActionType) -> str:
     part = _PAYLOADS.get(kind)
     return ", ".join(part.model_fields) if part else "none (its text is reasoning)"
-
-
-def _misfit(error: ValidationError, prefix: str, part: type[BaseModel] | None) -> _Unreadable:
-    """Say of each wrong field what it is and what it must be."""
-    told: dict[str, str] = {}
-    for fault in error.errors(include_url=False):
-        name = str(fault["loc"][0]) if fault["loc"] else ""
-        field = part.model_fields.get(name) if part else None
-        if field is None:
-            told[name] = fault["msg"].removeprefix("Value error, ")
-        else:
-            missing = fault["type"] == "missing" or (fault["input"] is None)
-            is_what = "is missing" if missing else f"is {_shown(fault['input'])}"
-            told[name] = f"{prefix}{name} {is_what}; must be {field.description}"
-    return _Unreadable("; ".join(list(told.values())[:_FAULTS_SHOWN]))
 
 
 def _shown(value: Any) -> str:

@@ -8,38 +8,35 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from quantgraph._util.files import check_text
 from quantgraph._util.texts import escape_controls
-from quantgraph._util.values import is_number
+from quantgraph._util.values import faults_of, first_of, short_value
 from quantgraph.errors import BadFile, BadOption
-
-DEFAULT_CONFIG: Final = Path("configs/default_config.json")
 
 TraderMarket = Literal["cn", "us"]
 
 _LARGEST = 1 << 20
 _LONGEST_SIGNATURE = 100
-_AGENTS: Final[Mapping[str, TraderMarket | None]] = {"BaseAgent": None, "BaseAgentAStock": "cn"}
-"""Agent types that trade days, and the market of each; None: the one of ``market``."""
-_MARKETS: Final = ("us", "cn")
-_CASH: Final = {"us": 10_000, "cn": 100_000}
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("agent_type", "market", "date_range", "models", "agent_config", "log_config"),
-    "date_range": ("init_date", "end_date"),
-    "models[]": ("name", "basemodel", "signature", "enabled", "openai_base_url", "openai_api_key"),
-    "agent_config": ("max_steps", "max_retries", "base_delay", "initial_cash"),
-    "log_config": ("log_path",),
-}
+_CASH: Final = {"us": 10_000.0, "cn": 100_000.0}
 _WITHOUT_EFFECT: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("comment", "description", "name", "version"),
-    "models[]": ("comment", "description"),
+    "models": ("comment", "description"),
     "agent_config": ("verbose", "comment"),
     "log_config": ("comment", "log_level"),
 }
@@ -49,8 +46,30 @@ _PLACEHOLDER = re.compile(r"(?i)^optional\b|\byour[_ -]|^<.*>$")
 _WINDOWS = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TraderModel:
+def _is_day(value: str) -> str:
+    if dt.date.fromisoformat(value).isoformat() != value:
+        raise ValueError("not written YYYY-MM-DD")
+    return value
+
+
+def _without_blanks(value: object) -> object:
+    return (value.strip() or None) if isinstance(value, str) else value
+
+
+_Text = Annotated[str, Field(pattern=r"^[^\x00]*[^\x00\s][^\x00]*$", max_length=1_000)]
+_TEXT = "a text that is not empty, of at most 1,000 characters"
+_Day = Annotated[str, AfterValidator(_is_day)]
+_DAY = "a day, YYYY-MM-DD"
+_TABLE = "a JSON object"
+
+
+class _Section(BaseModel):
+    """An object of the file. A field's description completes "must be"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class TraderModel(_Section):
     """A model of the config.
 
     Attributes
@@ -60,15 +79,70 @@ class TraderModel:
     signature
         Name of its folder below ``log_path``.
     openai_base_url, openai_api_key
-        Its own server and key; None: those of the settings. The key never shows.
+        Its own server and key, which do not show; None: those of the settings.
     """
 
-    name: str
-    basemodel: str
-    signature: str
-    enabled: bool = True
-    openai_base_url: str | None = None
-    openai_api_key: SecretStr | None = None
+    basemodel: _Text = Field(description=_TEXT)
+    signature: str = Field(description="a text, the name of a folder")
+    name: _Text = Field(default_factory=lambda read: str(read.get("signature")), description=_TEXT)
+    enabled: bool = Field(True, description="true or false")
+    openai_base_url: Annotated[str | None, BeforeValidator(_without_blanks)] = Field(
+        None,
+        repr=False,
+        description="an http(s) URL without user name, password and query, like https://host/v1",
+    )
+    openai_api_key: Annotated[SecretStr | None, BeforeValidator(_without_blanks)] = Field(
+        None, description="a text with characters that a key can have"
+    )
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and info.data.get("enabled"):
+            parts = urlsplit(value)
+            plain = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+            if not plain or parts.query or parts.fragment or parts.port == 0:  # a bad port raises
+                raise ValueError("not a plain http(s) URL")
+        return value
+
+    @field_validator("openai_api_key")
+    @classmethod
+    def _is_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
+            raise ValueError("not printable ASCII")
+        return value
+
+
+class _DateRange(_Section):
+    init_date: _Day = Field(description=_DAY)
+    end_date: _Day | None = Field(None, description=_DAY)
+
+
+class _AgentConfig(_Section):
+    max_steps: int = Field(30, description="a whole number")
+    max_retries: int = Field(3, description="a whole number")
+    base_delay: float = Field(1.0, description="a number of seconds")
+    initial_cash: float = Field(0.0, gt=0, allow_inf_nan=False, description="an amount above 0")
+    """The default, which is not valid in a file, is the market's."""
+
+
+class _LogConfig(_Section):
+    log_path: _Text = Field("./data/agent_data", description=_TEXT)
+
+
+class _File(_Section):
+    agent_type: Literal["BaseAgent", "BaseAgentAStock"] = Field(
+        "BaseAgent",
+        description="one of BaseAgent, BaseAgentAStock; an agent that trades hours or trades crypto "
+        "currencies is not run here",
+    )
+    market: TraderMarket | None = Field(None, description="us or cn; crypto is not traded here")
+    date_range: _DateRange = Field(description=_TABLE)
+    agent_config: _AgentConfig = Field(_AgentConfig(), description=_TABLE)
+    log_config: _LogConfig = Field(_LogConfig(), description=_TABLE)
+    models: tuple[TraderModel, ...] = Field(
+        strict=False, min_length=1, description="a list of models, each a JSON object"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +214,9 @@ def read_trader_config(path: str | Path) -> TraderConfig:
         size = place.stat().st_size
         if size > _LARGEST:
             raise BadFile(f"{place} has {size:,} bytes; a config has at most {_LARGEST:,}", file=str(place))
-        document = json.loads(place.read_bytes().decode("utf-8-sig"), object_pairs_hook=_unique)
+        text = place.read_bytes().decode("utf-8-sig")
+        set_aside: list[str] = []
+        document = _set_aside(json.loads(text, object_pairs_hook=_unique), "", set_aside)
     except OSError as error:
         raise BadFile(f"{place} cannot be read: {error.strerror}", file=str(place)) from error
     except (ValueError, RecursionError) as error:
@@ -149,13 +225,20 @@ def read_trader_config(path: str | Path) -> TraderConfig:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else _where(error)
         # Not chained: the error may hold the document, and with it a key.
         raise BadFile(f"{place} is not JSON: {reason}", file=str(place)) from None
-    return _Reader().config(document)
+    if not isinstance(document, dict):
+        raise BadOption(f"the config is {short_value(document)}; must be a JSON object", parameter="config")
+    try:
+        return _config(_File.model_validate(document), set_aside)
+    except ValidationError as error:
+        faults = faults_of(error, _File)
+    # Raised outside of ``except``: the validation error may hold a key.
+    raise BadOption(first_of([fault.line for fault in faults]), parameter=faults[0].place)
 
 
 def check_signature(signature: object, name: str = "signature") -> str:
     """Return a signature that is one folder's name on every system."""
     if not isinstance(signature, str):
-        raise _bad(name, signature, "a text")
+        raise BadOption(f"{name} is {short_value(signature)}; must be a text", parameter=name)
     check_text(signature, name)
     problem = None
     if not signature or len(signature.encode()) > _LONGEST_SIGNATURE:
@@ -173,173 +256,55 @@ def check_signature(signature: object, name: str = "signature") -> str:
     return signature
 
 
-class _Reader:
-    """Reads a document, and collects its keys without effect."""
-
-    def __init__(self) -> None:
-        self.without_effect: list[str] = []
-
-    def config(self, document: object) -> TraderConfig:
-        top = self._table("", document)
-        dates = self._table("date_range", top.get("date_range"))
-        agent = self._table("agent_config", top.get("agent_config", {}))
-        log = self._table("log_config", top.get("log_config", {}))
-        market = _market(top.get("agent_type", "BaseAgent"), top.get("market"))
-        first, last = _dates(dates)
-        models = self._models(top.get("models"))
-        return TraderConfig(
-            market=market,
-            init_date=first,
-            end_date=last,
-            models=models,
-            max_steps=agent.get("max_steps", 30),
-            max_retries=agent.get("max_retries", 3),
-            base_delay=agent.get("base_delay", 1.0),
-            initial_cash=_cash(agent.get("initial_cash", _CASH[market])),
-            log_path=_log_path(log.get("log_path", "./data/agent_data")),
-            without_effect=tuple(self.without_effect),
-        )
-
-    def _table(self, name: str, value: object, kind: str = "") -> dict[str, Any]:
-        """Return a table whose keys are known; keys without effect are noted and left out."""
-        if not isinstance(value, dict):
-            raise _bad(name or "the config", value, "a JSON object")
-        keys, ignored = _KEYS[kind or name], _WITHOUT_EFFECT.get(kind or name, ())
-        known = {}
-        for key, each in value.items():
-            path = f"{name}.{key}" if name else key
-            if key in keys:
-                known[key] = each
-            elif key in ignored or key.startswith("_"):
-                self.without_effect.append(path)
-            else:
-                close = get_close_matches(key.lower(), keys, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"valid are {', '.join(keys)}"
-                raise BadOption(f"{path!a:.120} is not a key of the config; {hint}", parameter=path)
-        return known
-
-    def _models(self, value: object) -> tuple[TraderModel, ...]:
-        if not isinstance(value, list) or not value:
-            raise _bad("models", value, "a list of models")
-        models = tuple(self._model(f"models[{place}]", each) for place, each in enumerate(value))
-        enabled = [each for each in models if each.enabled]
-        if not enabled:
-            names = ", ".join(_called(each) for each in models)
-            raise BadOption(f"no model is enabled; enable one of {names}", parameter="models")
-        _check_unlike(each.signature for each in enabled)
-        return models
-
-    def _model(self, name: str, value: object) -> TraderModel:
-        table = self._table(name, value, "models[]")
-        enabled = table.get("enabled", True)
-        if not isinstance(enabled, bool):
-            raise _bad(f"{name}.enabled", enabled, "true or false")
-        basemodel = _text(f"{name}.basemodel", table.get("basemodel"))
-        signature = check_signature(table.get("signature"), f"{name}.signature")
-        key = self._own(f"{name}.openai_api_key", table.get("openai_api_key"), secret=True)
-        address = self._own(f"{name}.openai_base_url", table.get("openai_base_url"))
-        if address and enabled:
-            _check_address(f"{name}.openai_base_url", address)
-        return TraderModel(
-            name=_text(f"{name}.name", table.get("name", signature)),
-            basemodel=basemodel,
-            signature=signature,
-            enabled=enabled,
-            openai_base_url=address,
-            openai_api_key=SecretStr(key) if key else None,
-        )
-
-    def _own(self, name: str, value: object, *, secret: bool = False) -> str | None:
-        """Return a model's own address or key; None without one, or for a placeholder."""
-        if value is None or (isinstance(value, str) and not value.strip()):
-            return None
-        if not isinstance(value, str):
-            raise BadOption(f"{name} is not a text", parameter=name)
-        check_text(value, name)
-        if _PLACEHOLDER.search(value.strip()):
-            self.without_effect.append(f"{name} (a placeholder)")
-            return None
-        if secret and (not value.strip().isascii() or not value.strip().isprintable()):
-            raise BadOption(f"{name} has characters that a key cannot have", parameter=name)
-        return value.strip()
+def _set_aside(value: object, place: str, noted: list[str]) -> object:
+    """Return a document without what changes nothing, whose places are noted."""
+    if isinstance(value, list):
+        return [_set_aside(each, f"{place}[{number}]", noted) for number, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    kept, section = {}, place.partition("[")[0]
+    for key, each in value.items():
+        inner = f"{place}.{key}" if place else key
+        is_own = section == "models" and key in ("openai_base_url", "openai_api_key")
+        if key in _WITHOUT_EFFECT.get(section, ()) or key.startswith("_"):
+            noted.append(inner)
+        elif is_own and isinstance(each, str) and _PLACEHOLDER.search(each.strip()):
+            noted.append(f"{inner} (a placeholder)")
+        else:
+            kept[key] = _set_aside(each, inner, noted)
+    return kept
 
 
-def _market(agent_type: object, market: object) -> TraderMarket:
-    if isinstance(agent_type, str) and agent_type not in _AGENTS:
-        for part, what in (("hour", "trades hours"), ("crypto", "trades crypto currencies")):
-            if part in agent_type.lower():
-                raise BadOption(
-                    f"agent_type={agent_type!r:.60} {what}, and only days of stocks are traded here; valid "
-                    f"are {', '.join(_AGENTS)}",
-                    parameter="agent_type",
-                )
-    if not isinstance(agent_type, str) or agent_type not in _AGENTS:
-        raise _bad("agent_type", agent_type, f"one of {', '.join(_AGENTS)}")
-    if market == "crypto":
-        raise BadOption("market='crypto' is not traded here; valid are us, cn", parameter="market")
-    if market is not None and market not in _MARKETS:
-        raise _bad("market", market, "us or cn")
-    own = _AGENTS[agent_type]
-    if own and market not in (None, own):
+def _config(file: _File, set_aside: Iterable[str]) -> TraderConfig:
+    """Return what a file says, with what fits or does not fit together."""
+    is_mainland = file.agent_type == "BaseAgentAStock"
+    if is_mainland and file.market == "us":
+        raise BadOption("market='us' and agent_type='BaseAgentAStock' exclude each other", parameter="market")
+    market: TraderMarket = "cn" if is_mainland else file.market or "us"
+    days = file.date_range
+    if days.end_date and days.end_date <= days.init_date:
         raise BadOption(
-            f"market={market!r} and agent_type={agent_type!r} exclude each other", parameter="market"
-        )
-    return own or ("cn" if market == "cn" else "us")
-
-
-def _dates(table: Mapping[str, Any]) -> tuple[str, str | None]:
-    first = _date("date_range.init_date", table.get("init_date"))
-    last = None if table.get("end_date") is None else _date("date_range.end_date", table["end_date"])
-    if last is not None and last <= first:
-        raise BadOption(
-            f"date_range.end_date={last} must be after init_date={first}, the day of the registration",
+            f"date_range.end_date={days.end_date} must be after init_date={days.init_date}, the day of the "
+            "registration",
             parameter="date_range.end_date",
         )
-    return first, last
-
-
-def _date(name: str, value: object) -> str:
-    try:
-        if isinstance(value, str) and dt.date.fromisoformat(value).isoformat() == value:
-            return value
-    except ValueError:
-        pass
-    raise _bad(name, value, "a day, YYYY-MM-DD")
-
-
-def _cash(value: object) -> float:
-    if not is_number(value) or not 0 < value < float("inf"):
-        raise _bad("agent_config.initial_cash", value, "an amount above 0")
-    return float(value)
-
-
-def _log_path(value: object) -> Path:
-    text = _text("log_config.log_path", value)
-    if "\0" in text:
-        raise _bad("log_config.log_path", value, "a folder")
-    return Path(text).expanduser()
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 1_000:
-        raise _bad(name, value, "a text that is not empty")
-    check_text(value, name)
-    return value
-
-
-def _check_address(name: str, value: str) -> None:
-    """Check an address, which is not shown: it may hold a secret."""
-    try:
-        parts = urlsplit(value)
-        plain = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
-        _ = parts.port
-    except ValueError:
-        plain = False
-    if not plain or parts.query or parts.fragment:
-        raise BadOption(
-            f"{name} is not an http(s) URL without user name, password and query, like https://host/v1",
-            parameter=name,
-        )
+    for place, model in enumerate(file.models):
+        check_signature(model.signature, f"models[{place}].signature")
+    enabled = [each.signature for each in file.models if each.enabled]
+    if not enabled:
+        names = ", ".join(map(_called, file.models))
+        raise BadOption(f"no model is enabled; enable one of {names}", parameter="models")
+    _check_unlike(enabled)
+    agent = dict(file.agent_config)
+    agent["initial_cash"] = agent["initial_cash"] or _CASH[market]
+    return TraderConfig(
+        **dict(days),
+        **agent,
+        market=market,
+        models=file.models,
+        log_path=Path(file.log_config.log_path).expanduser(),
+        without_effect=tuple(sorted(set_aside)),
+    )
 
 
 def _check_unlike(signatures: Iterable[str]) -> None:
@@ -371,8 +336,3 @@ def _where(error: Exception) -> str:
 
 def _called(model: TraderModel) -> str:
     return model.signature if model.name == model.signature else f"{model.signature} ({model.name})"
-
-
-def _bad(name: str, value: object, valid: str) -> BadOption:
-    given = "missing" if value is None else f"{value!a:.60}"
-    return BadOption(f"{name} is {given}; must be {valid}", parameter=name)

@@ -21,6 +21,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
+from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm._cache import cached_attempt
 from quantgraph.llm.messages._json import is_cut_off, reply_text
@@ -324,16 +325,10 @@ def _begin(reply: str) -> str:
 
 
 def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> ModelOutputInvalid:
-    faults = {
-        ".".join(str(part) for part in fault["loc"]) or "(the object)": (
-            "missing" if fault["type"] == "missing" else fault["msg"]
-        )
-        for fault in error.errors(include_url=False, include_context=False, include_input=False)
-    }
-    shown = [f"{key!r}: {message}" for key, message in list(faults.items())[:_FAULTS_SHOWN]]
-    more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+    faults = {fault.place or "(the object)": fault.problem for fault in faults_of(error, schema)}
+    shown = first_of([f"{key!r}: {message}" for key, message in faults.items()], _FAULTS_SHOWN)
     keys = ", ".join(info.alias or name for name, info in schema.model_fields.items())
-    line = " ".join(f"the reply's JSON does not fit: {'; '.join(shown)}{more} (its keys: {keys})".split())
+    line = " ".join(f"the reply's JSON does not fit: {shown} (its keys: {keys})".split())
     return ModelOutputInvalid(line, reply=reply, faults=faults)
 
 
