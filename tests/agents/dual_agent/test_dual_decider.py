@@ -262,7 +262,7 @@ def test_without_a_key_the_planner_answers_both_roles(tmp_path, monkeypatch):
     [
         ({"llm": {"budget": {"max_prompt_tokens": 5}}}, "one budget for all its models"),
         ({"agents": {"dual_agent": {"decision_agent": {"prompt": "none.txt"}}}}, "decision_agent_v1.txt"),
-        ({"agent": {}}, "did you mean agents"),
+        ({"agent": {}}, "did you mean 'agents'"),
     ],
 )
 def test_a_configuration_that_a_run_cannot_take(cfg, told):
