@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pandas as pd
@@ -78,6 +78,8 @@ class FileSource(FrameSource):
         If ``max_file_mb`` is below 1, or ``record_zone`` is not a time zone.
     """
 
+    synthetic: Final = False  # the numbers are the files' own
+
     def __init__(
         self, path: str | Path, *, max_file_mb: int = 2048, options: TableOptions | None = None
     ) -> None:
@@ -97,11 +99,6 @@ class FileSource(FrameSource):
     def name(self) -> str:
         """The path as given."""
         return self._name
-
-    @property
-    def synthetic(self) -> bool:
-        """False: the numbers are the files' own."""
-        return False
 
     def _load(self) -> MarketTables:
         try:
@@ -308,6 +305,8 @@ class CallerTables(FrameSource):
         If a table is not valid; it is named as in ``tables``, and rows are counted from 1.
     """
 
+    synthetic: Final = False  # the numbers are the caller's own
+
     def __init__(
         self, tables: pd.DataFrame | Mapping[str, pd.DataFrame], *, options: TableOptions | None = None
     ) -> None:
@@ -325,11 +324,6 @@ class CallerTables(FrameSource):
     def name(self) -> str:
         """``DataFrame``, or the names of the frames."""
         return self._name
-
-    @property
-    def synthetic(self) -> bool:
-        """False: the numbers are the caller's own."""
-        return False
 
     def _load(self) -> MarketTables:
         market = market_tables(self._contents or [], self._name)

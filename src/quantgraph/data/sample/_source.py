@@ -23,7 +23,7 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -256,15 +256,8 @@ class SampleSource(FrameSource):
     no real company.
     """
 
-    @property
-    def name(self) -> str:
-        """``sample``."""
-        return "sample"
-
-    @property
-    def synthetic(self) -> bool:
-        """True: no stock or price in it is real."""
-        return True
+    synthetic: Final = True  # no stock or price in it is real
+    name: Final = "sample"
 
     def _load(self) -> MarketTables:
         with _loading:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -152,6 +152,9 @@ class TushareSource(TushareTables):
     TushareSource(cache_dir='cache')
     """
 
+    synthetic: Final = False  # the numbers are the market's
+    name: Final = "tushare"
+
     def __init__(
         self,
         token: str | None = None,
@@ -169,16 +172,6 @@ class TushareSource(TushareTables):
     def __repr__(self) -> str:
         given = "" if self._given is None else f"cache_dir={str(self._given)!r}"
         return f"TushareSource({given})"
-
-    @property
-    def name(self) -> str:
-        """``tushare``."""
-        return "tushare"
-
-    @property
-    def synthetic(self) -> bool:
-        """False: the numbers are the market's."""
-        return False
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
         """Daily bars: ``daily``, with ``stk_limit``, ``adj_factor`` and the actions of ``dividend``.
