@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph._util.texts import Language
-from quantgraph._util.values import is_number, is_whole
+from quantgraph._util.values import is_number, is_whole, plain_number
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.trader._day import (
     ResultsAs,
@@ -269,7 +269,7 @@ def _traded(desk: TraderDesk) -> TraderState:
         "orders": [order_to_json(order) for order in market.orders],
         "traded": market.account != context.account,
         "positions": {
-            **{symbol: int(held) if held == int(held) else float(held) for symbol, held in shares.items()},
+            **{symbol: plain_number(held) for symbol, held in shares.items()},
             "CASH": float(market.account.cash),
         },
     }

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
+from quantgraph._util.values import plain_number
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
@@ -76,7 +77,7 @@ def get_today_init_position(today_date: str, signature: str = "", *, context: Da
     del signature
     _check_date(today_date, context)
     account = context.account
-    shares = {symbol: _plain_number(account.quantity(symbol)) for symbol in universe(context.view)}
+    shares = {symbol: plain_number(account.quantity(symbol)) for symbol in universe(context.view)}
     return {**shares, "CASH": float(account.cash)}
 
 
@@ -202,10 +203,6 @@ def _prices(view: View, field: str, session: pd.Timestamp, symbols: Iterable[str
 
 def _known(price: float) -> float | None:
     return price if math.isfinite(price) and price > 0 else None
-
-
-def _plain_number(quantity: Any) -> int | float:
-    return int(quantity) if quantity == int(quantity) else float(quantity)
 
 
 def _json(values: Mapping[str, Any]) -> str:
