@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash, json_copy
 
 
 def test_equal_values_have_one_text() -> None:
     assert canonical_json({"b": 1, "a": [1.0, None]}) == canonical_json({"a": [1.0, None], "b": 1})
     assert canonical_json({"b": 1, "a": 2}, sort_keys=False) == '{"b":1,"a":2}'
     assert canonical_json("均线\u2028") == '"均线\u2028"'
+
+
+@pytest.mark.parametrize("value", [{}, [1, 0.5, None, True], {"a": {"b": ["均线"]}}])
+def test_plain_json_has_a_copy_of_its_own(value) -> None:
+    assert json_copy(value) == value
+    assert json_copy(value) is not value
+
+
+@pytest.mark.parametrize("value", [{1: "a"}, (1,), [float("nan")], {"a": {1, 2}}, "\ud800", object()])
+def test_what_json_changes_or_cannot_hold_has_no_copy(value) -> None:
+    assert json_copy(value) is None
 
 
 def test_a_lone_surrogate_is_replaced() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from quantgraph._util.values import faults_of, finite_number, first_of, is_number, is_whole
+from quantgraph._util.values import faults_of, finite_number, first_of, is_number, is_whole, plain_number
 
 
 @pytest.mark.parametrize("value", [0, -7, 10**400])
@@ -34,6 +35,18 @@ def test_a_finite_number_is_a_float():
     assert [finite_number(value) for value in (3, -0.5)] == [3.0, -0.5]
     assert type(finite_number(3)) is float
     assert [finite_number(value) for value in (math.nan, math.inf, -math.inf, 10**400)] == [None] * 4
+
+
+@pytest.mark.parametrize("value", [3, 3.0, Decimal("3.000")])
+def test_a_whole_number_is_written_without_decimals(value):
+    assert type(plain_number(value)) is int
+    assert plain_number(value) == 3
+
+
+@pytest.mark.parametrize("value", [0.5, Decimal("0.50")])
+def test_a_part_of_one_stays(value):
+    assert type(plain_number(value)) is float
+    assert plain_number(value) == 0.5
 
 
 class Part(BaseModel):

@@ -30,6 +30,19 @@ def canonical_json(value: Any, *, sort_keys: bool = True, allow_nan: bool = True
     return text.encode("utf-8", "replace").decode()
 
 
+def json_copy(value: Any) -> Any:
+    """A copy of plain JSON; None for what JSON cannot hold or would change: NaN, tuples, number keys.
+
+    >>> json_copy({"a": [1]}), json_copy({"a": (1,)}), json_copy({1: "a"})
+    ({'a': [1]}, None, None)
+    """
+    try:
+        copied = json.loads(canonical_json(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return copied if copied == value else None
+
+
 def content_hash(*parts: str | bytes | memoryview, size: int = _BYTES) -> str:
     """BLAKE2b over the parts one after the other, as ``2 * size`` hex digits; text is hashed as UTF-8.
 

@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
 from quantgraph._util.files import CHECK_DISK, storage_unavailable
+from quantgraph._util.texts import short_line
 from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
 _BUSY_SECONDS = 60
@@ -128,8 +129,8 @@ def _named(url: URL) -> Callable[[ExceptionContext], None]:
 def _unusable(url: URL, error: BaseException) -> BadFile:
     where = _place(url)
     return BadFile(
-        f"{where} cannot be used as a run's database: {_line(error)}; it must be a SQLite file, or the URL "
-        "of a database that can be reached, such as postgresql+psycopg://user@host/name",
+        f"{where} cannot be used as a run's database: {short_line(error)}; it must be a SQLite file, or the "
+        "URL of a database that can be reached, such as postgresql+psycopg://user@host/name",
         where=where,
     )
 
@@ -147,10 +148,6 @@ def _place(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
-
-
 def storage_error(error: BaseException, where: object) -> StorageUnavailable | None:
     """``StorageUnavailable`` for a driver's error about the storage; None for another error.
 
@@ -164,7 +161,7 @@ def storage_error(error: BaseException, where: object) -> StorageUnavailable | N
         names = {kind.__name__ for kind in type(error).__mro__}
         remedy = "check that its server runs, can be reached and has room"
         about_storage = bool(names & {"OperationalError", "InterfaceError"})
-    return storage_unavailable(where, _line(error), remedy) if about_storage else None
+    return storage_unavailable(where, short_line(error), remedy) if about_storage else None
 
 
 def create_tables(engine: Engine, schema: MetaData) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
 
@@ -48,6 +49,15 @@ def finite_number(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def plain_number(value: Decimal | float) -> int | float:
+    """A finite number as JSON: a whole one without decimals.
+
+    >>> plain_number(Decimal("100.0")), plain_number(Decimal("0.5"))
+    (100, 0.5)
+    """
+    return int(value) if value == int(value) else float(value)
 
 
 def near_or_valid(name: str, valid: Collection[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 import threading
@@ -14,7 +13,7 @@ from typing import Any, Final, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.canonical_json import content_hash, json_copy
 from quantgraph._util.texts import escape_controls
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadFile, BadOption, BadWindow, CodeFailed, SandboxTooWeak, UnknownSymbol
@@ -229,8 +228,9 @@ def _check_arguments(source: object, name: object, options: object) -> dict[str,
         raise BadOption(f"source must be Python source as text, not {source!r:.60}", parameter="source")
     if not (isinstance(name, str) and name.isidentifier()):
         raise BadOption(f"name must be the name of a class or function, not {name!r:.60}", parameter="name")
-    checked = {} if options is None else dict(options) if isinstance(options, Mapping) else None
-    if checked is None or not _is_plain_json(checked) or "code_hash" in checked:
+    given = {} if options is None else dict(options) if isinstance(options, Mapping) else None
+    checked: dict[str, Any] | None = json_copy(given)
+    if checked is None or "code_hash" in checked:
         raise BadOption(
             f"options must be a mapping of plain JSON without 'code_hash', not {options!r:.80}",
             parameter="options",
@@ -245,13 +245,6 @@ def _needs(needs: object) -> DataNeeds:
     except (ValidationError, BadOption) as error:
         raise CodeFailed(f"the decider's needs are {needs!r:.80}; must be DataNeeds(...)") from error
     return checked
-
-
-def _is_plain_json(options: dict[Any, Any]) -> bool:
-    try:
-        return bool(json.loads(json.dumps(options, allow_nan=False)) == options)
-    except (TypeError, ValueError, RecursionError):
-        return False
 
 
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.canonical_json import canonical_json, json_copy
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._account import Account
@@ -549,12 +548,8 @@ def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Dec
 
 
 def _plain(notes: object, where: str) -> dict[str, Any]:
-    try:
-        text = canonical_json(notes, allow_nan=False)
-        copied = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        text, copied = "", None
-    if not isinstance(copied, dict) or copied != notes or len(text) > NOTES_LIMIT:
+    copied = json_copy(notes)
+    if not isinstance(copied, dict) or len(canonical_json(copied)) > NOTES_LIMIT:
         raise BadOption(
             f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
             f"no tuples) of at most {NOTES_LIMIT:,} characters",

@@ -11,6 +11,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from quantgraph._util.values import finite_number
+
 _RANGE = 0.05
 _MOMENTUM = 0.02
 _INVESTED = 0.9
@@ -55,9 +57,12 @@ def decide_portfolio(
 ) -> dict[str, Any]:
     """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
     portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))
-    total, cost = _number(portfolio.get("total_assets")) or 0.0, _number(limits.get("cost_rate")) or 0.0
-    reserve = (_number(limits.get("min_cash_ratio")) or 0.0) * total
-    room = max(0.0, (_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
+    total, cost = (
+        finite_number(portfolio.get("total_assets")) or 0.0,
+        finite_number(limits.get("cost_rate")) or 0.0,
+    )
+    reserve = (finite_number(limits.get("min_cash_ratio")) or 0.0) * total
+    room = max(0.0, (finite_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
     share = total * _INVESTED / max(1, universe) / 2**retries
     unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
     decisions = {}
@@ -82,7 +87,7 @@ def _decide(entry: Any, *, share: float, room: float, retries: int) -> tuple[str
     """Return action, target and reason for one symbol."""
     closes, value = _closes(entry), _position_value(entry)
     features = _features(entry)
-    price = _number(_mapping(features.get("market_data")).get("open"))
+    price = finite_number(_mapping(features.get("market_data")).get("open"))
     if price is None or price <= 0:
         return "hold", value, "there is no open today"
     if len(closes) < 2:
@@ -111,29 +116,25 @@ def _features(entry: Any) -> Mapping[str, Any]:
 
 def _closes(entry: Any) -> list[float]:
     closes = _mapping(_features(entry).get("market_data")).get("close_7d")
-    numbers = [_number(each) for each in closes] if isinstance(closes, list) else []
+    numbers = [finite_number(each) for each in closes] if isinstance(closes, list) else []
     return [each for each in numbers if each is not None and each > 0]
 
 
 def _position_value(entry: Any) -> float:
-    return _number(_mapping(_features(entry).get("position_state")).get("current_position_value")) or 0.0
+    return (
+        finite_number(_mapping(_features(entry).get("position_state")).get("current_position_value")) or 0.0
+    )
 
 
 def _is_sellable(features: Mapping[str, Any]) -> bool:
     """Whether all of a position may be sold, as far as the facts say."""
     state = _mapping(features.get("position_state"))
-    shares, sellable = _number(state.get("shares")), _number(state.get("sellable"))
+    shares, sellable = finite_number(state.get("shares")), finite_number(state.get("sellable"))
     return shares is None or sellable is None or sellable >= shares
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
 
 
 _BARS, _PERIOD, _RSI_PERIOD, _RSI_HIGH = 40, 20, 14, 70.0
@@ -189,7 +190,7 @@ def next_action(
 
 def _decided(close: float, average: float, rsi: float | None, position: Any) -> tuple[str, str]:
     held = position if isinstance(position, Mapping) else {}
-    shares, sellable = (_number(held.get(name)) for name in ("shares", "sellable"))
+    shares, sellable = (finite_number(held.get(name)) for name in ("shares", "sellable"))
     if rsi is None or shares is None:
         return "hold", "RSI or the position is not known"
     side = "above" if close > average else "below" if close < average else "at"
@@ -227,13 +228,13 @@ def _action(
 
 def _bar_closes(bars: Any) -> list[float]:
     rows = bars if isinstance(bars, list) else []
-    numbers = [_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
+    numbers = [finite_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
     return [each for each in numbers if each is not None]
 
 
 def _rsi(rows: Any) -> float | None:
     last = rows[-1] if isinstance(rows, list) and rows else {}
-    return _number(last.get("rsi")) if isinstance(last, Mapping) else None
+    return finite_number(last.get("rsi")) if isinstance(last, Mapping) else None
 
 
 _LOOKED, _TRADER_BARS = 5, 20
@@ -298,12 +299,7 @@ def _looked_at(positions: Mapping[str, float], opens: Mapping[str, float]) -> li
 
 def _is_above(bars: Any) -> bool | None:
     """Whether the last close is above the average; None if it is equal, or there are too few."""
-    rows = bars.get("bars") if isinstance(bars, Mapping) else None
-    closes = [
-        row["close"]
-        for row in (rows if isinstance(rows, list) else [])
-        if isinstance(row, Mapping) and _is_number(row.get("close"))
-    ]
+    closes = _bar_closes(bars.get("bars") if isinstance(bars, Mapping) else None)
     if len(closes) < _TRADER_BARS:
         return None
     last, average = closes[-1], sum(closes[-_TRADER_BARS:]) / _TRADER_BARS
@@ -347,8 +343,5 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items() if _is_number(value)}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    numbers = {name: finite_number(value) for name, value in values.items()}
+    return {name: number for name, number in numbers.items() if number is not None}

@@ -33,7 +33,7 @@ from tenacity import (
     wait_random,
 )
 
-from quantgraph._util.texts import escape_controls
+from quantgraph._util.texts import escape_controls, short_line
 from quantgraph.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
@@ -189,8 +189,7 @@ class ModelFacts:
 
     def clean(self, text: str) -> str:
         """One short line of foreign text, without anything like a key."""
-        line = " ".join(_SECRET_LIKE.sub("***", self.hide(text)).split())
-        return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
+        return short_line(_SECRET_LIKE.sub("***", self.hide(text)), _EXCERPT)
 
     def presentable(self, error: Exception) -> Exception | None:
         """The exception as a cause to show; None if its traceback holds a secret."""

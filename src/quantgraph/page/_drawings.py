@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph._util.texts import Language, escape_controls
+from quantgraph._util.texts import escape_controls, short_line
 from quantgraph.page._data import CallStory, RunView, largest_triangles
 from quantgraph.page._words import labels
 
@@ -112,7 +112,7 @@ def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]])
     """A picture of a run to share: its first line, its equity and four numbers."""
     equity: Mapping[str, Any] = view.result.get("equity") or {}
     values = equity.get("account") or []
-    words, title = labels(view.language), _short(first_line, view.language)
+    words, title = labels(view.language), short_line(first_line, 36 if view.language == "zh" else 72)
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 420" font-family="system-ui, sans-serif">',
         '<rect width="800" height="420" fill="#ffffff"/>',
@@ -134,11 +134,6 @@ def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]])
         parts.append(f'<text x="{x}" y="350" font-size="13" fill="#64748b">{_text(label)}</text>')
         parts.append(f'<text x="{x}" y="382" font-size="24" fill="#0f172a">{_text(number)}</text>')
     return "".join(parts) + "</svg>\n"
-
-
-def _short(text: str, language: Language) -> str:
-    most = 36 if language == "zh" else 72
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 Floats = NDArray[np.float64]

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph._util.texts import short_line
 from quantgraph.agents import SignalRule, decider_file, make_decider
 from quantgraph.broker import DataNeeds, Decider
 from quantgraph.errors import RunMismatch
@@ -69,7 +70,9 @@ class IdentityDifference:
         """The change without the name; long values are cut."""
         if self._hashed:  # a hash says nothing to a person
             return "new" if self.old is None else "gone" if self.new is None else "changed"
-        return " -> ".join(_cut(side) for side in (self.old, self.new))
+        return " -> ".join(
+            short_line("nothing" if side is None else side, _MAX_WIDTH) for side in (self.old, self.new)
+        )
 
     @property
     def _hashed(self) -> bool:
@@ -283,11 +286,6 @@ def _diff_text(differences: Sequence[IdentityDifference]) -> str:
         for part, changes in parts.items()
         for line in (f"{part}:", *(f"  {_joined(names)}: {change}" for change, names in changes.items()))
     )
-
-
-def _cut(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= _MAX_WIDTH else text[: _MAX_WIDTH - 1] + "…"
 
 
 def _joined(names: list[str]) -> str:

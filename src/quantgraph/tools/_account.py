@@ -13,8 +13,8 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from pydantic import Field, WithJsonSchema
 
-from quantgraph._util.values import finite_number, is_number, is_whole
-from quantgraph.broker import Account, Pending, Quantity, Rejection, SessionMarket
+from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
+from quantgraph.broker import Account, Pending, Rejection, SessionMarket
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, price_band
 from quantgraph.errors import BadOption, UnknownSymbol
@@ -52,8 +52,8 @@ def get_position(
     if position := account.positions.get(name):
         value = market_value(marks[name].price, position.quantity)
         found |= {
-            "shares": plain_quantity(position.quantity),
-            "sellable": plain_quantity(position.sellable),
+            "shares": plain_number(position.quantity),
+            "sellable": plain_number(position.sellable),
             "average_cost": round(float(position.average_cost), _DECIMALS),
             "price": float(marks[name].price),
             "price_is": "earlier" if marks[name].carried else "open",
@@ -123,11 +123,6 @@ def _charges_text(charges: Charges) -> str:
     amounts = {name.replace("_", " "): getattr(charges, name) for name in _CHARGES}
     parts = [f"{name} {amount}" for name, amount in amounts.items() if amount]
     return f"{charges.total} ({', '.join(parts)})" if parts else "nothing"
-
-
-def plain_quantity(quantity: Quantity) -> int | float:
-    """Shares as JSON: whole ones without decimals."""
-    return int(quantity) if quantity == int(quantity) else float(quantity)
 
 
 MOST_SYMBOLS = 120
@@ -206,7 +201,7 @@ def _positions(context: DecisionTools, account: Account, traded: str = "") -> di
     if len(universe) > MOST_SYMBOLS:
         universe = tuple(each for each in universe if each in account.positions or each == traded)
     listed = dict.fromkeys((*universe, *account.positions))
-    return {name: plain_quantity(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
+    return {name: plain_number(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
 
 
 def _universe(context: DecisionTools) -> tuple[str, ...]:
@@ -249,21 +244,21 @@ def _numbers(rejection: Rejection, amount: int, context: DecisionTools, account:
             fees = rules.charges(symbol, "buy", amount, paid, day).total
             return {"required_cash": float(paid + fees), "cash_available": float(account.cash)}
         case "insufficient_shares":
-            return {"have": plain_quantity(held.quantity) if held else 0, "want_to_sell": amount}
+            return {"have": plain_number(held.quantity) if held else 0, "want_to_sell": amount}
         case "t_plus_one" if held:
             return {
-                "have": plain_quantity(held.quantity),
-                "bought_today": plain_quantity(held.bought_today),
-                "sellable": plain_quantity(held.sellable),
+                "have": plain_number(held.quantity),
+                "bought_today": plain_number(held.bought_today),
+                "sellable": plain_number(held.sellable),
                 "want_to_sell": amount,
             }
         case "lot_size":
             lots = rules.lots(symbol, day)
             return {
                 "amount": amount,
-                "lot": plain_quantity(lots.first),
-                "step": plain_quantity(lots.step),
-            } | ({"have": plain_quantity(held.quantity)} if held else {})
+                "lot": plain_number(lots.first),
+                "step": plain_number(lots.step),
+            } | ({"have": plain_number(held.quantity)} if held else {})
         case "order_size_cap":
             cap = rules.order_cap(symbol, day)
             return {"amount": amount, "most": None if cap is None else int(cap)}

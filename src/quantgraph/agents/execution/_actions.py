@@ -179,7 +179,7 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str
         said = _called(message, text) if is_call else _written(message, text)
         return _read(_plain(said), step, symbol)
     except _Unreadable as fault:
-        raise ModelOutputInvalid(_line(str(fault)), reply=text) from None
+        raise ModelOutputInvalid(escape_controls(" ".join(str(fault).split())), reply=text) from None
 
 
 def calls_as_text(reply: AIMessage) -> AIMessage:
@@ -198,10 +198,6 @@ def calls_as_text(reply: AIMessage) -> AIMessage:
 
 class _Unreadable(Exception):
     """What is wrong with a reply, and what is valid."""
-
-
-def _line(text: str) -> str:
-    return escape_controls(" ".join(text.split()))
 
 
 def _called(message: AIMessage, text: str) -> dict[str, Any]:

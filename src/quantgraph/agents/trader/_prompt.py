@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
+from quantgraph._util.values import plain_number
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
@@ -80,8 +81,7 @@ def get_today_init_position(today_date: str, signature: str = "", *, context: Da
 
 def positions_of(account: Account, view: View) -> dict[str, Any]:
     """Return the shares of every symbol, 0 too, and ``CASH``."""
-    held = {symbol: account.quantity(symbol) for symbol in universe(view)}
-    shares = {symbol: int(each) if each == int(each) else float(each) for symbol, each in held.items()}
+    shares = {symbol: plain_number(account.quantity(symbol)) for symbol in universe(view)}
     return {**shares, "CASH": float(account.cash)}
 
 

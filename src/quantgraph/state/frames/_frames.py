@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.texts import short_line
 from quantgraph.errors import BadFrame
 
 Floats = NDArray[np.float64]
@@ -163,8 +164,7 @@ def is_plain(name: object) -> TypeGuard[str]:
 
 
 def _repr(thing: object) -> str:
-    text = " ".join(repr(thing).split())
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return short_line(repr(thing), 60)
 
 
 def _sessions(where: str, index: pd.Index) -> Dates:

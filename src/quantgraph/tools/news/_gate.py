@@ -247,11 +247,12 @@ def _item(record: Record) -> NewsItem:
 
 def _texts(record: Record) -> tuple[str, str, str]:
     body = record.body if isinstance(record.body, Mapping) else {"title": str(record.body or "")}
-    title, content = _text(body, "title"), _text(body, "description", "content", "text")
-    address = _text(body, "url", "id")
+    title, content = first_text(body, "title"), first_text(body, "description", "content", "text")
+    address = first_text(body, "url", "id")
     return title, content, address if address.startswith(("http://", "https://")) else ""
 
 
-def _text(body: Mapping[str, Any], *names: str) -> str:
+def first_text(body: Mapping[str, Any], *names: str) -> str:
+    """The first of these values that is a text and not blank, else an empty one."""
     found = (body.get(name) for name in names)
-    return next((value for value in found if isinstance(value, str) and value), "")
+    return next((value for value in found if isinstance(value, str) and value.strip()), "")

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 from quantgraph.market import Moment
-from quantgraph.tools.news._gate import NewsItem
+from quantgraph.tools.news._gate import NewsItem, first_text
 
 _MOST_BYTES = 4_000_000
 _REFUSED = {401: "the key is refused", 402: "the key's balance is used up", 403: "the key may not do this"}
@@ -57,12 +57,12 @@ class JinaNews:
         return [self._item(hit, read=place < self._pages) for place, hit in enumerate(found)]
 
     def _item(self, hit: dict[str, Any], *, read: bool) -> NewsItem:
-        url, content, of_page = _text(hit, "url"), _text(hit, "content", "description"), None
+        url, content, of_page = first_text(hit, "url"), first_text(hit, "content", "description"), None
         if read and urlsplit(url).scheme in ("http", "https"):
             page = self._ask(self._reader_url, {"url": url}, {"X-Retain-Images": "none"})
             if isinstance(page, dict):
-                content, of_page = _text(page, "content") or content, _time(page)
-        title = _text(hit, "title")
+                content, of_page = first_text(page, "content") or content, _time(page)
+        title = first_text(hit, "title")
         return NewsItem(title=title, content=content, url=url, published=_time(hit), page_published=of_page)
 
     def _ask(self, url: str, body: dict[str, str], headers: dict[str, str]) -> Any:
@@ -110,11 +110,6 @@ def _data(status: int, text: bytes, host: str) -> Any:
     if status != requests.codes.ok or not isinstance(document, dict) or "data" not in document:
         raise SourceUnavailable(f"jina at {host}: the answer is not its protocol ({status})")
     return document["data"]
-
-
-def _text(fields: dict[str, Any], *names: str) -> str:
-    found = (fields.get(name) for name in names)
-    return next((value for value in found if isinstance(value, str) and value.strip()), "")
 
 
 def _time(fields: dict[str, Any]) -> str | None:

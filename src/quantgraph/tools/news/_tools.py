@@ -106,13 +106,8 @@ def get_information(
 
 def _shown_item(item: NewsItem, when: str) -> dict[str, str]:
     return {
-        "title": _data(item.title, _ITEM_TITLE),
-        "content": _data(item.content, _CONTENT),
-        "url": _data(item.url, _URL),
+        "title": _line(item.title, _ITEM_TITLE),
+        "content": _line(item.content, _CONTENT),
+        "url": _line(item.url, _URL),
         "published": when,
     }
-
-
-def _data(given: object, most: int) -> str:
-    line = escape_markup(given[: 4 * most]) if isinstance(given, str) else ""
-    return line if len(line) <= most else f"{line[: most - 1]}…"
