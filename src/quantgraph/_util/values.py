@@ -110,7 +110,9 @@ def faults_of(
     error: ValidationError, model: type[BaseModel], *, show: Callable[[Any], str] = short_value
 ) -> list[Fault]:
     """What does not fit ``model``; a field of type ``SecretStr`` or with ``repr=False`` is a secret."""
-    return [_fault(each, model, show) for each in error.errors(include_url=False, include_context=False)]
+    errors = error.errors(include_url=False, include_context=False)
+    # A default that is made of another field is not made if that field has a fault, which is told.
+    return [_fault(each, model, show) for each in errors if each["type"] != "default_factory_not_called"]
 
 
 def _fault(error: ErrorDetails, model: type[BaseModel], show: Callable[[Any], str]) -> Fault:

@@ -165,15 +165,15 @@ def stream_events(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]
     message, finish = _message(reply, request)
     head = _head(request, "chat.completion.chunk")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"reasoning_content": piece} for piece in _pieces(reply.reasoning)]
-    deltas += [{"content": piece} for piece in _pieces(message["content"] or "")]
+    deltas += [{"reasoning_content": piece} for piece in pieces(reply.reasoning)]
+    deltas += [{"content": piece} for piece in pieces(message["content"] or "")]
     for index, call in enumerate(message.get("tool_calls", ())):
         function = call["function"]
         opening = {**call, "index": index, "function": {"name": function["name"], "arguments": ""}}
         deltas.append({"tool_calls": [opening]})
         deltas += [
             {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-            for piece in _pieces(function["arguments"])
+            for piece in pieces(function["arguments"])
         ]
     for delta in deltas:
         yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -182,7 +182,7 @@ def stream_events(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]
         yield {**head, "choices": [], "usage": _usage(reply, request, message)}
 
 
-def _pieces(text: str, size: int = 7) -> list[str]:
+def pieces(text: str, size: int = 7) -> list[str]:
     """Split a text into the pieces of a stream."""
     return [text[at : at + size] for at in range(0, len(text), size)]
 

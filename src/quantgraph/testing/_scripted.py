@@ -17,6 +17,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from quantgraph.testing._openai import pieces
+
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
 
@@ -177,7 +179,7 @@ def _step(steps: Sequence[Step], call: RecordedCall) -> Answer:
 def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
     """Split a message into chunks whose sum is the message."""
     if isinstance(message.content, str):
-        for piece in _pieces(message.content):
+        for piece in pieces(message.content):
             yield AIMessageChunk(content=piece, id=message.id)
     else:
         yield AIMessageChunk(content=message.content, id=message.id)
@@ -185,7 +187,7 @@ def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
     written += [(call["name"] or "", call["id"], call["args"] or "") for call in message.invalid_tool_calls]
     for index, (name, call_id, arguments) in enumerate(written):
         yield _call_chunk(message.id, index, name=name, call_id=call_id)
-        for piece in _pieces(arguments):
+        for piece in pieces(arguments):
             yield _call_chunk(message.id, index, arguments=piece)
     yield AIMessageChunk(
         content="",
@@ -207,7 +209,3 @@ def _call_chunk(
 ) -> AIMessageChunk:
     part = tool_call_chunk(name=name, args=arguments, id=call_id, index=index)
     return AIMessageChunk(content="", id=message_id, tool_call_chunks=[part])
-
-
-def _pieces(text: str, size: int = 5) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import traceback
 from pathlib import Path
 
 import pytest
@@ -130,9 +131,17 @@ def test_keys_that_change_nothing_are_named(tmp_path):
     ],
 )
 def test_a_bad_value_is_one_line_that_names_its_key_and_shows_no_secret(tmp_path, change, said):
-    line = refusal(written(tmp_path, change))
-    assert said in line
-    assert "hidden" not in line
+    with pytest.raises(BadOption) as caught:
+        read_trader_config(written(tmp_path, change))
+    assert said in caught.value.message
+    assert "\n" not in caught.value.line
+    assert "hidden" not in "".join([caught.value.line, *traceback.format_exception(caught.value)])
+    assert caught.value.__context__ is None
+
+
+def test_a_model_without_signature_and_name_has_one_fault(tmp_path):
+    nameless = refusal(written(tmp_path, set_at("models", 1, value={"basemodel": "x"})))
+    assert nameless == "models[1].signature is missing; must be a text, the name of a folder"
 
 
 def test_several_faults_are_in_the_one_line(tmp_path):
@@ -192,6 +201,7 @@ def test_of_several_enabled_models_all_or_one_is_chosen(tmp_path):
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[]", "must be a JSON object"),
         (b"[" * 100_000, "nested too deep"),
+        (b'{"models": ' * 5_000 + b"[]" + b"}" * 5_000, "nested too deep"),
         (b" " * 10_000_000, "10,000,000 bytes"),
         (b'{"agent_config": {"initial_cash": NaN}, "date_range": {}}', "init_date"),
     ],

@@ -115,13 +115,9 @@ _EMPTY = "(no text)"
 
 
 @cache
-def _text(file: str) -> str:
-    return (_FOLDER / file).read_text(encoding="utf-8")
-
-
-def prompt_texts() -> dict[str, str]:
+def prompt_texts() -> Mapping[str, str]:
     """The system prompts: ``execution_en`` and ``execution_zh``. One that changes gets a new version."""
-    return {name: _text(file) for name, file in _FILES.items()}
+    return {name: (_FOLDER / file).read_text(encoding="utf-8") for name, file in _FILES.items()}
 
 
 def described(tools: Iterable[BaseTool]) -> list[dict[str, Any]]:

@@ -55,13 +55,9 @@ class DayContext(Protocol):
 
 
 @cache
-def _text(file: str) -> str:
-    return (_FOLDER / file).read_text(encoding="utf-8")
-
-
-def prompt_texts() -> dict[str, str]:
+def prompt_texts() -> Mapping[str, str]:
     """The prompts by market and language: ``trader_us_en`` and so on. One that changes gets a new version."""
-    return {name: _text(file) for name, file in _FILES.items()}
+    return {name: (_FOLDER / file).read_text(encoding="utf-8") for name, file in _FILES.items()}
 
 
 def universe(view: View) -> tuple[str, ...]:
