@@ -23,10 +23,10 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 75_600,
-    "lines of statements": 39_500,
+    "lines": 74_500,
+    "lines of statements": 38_700,
     "modules": 320,
-    "modules that a stranger sees": 125,
+    "modules that a stranger sees": 75,
     "exported names": 560,
     "imports around a face": 0,
     "import circles, types included": 0,
