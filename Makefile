@@ -41,7 +41,8 @@ tests: $(READY)
 
 proofs: $(READY)
 	@$(BIN)/python scripts/compile_blocks.py
-	$(BIN)/pytest -n 2 --dist loadfile -m proof
+	$(BIN)/pytest -n 2 --dist loadfile -m proof --ignore tests/test_benchmarks.py
+	$(BIN)/pytest -q -m proof tests/test_benchmarks.py
 
 quick: $(READY)
 	@$(BIN)/python scripts/quick.py

@@ -9,12 +9,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
 
 from quantgraph._util.texts import short_line
+from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:  # most who read numbers load no pydantic
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
-
-from quantgraph.errors import BadOption
 
 
 def is_whole(value: object) -> TypeGuard[int]:

@@ -357,7 +357,7 @@ def _no_steps_update(state: Mapping[str, Any]) -> Update:
 
 
 def _settle_cached_replies(replies: list[PendingReply], update: Update, recording: Recording) -> None:
-    """Offer the replies of a step that worked to other runs, or wait until its result is validated.
+    """Offer the replies of a step that worked to other runs, or hold them back until its result is validated.
 
     A step did not work if it names an error, ends the run early, or has a question for the user.
     """

@@ -22,7 +22,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market import PHASES, Phase
 
 _CERTAIN = 4.0
-"""A walk is not begun if half of the time of the run on the whole panel makes it so many times too long."""
+"""A walk is not begun if its estimate, sessions x half a whole run, is so many times the time given."""
 
 
 def check_causality(

@@ -24,6 +24,7 @@ from quantgraph.broker.accounts._orders import (
     number_text,
 )
 from quantgraph.broker.accounts._quotes import Quotes, quotes_at
+from quantgraph.broker.accounts._results import SessionResult
 from quantgraph.broker.accounts._valuation import last_closes, last_prices, mark, value_of
 from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import TradingSession, submit_batch
@@ -35,8 +36,6 @@ from quantgraph.state import TrustedView, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.session._market import Market
-
-from quantgraph.broker.accounts._results import SessionResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from quantgraph.broker._decider import BlockRule, Decider, DecisionContext, RunC
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._corporate_actions import action_book
 from quantgraph.broker.accounts._results import Block, SessionResult
+from quantgraph.broker.session._market import Market
 from quantgraph.broker.session._open_session import OpenSession, collect_decision, fill_orders, open_session
 from quantgraph.errors import BadWindow, LedgerConflict
 from quantgraph.market import Moment, session_of
@@ -21,7 +22,6 @@ from quantgraph.state import GrowingView
 if TYPE_CHECKING:
     from quantgraph.broker.ledger._ledger import Ledger
 
-from quantgraph.broker.session._market import Market
 
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
@@ -96,7 +96,7 @@ def advance(
     growing_view
         One of the market's commit; calls for successive parts of a run share one.
     at_least
-        After so many sessions it stops behind the first without a block rule. Default: all of them.
+        Once this many sessions are traded, it stops after the next one without a block rule. Default: all.
     """
     for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
         yield from (done,) if isinstance(done, Block) else done

@@ -1,7 +1,7 @@
 """What is known at a moment: the one place where frames, actions and records are cut in time.
 
 Row *t* of a field is known from the phase of session *t* that :data:`quantgraph.market._moment.KNOWN_FROM`
-gives. The functions differ in what they are given and in what they leave of the last row:
+gives. The functions differ in what they are given and in how they treat a partly known last row:
 
 =====================  ===============================================================================
 :func:`cut`            a commit: frames (rows and columns), corporate actions, records. What a view holds

@@ -11,7 +11,7 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 _PARAMETER_ERRORS = frozenset(
     {*(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)), "warm_up"}
 )
-"""Codes of errors that no code mends: a symbol, the window or a field is at fault, or the source."""
+"""Codes of errors that new code cannot fix: a symbol, the window or a field is at fault, or the source."""
 
 
 _SOURCE_ERRORS = frozenset(kind.code for kind in (RateLimited, SourceUnavailable))

@@ -56,7 +56,7 @@ class SignalSubgraphState(TypedDict):
     data_ref: NotRequired[str]
     """The commit that the run works on."""
     given_ref: NotRequired[str]
-    """The commit that the host gave: the authority for the cells that it has. Empty without one."""
+    """The commit that the host gave: its data win over the source's. Empty without one."""
     left_ref: NotRequired[str | None]
     """The commit that the thread's previous request left in ``data_ref``."""
     request: NotRequired[dict[str, Any]]
@@ -89,7 +89,7 @@ class SignalSubgraphState(TypedDict):
     assumptions: NotRequired[list[str]]
     """Answers not given by a person, as ``kind: answer (default)`` or ``(callable)``."""
     open_question: NotRequired[Clarification | None]
-    """The question for want of whose answer the graph ended."""
+    """The unanswered question that ended the graph."""
     answering: NotRequired[Clarification | None]
     """The question whose answer reflection reads next."""
     ignored_message_ids: NotRequired[list[str]]

@@ -140,7 +140,7 @@ def validation_node(
 
 
 def _sent_back(state: SignalSubgraphState, report: Report) -> Report:
-    """The report with what other code can mend as errors: once, and not at the last attempt."""
+    """The report in which findings that new code could fix are errors: once, never at the last attempt."""
     once = any(failure.startswith("meaning: ") for failure in state.get("failures", []))
     if once or state.get("retry_count", 0) + 1 >= state.get("max_retries", 3):
         return report
