@@ -112,8 +112,8 @@ class Scope:
     def key_of(self, call: NumberedCall) -> Key:
         """Return the key of a model call, the one of an earlier try of this execution if there was one.
 
-        Concurrent calls are numbered as they arrive, which may differ now: equal requests are matched by their
-        order.
+        Concurrent calls are numbered as they arrive, which may differ now: equal requests are matched by
+        their order.
         """
         key, nth = call
         request = key.path, key.digest
