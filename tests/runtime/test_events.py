@@ -134,7 +134,7 @@ def test_each_token_of_a_model_is_streamed_once_and_in_order():
     for message, _ in (part["data"] for part in parts):
         if isinstance(message, AIMessageChunk) and message.text:
             streamed.setdefault(message.id, []).append(message.text)
-    pieces = [[text[at : at + 5] for at in range(0, len(text), 5)] for text in (reply, wording)]
+    pieces = [[text[at : at + 7] for at in range(0, len(text), 7)] for text in (reply, wording)]
     assert list(streamed.values()) == pieces
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,13 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
     The names, and where they come from, are what it imports for a type checker: its first ``if`` holds
     nothing but ``from … import …``.
     """
-
-    def get(name: str) -> Any:
-        home = _homes(file).get(name)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home), name)
-
-    return get, lambda: sorted(_homes(file))
-
-
-@cache
-def _homes(file: str) -> dict[str, str]:
-    import ast
-
     checked = next(node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.If))
     imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    home = {alias.name: str(node.module) for node in imports for alias in node.names}
+
+    def get(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(home[name]), name)
+
+    return get, lambda: sorted(home)
