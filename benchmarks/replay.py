@@ -68,7 +68,7 @@ def build(run: str) -> None:
     resources = Resources(
         settings=load_settings(),
         source=ReplaySource("sample", synthetic=True),
-        model=replay_models([], "native"),
+        model=replay_models([]),
         runner=ReplayCodeRunner(),
         recorder=Recorder(),
     )

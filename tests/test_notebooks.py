@@ -20,7 +20,7 @@ RUN = """
 import sys, nbclient, nbformat
 book = nbformat.read(sys.argv[1], as_version=4)
 nbformat.validate(book)
-nbclient.NotebookClient(book, timeout=60, kernel_name="python3").execute()
+nbclient.NotebookClient(book, timeout=60, kernel_name="python3", coalesce_streams=True).execute()
 nbformat.write(book, sys.argv[2])
 """
 
