@@ -416,7 +416,7 @@ def test_without_limits_there_is_no_level(facts):
 
 def test_it_can_be_imported_where_there_is_neither_linux_nor_resource():
     code = (
-        "import sys, pathlib, socket, ctypes, sysconfig, zoneinfo, importlib.util, quantgraph.sandbox\n"
+        "import sys, pathlib, socket, ctypes, sysconfig, zoneinfo, importlib.util, pandas, quantgraph.sandbox._lockdown\n"
         "for name in [n for n in sys.modules if n.startswith('quantgraph.sandbox')]: del sys.modules[name]\n"
         "sys.platform, sys.modules['resource'] = 'win32', None\n"
         "from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test\n"
