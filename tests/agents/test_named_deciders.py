@@ -1,10 +1,13 @@
 """A decider is made of its name, or of its file and class."""
 
+from importlib.metadata import EntryPoint, entry_points
+
 import pytest
 
 from quantgraph import create_trading_graph
 from quantgraph.agents import SignalRule
 from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
+from quantgraph.agents.trader import TraderAgent
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report import BuyAndHold
 
@@ -37,6 +40,21 @@ def test_the_packages_deciders_have_names():
     assert decider_place(make_decider("buy_and_hold")) == "buy_and_hold"
     assert decider_place(SignalRule()) is None
     assert decider_file(SignalRule()) is None
+
+
+def test_another_package_brings_a_name_and_takes_none_of_ours(monkeypatch):
+    theirs = [
+        EntryPoint(name, "json:JSONDecoder", "quantgraph.deciders") for name in ("trader", "signal_rule")
+    ] + [EntryPoint("held", "quantgraph.report:BuyAndHold", "quantgraph.deciders")]
+    found = entry_points
+
+    def both(**wanted):
+        return [*(each for each in theirs if each.matches(**wanted)), *found(**wanted)]
+
+    monkeypatch.setattr("quantgraph.agents._registry.entry_points", both)
+    assert isinstance(make_decider("trader"), TraderAgent)
+    assert isinstance(make_decider("signal_rule"), SignalRule)
+    assert isinstance(make_decider("held"), BuyAndHold)
 
 
 def test_a_class_of_a_file_is_called_without_arguments(file):

@@ -14,7 +14,8 @@ from quantgraph.broker import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report import BuyAndHold
 
-_GROUP = "quantgraph.deciders"
+_PACKAGE = __name__.partition(".")[0]
+_GROUP = f"{_PACKAGE}.deciders"
 """Entry points of deciders that a package brings: a name, and a class that is called without arguments."""
 _OWN: Mapping[str, type[Decider]] = {"buy_and_hold": BuyAndHold, "signal_rule": SignalRule}
 
@@ -25,10 +26,14 @@ def decider_names() -> list[str]:
 
 
 def _named(name: str) -> Decider | None:
-    for each in entry_points(group=_GROUP, name=name):
-        make: type[Decider] = each.load()
-        return make()
-    return _OWN[name]() if name in _OWN else None
+    """A decider by name; one of this package comes before another package's of the same name."""
+    if name in _OWN:
+        return _OWN[name]()
+    found = sorted(
+        entry_points(group=_GROUP, name=name), key=lambda each: each.module.split(".")[0] != _PACKAGE
+    )
+    make: type[Decider] | None = found[0].load() if found else None
+    return make() if make else None
 
 
 _MODULE = "quantgraph_decider_"
