@@ -17,7 +17,7 @@ from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runtime import Resources
-from quantgraph.runtime.endings import EndedBecause
+from quantgraph.runtime.graph_state import EndedBecause
 from quantgraph.settings import load_settings
 
 pytestmark = pytest.mark.proof

@@ -39,7 +39,8 @@ from quantgraph.runtime.dialogue import (
     check_checkpointer,
     question_id,
 )
-from quantgraph.runtime.endings import Clarification, end_update, language, success_update
+from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.graph_state import Clarification, changed, written
 from quantgraph.state import deciding
 
 _WORDS: dict[Language, tuple[str, str, str]] = {
@@ -207,10 +208,11 @@ def approve_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     except BadOption as error:
         trading.close(state["run_id"])
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
-        return {**ended, "open_question": task}
+        return written(state, {**ended, "open_question": task})
     sequences = sorted(parse_approval(answer, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
-    return {"proposal": approved, **_approval_update(state, proposal["session"], answer, who)}
+    answered = _approval_update(state, proposal["session"], answer, who)
+    return written(state, {"proposal": approved, **answered})
 
 
 def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]:
@@ -228,8 +230,8 @@ def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]
     for session in sorted(answers):
         if session_of(session) <= done:
             answer, who = answers[session].outcome(), answers[session].facts.get("role")
-            update |= _approval_update(cast("TradingState", {**state, **update}), session, answer, who)
-    return update
+            update |= _approval_update(changed(state, update), session, answer, who)
+    return written(state, update)
 
 
 def approved_result(state: TradingState, trading: Trading) -> SessionResult | None:

@@ -133,7 +133,7 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", begin_node, input_schema=TradingState)
     graph.add_edge(START, "begin")
-    if trading.decider.uses_signal:
+    if trading.resources.makes_signal:
         graph.add_edge("begin", "signal")
         graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
     else:

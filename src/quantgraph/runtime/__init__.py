@@ -3,7 +3,7 @@
 ``Resources`` are the live objects of a run (store, source, models, code runner, ledger, recorder), passed on
 whole. ``run_node`` wraps each node: errors become endings, loops are found, and a nested graph gets no
 checkpointer of its host. ``dialogue`` asks the person and emits events; ``endings`` names how a graph may
-end.
+end; ``graph_state`` has what the graphs share beside the documented fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         run_database_path,
         settings_of,
     )
-    from quantgraph.runtime._run_node import STEP_LIMIT, run_node
+    from quantgraph.runtime._run_node import STEP_LIMIT, run_node, steps_left
 
 __all__ = [
     "STEP_LIMIT",
@@ -48,6 +48,7 @@ __all__ = [
     "run_node",
     "settings_of",
     "shown_offline",
+    "steps_left",
     "stop_line",
     "tool_errors",
 ]

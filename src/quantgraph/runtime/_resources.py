@@ -108,6 +108,11 @@ class OpenResources(Resources):
     recorder: Recorder
     on_clarify: OnClarify
 
+    @property
+    def makes_signal(self) -> bool:
+        """Whether the decider trades a signal; else a run needs data alone."""
+        return self.decider is None or self.decider.uses_signal
+
 
 def merge_resources(given: Resources | None, **options: Any) -> Resources:
     """Add options that are given beside resources; None adds nothing.

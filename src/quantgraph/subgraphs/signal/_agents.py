@@ -16,6 +16,7 @@ from quantgraph.data import AsOfSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
+from quantgraph.runtime.graph_state import request_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import (
     CodeSession,
@@ -175,18 +176,17 @@ class ReviewReply(BaseModel):
 
 AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
 
-_TOOLS: dict[AgentName, list[BaseTool]] = {
-    "reflection": [python_repl],
-    "data_fetch": [tushare_daily_bar, tushare_daily_basic],
-    "signal_generate": [python_repl, ask, decline],
-    "validation": [python_repl],
-}
-
 
 def build_agent(name: AgentName, resources: OpenResources) -> Agent:
     """Build the agent of a node: its model and its tools."""
+    tools: dict[AgentName, list[BaseTool]] = {
+        "reflection": [python_repl],
+        "data_fetch": [tushare_daily_bar, tushare_daily_basic],
+        "signal_generate": [python_repl, ask, decline],
+        "validation": [python_repl],
+    }
     model = role_model(name, model=resources.model, settings=resources.settings)
-    return create_node_agent(name, model, _TOOLS[name])
+    return create_node_agent(name, model, tools[name])
 
 
 def build_clarify_model(resources: OpenResources) -> BaseChatModel:
@@ -196,13 +196,13 @@ def build_clarify_model(resources: OpenResources) -> BaseChatModel:
 
 def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
     """Return the run's moment: nothing later is fetched, shown or used."""
-    given = state.get("as_of")
+    given = request_of(state)["as_of"]
     return Moment.at(given) if given else Moment(market_source(state, resources).sessions()[-1])
 
 
 def market_source(state: SignalSubgraphState, resources: OpenResources) -> MarketDataSource:
     """Return the source, below the commit that the host gave."""
-    ref = state.get("given_ref")
+    ref = request_of(state)["given_ref"]
     return commit_source(resources.source, resources.store.snapshot(ref)) if ref else resources.source
 
 

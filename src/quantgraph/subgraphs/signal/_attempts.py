@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from quantgraph._util.packages import parse_code
 from quantgraph.llm.messages import wrap
 from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
-from quantgraph.runtime.endings import Update
+from quantgraph.runtime.graph_state import Attempt, Update
 from quantgraph.tools.code import ask, decline, python_repl
 
 _MAX_ATTEMPTS = 8
@@ -35,24 +35,6 @@ _ANSWER = """\
 The user's answer to your question / 用户的回答:
 {answer}
 Now write the code and run it as one complete cell. 请写出完整的代码并运行。"""
-
-
-class Attempt(TypedDict):
-    """One attempt at a signal, as plain JSON."""
-
-    request: dict[str, Any]
-    """The request that it was for."""
-    cells: list[str]
-    """The cells that it ran; if none ran, the last that failed."""
-    said: str
-    """Its closing words."""
-    errors: list[str]
-    """What was wrong with it; empty while nothing is."""
-    made: str | None
-    """Content hash of the request with the sessions that its signal needs; None without a signal."""
-    question: NotRequired[str]
-    """What it asks the user in place of a signal."""
-    answer: NotRequired[str]
 
 
 class NotCoded(TypedDict):

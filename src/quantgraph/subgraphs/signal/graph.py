@@ -14,6 +14,7 @@ from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
 from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.graph_state import changed
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._updates import initial_state
@@ -29,17 +30,9 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
+from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields, check_version
 
-_RESULT_FIELDS = (
-    "data_ref",
-    "strategy",
-    "request",
-    "understanding",
-    "ended_because",
-    "assumptions",
-    "error_messages",
-)
+_RESULT_FIELDS = ("messages", "data_ref", "ended_because", "error_messages", "quantgraph")
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
 CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
@@ -75,7 +68,7 @@ def create_signal_subgraph(
     >>> graph = create_signal_subgraph(on_clarify="default")
     >>> sentence = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年"
     >>> state = graph.invoke({"messages": [("user", sentence)]})
-    >>> state["ended_because"], state["strategy"]["name"]
+    >>> state["ended_because"], state["quantgraph"]["strategy"]["name"]
     ('done', 'sma_cross_5_20')
     """
     given = merge_resources(
@@ -100,11 +93,11 @@ def build_signal_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         given = partial(node, resources=opened, **options)
-        return partial(run_node, given, name, opened.recorder, detect_loops=True)
+        check = check_fields if name == "reflection" else check_version
+        return partial(run_node, given, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
-    reflect = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
-    reflection = partial(reflect, check_state=check_fields)
+    reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(
@@ -141,6 +134,7 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
     """Return the subgraph's input for a host that invokes it inside a node of its own.
 
     It has the host's ``messages``, and of ``data_ref``, ``given``, ``as_of`` and ``max_retries`` what is set.
+    With ``quantgraph`` from :func:`map_to_main_state` a later message may change the request before.
 
     Notes
     -----
@@ -154,11 +148,14 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
             return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
     """
     fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
-    state = {**initial_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}
-    return cast("SignalSubgraphState", state)
+    start = {} if main_state.get("quantgraph") else initial_state(main_state.get("max_retries", 3))
+    changes = {**start, **fixed, "messages": main_state["messages"]}
+    return cast("SignalSubgraphState", changed({"quantgraph": main_state.get("quantgraph")}, changes))
 
 
 def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
-    """Return the subgraph's result as an update of the host: messages, data, strategy and ending."""
-    result: dict[str, Any] = {"messages": subgraph_state["messages"]}
-    return result | {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]
+    """Return the subgraph's result as an update of the host.
+
+    It has ``messages``, ``data_ref``, ``ended_because``, ``error_messages`` and ``quantgraph``.
+    """
+    return {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import say
-from quantgraph.broker import Decider
 from quantgraph.data import AsOfSource
 from quantgraph.data.symbols import INDEX_NAMES, is_code, names_in
 from quantgraph.errors import (
@@ -31,12 +30,22 @@ from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent_for
 from quantgraph.runtime.dialogue import parse_answer
 from quantgraph.runtime.endings import (
     MODEL_ERRORS,
-    Clarification,
     end_reason,
     end_update,
     language,
     request_language,
     user_messages,
+)
+from quantgraph.runtime.graph_state import (
+    Clarification,
+    Understanding,
+    Update,
+    changed,
+    dialogue_of,
+    progress_of,
+    request_of,
+    strategy_of,
+    written,
 )
 from quantgraph.subgraphs.signal._agents import (
     ReflectionReply,
@@ -164,41 +173,42 @@ def reflection_node(
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
     resources = open_resources(resources)
-    fresh = _begin(state)
-    now: SignalSubgraphState = {**state, **fresh}  # type: ignore[typeddict-item]
+    changes = _begin(state)
+    now = changed(state, changes)
     try:
         for message in user_messages(now):
             check_sentence(str(message.text), "messages")
     except BadOption as error:
-        return {**fresh, **end_update(now, "needs_answer", error)}
+        return written(state, changes | end_update(now, "needs_answer", error))
     if now.get("clarification_needed"):
-        return {**fresh, "current_task": "clarify"}
+        return written(state, changes | {"current_task": "clarify"})
     if (check := getattr(resources.runner, "check", None)) and not replaying():
         with suppress(CodeUnavailable):  # raised again when code is run
             check()  # before a model is asked for code that may not run
     try:
         source = known_source(now, resources)
-        reading = _read_request(now, resources, agent, source) if _needs_model(now) else {}
-        if reading.get("clarification_needed") or reading.get("ended_because"):
-            return {**fresh, **reading}
-        now = {**now, **reading}  # type: ignore[typeddict-item]
-        if check_symbols is not None:
-            check_symbols(traded_symbols(now["request"], source))
-        asks = resources.on_clarify not in ("default", "fail")
-        unsure = any(line.startswith(_PLANNER_READ) for line in now.get("assumptions", []))
-        if (resources.confirm or (asks and unsure)) and (asked := _confirmation(now)):
-            return {**fresh, **reading, **asked}
-        return {**fresh, **reading, **_readiness(now, resources, source)}
+        if _needs_model(now):
+            changes |= _read_request(now, resources, agent, source)
+            now = changed(state, changes)
+        if not now.get("clarification_needed") and not now.get("ended_because"):
+            if check_symbols is not None:
+                check_symbols(traded_symbols(request_of(now)["checked"], source))
+            changes |= _confirmation(now, resources) or _readiness(now, resources, source)
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
-        return {**fresh, **end_update(now, end_reason(error), error)}
+        changes |= end_update(now, end_reason(error), error)
+    return written(state, changes)
 
 
-def _confirmation(state: SignalSubgraphState) -> dict[str, Any]:
-    """Return the question whether the understanding is right; empty if this one was confirmed."""
-    understanding = state["understanding"]
-    if state.get("confirmed") == understanding_hash(understanding):
+def _confirmation(state: SignalSubgraphState, resources: OpenResources) -> Update:
+    """Return the question whether the understanding is right; empty if none is due, or it was confirmed."""
+    asks = resources.on_clarify not in ("default", "fail")
+    unsure = any(line.startswith(_PLANNER_READ) for line in dialogue_of(state)["assumptions"])
+    if not resources.confirm and not (asks and unsure):
+        return {}
+    understanding = cast("Understanding", request_of(state)["understanding"])
+    if dialogue_of(state)["confirmed"] == understanding_hash(understanding):
         return {}
     lines = "; ".join(understanding_lines(understanding, language(state)))
     reason = say(
@@ -213,16 +223,17 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     messages = user_messages(state)
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = request_language(state)
-    ref = state.get("data_ref")
-    given = state.get("given_ref") if ref == state.get("left_ref") else ref
+    ref, request, dialogue = state.get("data_ref"), request_of(state), dialogue_of(state)
+    given = request["given_ref"] if ref == request["left_ref"] else ref
     clean["given_ref"] = given or ""
-    if state.get("ended_because"):
-        last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
-        cells = state.get("strategy", {}).get("cells") or state.get("last_cells", [])
+    if state.get("ended_because") or progress_of(state)["ended"]:
+        last = state.get("user_intent", {}).get("params") or request["params"] or dialogue["last_request"]
+        cells = strategy_of(state).get("cells") or dialogue["last_cells"]
         return {**clean, "ended_because": None, "last_request": last, "last_cells": cells}
-    absent = {key: value for key, value in clean.items() if state.get(key) is None}
-    task = state.get("clarification")
-    if task and messages and messages[-1].id != state.get("reflected_on"):
+    there = {**state, **request, **dialogue, **progress_of(state), "strategy": strategy_of(state)}
+    absent = {key: value for key, value in clean.items() if there.get(key) is None}
+    task = dialogue["clarification"]
+    if task and messages and messages[-1].id != dialogue["reflected_on"]:
         # The host sent the answer as a message instead of resuming.
         return {**absent, **_answer_in_message(state, task, messages[-1])}
     return absent
@@ -236,7 +247,7 @@ def _answer_in_message(
         keep_answer(task["id"], answer)
         return answer_update(state, task, answer, message=str(message.id))
     asked = {**task, "error": answer.text(task["language"])}
-    ignored = [*state.get("ignored_message_ids", []), str(message.id)]
+    ignored = [*dialogue_of(state)["ignored_message_ids"], str(message.id)]
     return {"clarification": asked, "ignored_message_ids": ignored, "reflected_on": message.id}
 
 
@@ -245,7 +256,9 @@ def _needs_model(state: SignalSubgraphState) -> bool:
     messages = user_messages(state)
     newest = messages[-1].id if messages else None
     return bool(
-        not state.get("request") or state.get("error_messages") or newest != state.get("reflected_on")
+        not request_of(state)["checked"]
+        or state.get("error_messages")
+        or newest != dialogue_of(state)["reflected_on"]
     )
 
 
@@ -254,12 +267,12 @@ def _read_request(
 ) -> dict[str, Any]:
     messages = user_messages(state)
     if not messages:
-        return _first_question(state, current_decider(resources))
-    given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
+        return _first_question(state, resources)
+    given = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
     text = with_constraints(request_text(state), given)
     agent = agent or build_agent("reflection", resources)
     tools = tool_context(state, resources, current_ref(state, resources))
-    facts = _facts(source, user_text(state), current_decider(resources))
+    facts = _facts(source, user_text(state), resources)
 
     errors, slips = list(state["error_messages"]), list[Slip]()
     for _ in range(_READINGS):
@@ -322,23 +335,24 @@ def _read_by_planner(
     if reply.user_intent.needs_clarification or reply.unread:
         raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
     line = f"{_PLANNER_READ} because the model repeated the prompt's template"
-    assumptions = [*state.get("assumptions", []), line]
-    reading = checked_reading({**state, "assumptions": assumptions}, resources, source, reply, given)
+    assumptions = [*dialogue_of(state)["assumptions"], line]
+    noted = changed(state, {"assumptions": assumptions})
+    reading = checked_reading(noted, resources, source, reply, given)
     return {"assumptions": assumptions, **reading}
 
 
-def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, Any]:
-    if decider.uses_signal:
+def _first_question(state: SignalSubgraphState, resources: OpenResources) -> Update:
+    if resources.makes_signal:
         reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
         return question_update(state, "strategy", reason)
     reason = say(language(state), zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
     return question_update(state, "symbol", reason)
 
 
-def _facts(source: AsOfSource, text: str, decider: Decider) -> dict[str, Any]:
+def _facts(source: AsOfSource, text: str, resources: OpenResources) -> dict[str, Any]:
     """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
     sessions, listed = source.sessions(), source.symbols()
-    called = () if decider.uses_signal else decider.called
+    called = () if resources.makes_signal else current_decider(resources).called
     named = [name for name in called if name.casefold() in text.casefold()]
     # An index has the name given here: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
@@ -369,7 +383,7 @@ def _prompt(state: SignalSubgraphState, text: str) -> str:
 
 def _message_parts(state: SignalSubgraphState, text: str) -> str:
     """Return the previous request, what the user says now, and the questions with their answers."""
-    last, answers = state.get("last_request"), answered_questions(state)
+    last, answers = dialogue_of(state)["last_request"], answered_questions(state)
     parts = [wrap("last_request", canonical_json(last))] if last else []
     parts.append(wrap("user_request", text))
     parts += [wrap("answers", canonical_json(answers))] if answers else []
@@ -377,12 +391,12 @@ def _message_parts(state: SignalSubgraphState, text: str) -> str:
 
 
 def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsOfSource) -> dict[str, Any]:
-    request = state["request"]
+    request = request_of(state)["checked"]
     ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
     bars, indicators = has_data(resources.store, ref, request, source)
     bars = bars and has_needed_sessions(resources.store, ref, request)
     bars = bars and has_needed_records(resources.store, ref, request, source, current_decider(resources))
-    signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
+    signal = bars and indicators and has_signal(resources.store, ref, request, strategy_of(state))
     task = "data_fetch"
     if bars and indicators:
         wants_signal = state["user_intent"]["type"] != "data_fetch"

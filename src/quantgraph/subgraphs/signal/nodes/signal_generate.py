@@ -17,10 +17,10 @@ from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
+from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
 from quantgraph.state import View
 from quantgraph.subgraphs.signal._agents import build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal._attempts import (
-    Attempt,
     NotCoded,
     attempt_of,
     earlier_messages,
@@ -94,9 +94,12 @@ def signal_generate_node(
         the end.
     """
     resources = open_resources(resources)
-    state = with_request(state, resources)
+    return written(state, _generated(with_request(state, resources), resources, agent))
+
+
+def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     request, attempts = _before_last_attempt(state)
-    window = {key: value for key, value in request.items() if key != "data_start"}
+    window = _without_earlier_sessions(request)
     data_ref = restrict_to_request(  # the code is written and first run on the window alone
         resources.store, current_ref(state, resources), window, known_source(state, resources)
     )
@@ -121,41 +124,59 @@ def signal_generate_node(
         return _said_update(state, said, attempts, attempt)
     if not context.code.names:
         return _failed(state, attempts, attempt, no_signal_error(replies), called=_has_called(replies))
-    name, cells = context.code.names[-1], context.code.needed()
     try:
-        made = recorded(
-            "code",
-            {
-                "step": "signal_generate",
-                "data_ref": data_ref,
-                "code_hash": code_hash(cells),
-                "name": name,
-                "request": request,
-                "as_of": str(context.as_of),
-            },
-            lambda: _commit_signal(resources, context, request, data_ref, name),
-        )
+        made = _made_signal(resources, context, request, data_ref)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
         return _failed(state, attempts, attempt, error.line, called=True)
+    return _signal_update(state, context, attempt, made)
+
+
+def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key != "data_start"}
+
+
+def _made_signal(
+    resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str
+) -> dict[str, Any]:
+    """Return what the cells made, run once: the commit, the sessions they need, and notes."""
+    name = context.code.names[-1]
+    facts = {
+        "step": "signal_generate",
+        "data_ref": data_ref,
+        "code_hash": code_hash(context.code.needed()),
+        "name": name,
+        "request": request,
+        "as_of": str(context.as_of),
+    }
+    return recorded("code", facts, lambda: _commit_signal(resources, context, request, data_ref, name))
+
+
+def _signal_update(
+    state: SignalSubgraphState, context: ToolContext, attempt: Attempt, made: Mapping[str, Any]
+) -> Update:
+    """Return the update of an attempt that made a signal: its commit, its strategy, and the request for it."""
+    request, name, cells = attempt["request"], context.code.names[-1], list(context.code.needed())
+    window = _without_earlier_sessions(request)
     if made["data_start"]:
-        window = {**window, "data_start": made["data_start"]}
+        window["data_start"] = made["data_start"]
     notes = [Note(**note).text(language(state)) for note in made["notes"]]
     warmed = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
         "signals": list(context.code.names),
-        "cells": list(cells),
+        "cells": cells,
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
         "request": request_hash(warmed),
         "warm_up": made["warm_up"],
         "said": attempt["said"],
     }
+    attempts = _before_last_attempt(state)[1]
     return {
         "data_ref": made["signal_ref"],
-        "request": warmed,
+        "checked": warmed,
         "strategy": strategy,
         "attempts": keep_attempts(attempts, {**attempt, "made": request_hash(warmed)}),
         "signal_ready": True,
@@ -174,7 +195,7 @@ def _prepare_trading(resources: OpenResources, data_ref: str) -> None:
 
 def _before_last_attempt(state: SignalSubgraphState) -> tuple[dict[str, Any], list[Attempt]]:
     """Return the request without what the last attempt added, and the attempts of its conversation."""
-    request, attempts = state["request"], state.get("attempts", [])
+    request, attempts = request_of(state)["checked"], progress_of(state)["attempts"]
     if attempts and attempts[-1]["made"] == request_hash(request):
         request = attempts[-1]["request"]
     return request, open_attempts(attempts, request)
@@ -216,7 +237,7 @@ def _extent(view: View, request: Mapping[str, Any]) -> str:
 
 def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
     """Return what the rule watches and what it trades, if these differ."""
-    understanding = state.get("understanding")
+    understanding = request_of(state)["understanding"]
     if not understanding or not understanding["watch"]:
         return ""
     said = {name: understanding[name] for name in ("watch", "index")}
@@ -229,7 +250,7 @@ def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: To
 
 def _kept_code(state: SignalSubgraphState) -> str:
     """Return the code of the thread's previous request, which the user has changed."""
-    cells = "\n\n".join(state.get("last_cells", []))
+    cells = "\n\n".join(dialogue_of(state)["last_cells"])
     if not cells:
         return ""
     text = "The code of the request before this one; where the rule is the same, change nothing else 上一次的代码:"
@@ -247,7 +268,7 @@ def _said_update(
         return end_update(state, "declined", f"declined: {said['text']}")
     asked: Attempt = {**attempt, "question": said["text"]}
     return {
-        "request": attempt["request"],
+        "checked": attempt["request"],
         "attempts": keep_attempts(attempts, asked),
         **question_update(state, "strategy", said["text"]),
     }
@@ -259,7 +280,7 @@ def _failed(
     """Return the update of an attempt without a signal; one without a call leaves the open errors open."""
     before = [] if called else [each for each in state.get("error_messages", []) if each != error]
     return {
-        "request": attempt["request"],
+        "checked": attempt["request"],
         **failure_update(state, "signal_generate", [*before, error]),
         "attempts": keep_attempts(attempts, {**attempt, "errors": [error]}),
     }

@@ -32,6 +32,7 @@ from quantgraph.runtime.endings import (
     language,
     success_update,
 )
+from quantgraph.runtime.graph_state import Update, changed, progress_of, request_of, strategy_of, written
 from quantgraph.subgraphs.signal._agents import (
     ReviewReply,
     as_of,
@@ -103,7 +104,10 @@ def validation_node(
         The report; the ending if all that was requested is there and valid; or the errors.
     """
     resources = open_resources(resources)
-    state = with_request(state, resources)
+    return written(state, _validated(with_request(state, resources), resources, agent))
+
+
+def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     target, report, signal_ref = _checked(state, resources)
     if asked := doubtful_bars_question(state, report, known_source(state, resources)):
         return {"validation": report.as_json(), **asked}
@@ -125,7 +129,7 @@ def validation_node(
         return {**update, **reset, **failure_update(state, f"validate {target}", errors)}
     if target == "signal":
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
-        update["strategy"] = {**state["strategy"], **judged_from}
+        update["strategy"] = {**strategy_of(state), **judged_from}
         update["data_ref"] = signal_ref
     proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
     update |= success_update(state, f"validate: {target} passed{proof}")
@@ -136,12 +140,12 @@ def validation_node(
     text = "\n".join([*_meaning_lines(state, report), summary, *_closing_words(state, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     update["attempts"] = []
-    return {**update, **end_update({**state, **update}, "done", text=text)}
+    return {**update, **end_update(changed(state, update), "done", text=text)}
 
 
 def _sent_back(state: SignalSubgraphState, report: Report) -> Report:
     """The report in which findings that new code could fix are errors: once, never at the last attempt."""
-    once = any(failure.startswith("meaning: ") for failure in state.get("failures", []))
+    once = any(failure.startswith("meaning: ") for failure in progress_of(state)["failures"])
     if once or state.get("retry_count", 0) + 1 >= state.get("max_retries", 3):
         return report
     findings = (
@@ -161,27 +165,27 @@ def _wants_review(
     if wanted != "auto":
         return wanted == "always"
     words = words_of(state, known_source(state, resources))
-    return rule_in_words(words) is None and not is_planners(words, state["strategy"]["cells"])
+    return rule_in_words(words) is None and not is_planners(words, strategy_of(state)["cells"])
 
 
 def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
     """Return what was checked, the report, and the commit to trade; from the recording if it is there."""
-    strategy = state.get("strategy") or {}
+    strategy = strategy_of(state)
     facts = {
         "step": "validate",
         "data_ref": current_ref(state, resources),
         "signal_ready": bool(state.get("signal_ready")),
         "strategy": {key: strategy.get(key) for key in ("name", "code_hash", "data_ref", "warm_up")},
-        "request": state["request"],
+        "request": request_of(state)["checked"],
         "as_of": str(as_of(state, resources)),
         "language": language(state),
-        "said": [user_text(state), state.get("understanding")],
+        "said": [user_text(state), request_of(state)["understanding"]],
         "audit": [
             resources.settings.audit.cuts,
             resources.settings.audit.walk_seconds,
             resources.settings.audit.seed,
         ],
-        "after": sum(state.get("calls", {}).values()),  # a lost commit may be fetched again later
+        "after": sum(progress_of(state)["calls"].values()),  # a lost commit may be fetched again later
     }
     seed = resources.settings.audit.seed
     if seed is None and state.get("signal_ready"):
@@ -206,8 +210,9 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
             if checked.passed:  # the most expensive check, for a valid signal only
                 proof = prove_causality(state, resources, seed=seed)
                 if proof.report.passed and proof.signal is not None:
-                    proved, base = {state["strategy"]["name"]: proof.signal}, state["strategy"]["data_ref"]
-                    signal_ref = resources.store.update("signal", proved, base=base)
+                    strategy = strategy_of(state)
+                    proved = {strategy["name"]: proof.signal}
+                    signal_ref = resources.store.update("signal", proved, base=strategy["data_ref"])
                     checked = _check_signal(state, resources, signal_ref)
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
@@ -223,7 +228,7 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
 
 def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
     request, view = (
-        state["request"],
+        request_of(state)["checked"],
         resources.store.view(as_of(state, resources), current_ref(state, resources)),
     )
     source = known_source(state, resources)
@@ -242,17 +247,17 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
 
 
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
-    if not state.get("strategy"):
+    if not strategy_of(state):
         raise NoSignal("the state has no strategy: a signal is checked with the code that made it")
-    view, name = resources.store.view(as_of(state, resources), ref), state["strategy"]["name"]
-    closes = in_window(view["ohlcv"]["close"], state["request"])
-    traded = list(traded_symbols(state["request"], known_source(state, resources)))
+    view, name = resources.store.view(as_of(state, resources), ref), strategy_of(state)["name"]
+    closes = in_window(view["ohlcv"]["close"], request_of(state)["checked"])
+    traded = list(traded_symbols(request_of(state)["checked"], known_source(state, resources)))
     return check_signal(name, view["signal"][name], closes[traded])
 
 
 def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
     """Return the report with the findings of the signal held against what was said, which come first."""
-    strategy, moment = state["strategy"], as_of(state, resources)
+    strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
     findings = meaning_findings(
         words_of(state, known_source(state, resources)),
@@ -281,15 +286,15 @@ def _review(
 ) -> list[Finding]:
     """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``."""
     prompt = VALIDATION_NODE_PROMPT.format(
-        validation_type=target, expected_fields=state["request"]["indicators"]
+        validation_type=target, expected_fields=request_of(state)["checked"]["indicators"]
     )
     context = tool_context(state, resources, ref)
     view = resources.store.view(as_of(state, resources), ref)
     facts: dict[str, Any] = {"target": target}
     if target == "signal":
-        strategy = state["strategy"]
+        strategy = strategy_of(state)
         signal = view["signal"][strategy["name"]]
-        understood = state.get("understanding") or state["request"]["strategy"]
+        understood = request_of(state)["understanding"] or request_of(state)["checked"]["strategy"]
         facts |= review_facts(user_text(state), understood, strategy["cells"], signal, view["ohlcv"]["close"])
     try:
         review = invoke_agent_for(
@@ -329,7 +334,7 @@ def _meaning_lines(state: SignalSubgraphState, report: Report) -> list[str]:
 
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
     """What the model that wrote the code says about it."""
-    said = state["strategy"].get("said") if target == "signal" else None
+    said = strategy_of(state).get("said") if target == "signal" else None
     return (
         [say(language(state), zh=f"模型对代码的说明：{said}", en=f"The model on its code: {said}")]
         if said
@@ -338,12 +343,12 @@ def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
-    summary, request = report.summary, state["request"]
+    summary, request = report.summary, request_of(state)["checked"]
     extent = f"{summary['date_range']}, {summary['stock_count']} x {summary['session_count']}"
     if target == "data":
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
-    counts, name = summary["signal_counts"], state["strategy"]["name"]
-    others = [each for each in state["strategy"].get("signals", ()) if each != name]
+    counts, name = summary["signal_counts"], strategy_of(state)["name"]
+    others = [each for each in strategy_of(state).get("signals", ()) if each != name]
     proof = summary["causality"]["text"] + say(language(state), **not_evaluated_text(summary))
     notes = "".join(f" {note}." for note in [*_not_traded(others, state), *request["notes"]])
     return say(
