@@ -27,7 +27,8 @@ class DeskState(MessagesState):
 
 def file_it(state: DeskState) -> dict[str, Any]:
     """Stand for whatever the parent does with a signal."""
-    return {"messages": [("ai", f"{state['ended_because']}: filed {state['quantgraph']['strategy']['name']}")]}
+    name = state["quantgraph"]["strategy"]["name"]
+    return {"messages": [("ai", f"{state['ended_because']}: filed {name}")]}
 
 
 def run(folder: Path, task: Any) -> dict[str, Any]:
