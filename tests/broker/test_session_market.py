@@ -15,9 +15,9 @@ from quantgraph.broker import (
     Order,
     Pending,
     Rejection,
+    Session,
     simulate,
 )
-from quantgraph.broker.session._session import SessionMarket
 from quantgraph.errors import LedgerConflict
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
@@ -148,7 +148,7 @@ def test_an_order_submitted_again_is_the_same_and_a_sequence_belongs_to_one():
     assert context.market.submit(order("buy", A, 100, 1)) is first
     assert context.market.account.cash == 4_000
     assert context.account.cash == 5_000, "the decider's account is that of the morning"
-    with pytest.raises(LedgerConflict, match="sequence=1 is used by another order"):
+    with pytest.raises(LedgerConflict, match="sequence=1 on 2024-01-02 is used by an order of AAPL"):
         context.market.submit(order("buy", B, 100, 1))
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_traded_that_is_not_returned():
 
 def test_orders_that_are_placed_are_numbered_in_their_order():
     view = market_of().store.view(Moment.at(DAYS[0], "open"))
-    market = SessionMarket(view, Account.opening(1_000), FREE)
+    market = Session.at_open(view, Account.opening(1_000), FREE)
     market.submit(order("buy", A, 10, 4))
     told = [
         market.place("buy", B, 10),
@@ -184,5 +184,5 @@ def test_orders_that_are_placed_are_numbered_in_their_order():
 
 def test_no_order_is_filled_on_a_day_that_is_not_a_session():
     view = market_of().store.view(Moment.at("2024-01-06", "open"))  # a Saturday
-    refused = SessionMarket(view, Account.opening(1_000), FREE).place("buy", A, 1)
+    refused = Session.at_open(view, Account.opening(1_000), FREE).place("buy", A, 1)
     assert (refused.code, refused.message) == ("not_a_session", "2024-01-06 is not a session of the exchange")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -22,8 +22,8 @@ from quantgraph._util.canonical_json import canonical_json, json_copy
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._orders import Order
-from quantgraph.broker.session._session import SessionMarket
+from quantgraph.broker.accounts._orders import Decision, Order
+from quantgraph.broker.session._session import Session
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.state import RECORD_KINDS, RecordKind, View, deciding
@@ -153,7 +153,7 @@ class DecisionContext:
         )
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
-        self._market: SessionMarket | None = None
+        self._market: Session | None = None
         self._open_scopes: set[str] = set()
 
     @cached_property
@@ -206,12 +206,16 @@ class DecisionContext:
         return tuple(_BACKGROUND[self].run.history())
 
     @property
-    def market(self) -> SessionMarket:
-        """The market at the open, on a scratch copy of the account: the outcome of an order in advance."""
+    def market(self) -> Session:
+        """The session at the open, on a scratch copy of the account: the outcome of an order in advance.
+
+        Nothing is recorded: only the orders that the decider returns are traded. If it returns them in the
+        order in which they were submitted here, as ``Decision(market.orders, in_order=True)``, each fill and
+        rejection is the one that it was told.
+        """
         with self._lock:
             if self._market is None:
-                background = _BACKGROUND[self]
-                self._market = SessionMarket(self.view, background.account.copy(), deepcopy(background.rules))
+                self._market = Session.at_open(self.view, self.account, self.rules)
             return self._market
 
     def model(self, role: str) -> Any:
@@ -347,26 +351,6 @@ class DataNeeds:
                     f"records: there is no kind {kind!r}; must be of {', '.join(RECORD_KINDS)}",
                     parameter="records",
                 )
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What a decider decided for one session.
-
-    Attributes
-    ----------
-    orders
-        Filled or rejected in this session. A decider may return the orders alone instead of a decision.
-    notes
-        Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
-    in_order
-        True submits the orders of each auction as listed, as :class:`.SessionMarket` was told them; False
-        submits sells before buys, so that a buy may spend what a sale brings.
-    """
-
-    orders: Sequence[Order] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    in_order: bool = field(default=False, kw_only=True)
 
 
 class Decider(ABC):

@@ -12,7 +12,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, BlockRule, Decider, Market, simulate
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
-from quantgraph.broker.accounts._valuation import value_of
+from quantgraph.broker.accounts._results import value_of
 from quantgraph.broker.blocks._block import BlockRun, trade_block
 from quantgraph.broker.blocks._panel import BlockTask
 from quantgraph.broker.blocks._panel import market_of as arrays_of

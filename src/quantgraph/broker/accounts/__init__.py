@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     )
     from quantgraph.broker.accounts._orders import order_from_json, order_to_json
     from quantgraph.broker.accounts._quotes import Quotes, quotes_at
-    from quantgraph.broker.accounts._results import Block
-    from quantgraph.broker.accounts._valuation import Mark, MarkAt, last_closes, mark, value_of, value_series
+    from quantgraph.broker.accounts._results import (
+        Block,
+        Mark,
+        MarkAt,
+        last_closes,
+        mark,
+        value_of,
+        value_series,
+    )
 
 __all__ = [
     "Block",

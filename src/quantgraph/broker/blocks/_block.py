@@ -25,8 +25,7 @@ from quantgraph.broker.accounts._corporate_actions import (
 )
 from quantgraph.broker.accounts._orders import Fill, Order
 from quantgraph.broker.accounts._quotes import Quotes
-from quantgraph.broker.accounts._results import Block, DayLines, Line, SessionResult
-from quantgraph.broker.accounts._valuation import MarkAt
+from quantgraph.broker.accounts._results import Block, DayLines, Line, MarkAt, SessionResult
 from quantgraph.broker.blocks import _kernel as _account_kernel
 from quantgraph.broker.blocks._kernel import (
     DAY,
@@ -62,7 +61,7 @@ from quantgraph.broker.blocks._panel import (
     signal_of,
 )
 from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso
-from quantgraph.broker.session._matching import submit
+from quantgraph.broker.session._matching import match_order
 from quantgraph.errors import LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros
@@ -414,14 +413,14 @@ class _BlockLines:
         return list(day_lines(before, result).lines[:-2])
 
     def _rejection(self, place: int, sequence: int) -> Line:
-        """The line of a refused order, from :func:`submit`, which must refuse it too."""
+        """The line of a refused order, from :func:`match_order`, which must refuse it too."""
         task, order = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
         column, quantity, session = int(order["column"]), int(order["quantity"]), task.sessions[t]
         symbol = task.layout.symbols[column]
         side: Literal["buy", "sell"] = "sell" if order["sells"] else "buy"
         held = Position(quantity=quantity, sellable=quantity, cost=ZERO, entered=session)
-        outcome = submit(
+        outcome = match_order(
             Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence, reason=REASONS[side]),
             Account(cash=amount_of(int(order["cash"])), positions={symbol: held} if side == "sell" else {}),
             Quotes(self._row(column, task.first + t))[symbol],
@@ -430,7 +429,7 @@ class _BlockLines:
         )
         if isinstance(outcome, Fill):
             raise LedgerConflict(
-                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what submit() fills",
+                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what is filled",
                 session=str(session.date()),
             )
         return day_lines(_EMPTY.account, replace(_EMPTY, session=session, outcomes=(outcome,))).lines[0]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from quantgraph.broker._decider import BlockRule
 from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
 from quantgraph.broker.accounts._quotes import per_commit
-from quantgraph.broker.accounts._valuation import MarkAt
+from quantgraph.broker.accounts._results import MarkAt
 from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
 from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
 from quantgraph.market import Rulebook

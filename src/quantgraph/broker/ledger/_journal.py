@@ -41,8 +41,7 @@ from quantgraph.broker.accounts._orders import (
     normalize_quantity,
     number_text,
 )
-from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
-from quantgraph.broker.accounts._valuation import Mark
+from quantgraph.broker.accounts._results import DayLines, Line, Mark, SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 

@@ -1,34 +1,82 @@
-"""Simulated sessions: one alone, in a loop, in blocks, and as a run in a ledger."""
+"""Simulated sessions: one alone, in a loop, in blocks, and as a run in a ledger.
+
+Blocks need numba, which takes a second to import and to load what it compiled before; on a new machine it
+compiles for about ten seconds. A thread does that while the signal is made and proved.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from quantgraph.broker._decider import BlockRule, Decider, DecisionContext, RunContext, check_decider
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.broker._decider import (
+    BlockRule,
+    Decider,
+    DecisionContext,
+    RunContext,
+    check_decider,
+    validate_decision,
+)
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._corporate_actions import action_book
+from quantgraph.broker.accounts._orders import Decision
 from quantgraph.broker.accounts._results import Block, SessionResult
-from quantgraph.broker.session._market import Market
-from quantgraph.broker.session._open_session import OpenSession, collect_decision, fill_orders, open_session
-from quantgraph.errors import BadWindow, LedgerConflict
-from quantgraph.market import Moment, session_of
-from quantgraph.state import GrowingView
+from quantgraph.broker.session._session import Market, Session
+from quantgraph.errors import BadWindow, BudgetExceeded, LedgerConflict
+from quantgraph.market import Moment, Rulebook, session_of
+from quantgraph.state import DataState, GrowingView, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger._ledger import Ledger
 
 
+BLOCKS_FROM = 50_000
+"""Cells (sessions times symbols) of the data from which blocks are worth compiling for."""
+LOADED_FROM = 5_000
+"""Cells from which they are worth loading what was compiled before."""
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
 TOGETHER = 64
 """Sessions that are committed together where a rule is traded order by order."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
+_LOG = logging.getLogger(__name__)
+_FOLDER = Path(__file__).parents[1] / "blocks"
+_loaded = threading.Event()
+_lock = threading.Lock()
+_threads: list[threading.Thread] = []
+
+
+def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
+    """Call the decider, and copy what it returns.
+
+    If it leaves the end of its session's budget to the run, the session has no orders, and the notes say why.
+
+    Raises
+    ------
+    BadOption
+        If it returns neither a decision nor a list of orders.
+    """
+    with deciding(context.view.moment):
+        try:
+            returned = decider.decide(context)
+        except BudgetExceeded as error:
+            if error.data.get("of") != "session":
+                raise
+            returned = Decision(notes={"error": error.line})
+        context.check()
+        return validate_decision(decider.name, returned, context.session)
 
 
 def trade_session(
@@ -51,9 +99,9 @@ def trade_session(
     """
     view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
     view.growing_view_id = None  # the next session may be of another run
-    opened = open_session(market, session, account)
+    opened = Session.open(market, session, account)
     context = DecisionContext(view, opened.account, rules=market.rules, run=run)
-    return fill_orders(opened, decider.name, collect_decision(check_decider(decider), context))
+    return opened.close(collect_decision(check_decider(decider), context), decider=decider.name)
 
 
 def simulate(
@@ -69,11 +117,11 @@ def simulate(
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
     run = RunContext(history=lambda: results)
-    for session in _checked(market, sessions):
-        opened = open_session(market, session, account)
-        view = growing_view.at(Moment(session, "open"))
-        context = DecisionContext(view, opened.account, rules=market.rules, run=run)
-        result = fill_orders(opened, decider.name, collect_decision(decider, context))
+    for day in _checked(market, sessions):
+        session = Session.open(market, day, account)
+        view = growing_view.at(Moment(day, "open"))
+        context = DecisionContext(view, session.account, rules=market.rules, run=run)
+        result = session.close(collect_decision(decider, context), decider=decider.name)
         yield result
         results.append(result)
         account = result.account
@@ -113,21 +161,20 @@ def _advance(  # noqa: PLR0917 - as in advance()
 ) -> Iterator[Sequence[SessionResult] | Block]:
     """Like :func:`advance`; results of sessions that may be committed together come together."""
     view = growing_view or market.store.growing_view(market.data_ref)
-    left, blocks = list(sessions), market.in_blocks
-    least = len(left) if at_least is None else at_least
     index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
-    longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, market.cells))
+    blocks, longest = (
+        _worth_blocks(market),
+        max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, _cells(market))),
+    )
+    left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    def context_of(opened: OpenSession) -> DecisionContext:
-        at_open = Moment(opened.session, "open")
-        return DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
-
-    def by_orders(opened: OpenSession, context: DecisionContext) -> SessionResult:
-        return fill_orders(opened, decider.name, collect_decision(decider, context))
+    def context_of(session: Session) -> DecisionContext:
+        at_open = partial(view.at, Moment(session.day, "open"))
+        return DecisionContext(at_open, session.account, rules=market.rules, run=run)
 
     while left:
-        opened = open_session(market, left[0], account)
-        context = context_of(opened)
+        session = Session.open(market, left[0], account)
+        context = context_of(session)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
@@ -136,17 +183,16 @@ def _advance(  # noqa: PLR0917 - as in advance()
             yield block
             account, traded = block.account, len(block.sessions)
         else:
-            results = [by_orders(opened, context)]
-            account = results[0].account
-            for session in left[1:TOGETHER] if rule and not blocks else ():
+            results = [session.close(collect_decision(decider, context), decider=decider.name)]
+            for day in left[1:TOGETHER] if rule and not blocks else ():
                 try:
-                    opened = open_session(market, session, account)
-                    results.append(by_orders(opened, context_of(opened)))
+                    session = Session.open(market, day, results[-1].account)
+                    decision = collect_decision(decider, context_of(session))
+                    results.append(session.close(decision, decider=decider.name))
                 except Exception:  # noqa: BLE001 - it is raised again as the first, after these are recorded
                     break
-                account = results[-1].account
             yield results
-            traded = len(results)
+            account, traded = results[-1].account, len(results)
         left, least = left[traded:], least - traded
         if rule is None and least <= 0:
             return
@@ -239,6 +285,89 @@ def _trade_block(
         book=action_book(market.store, market.data_ref),
         mark_at=market.mark_at,
     )
+
+
+def is_block_code_loaded() -> bool:
+    """Whether this process has the compiled code."""
+    return _loaded.is_set()
+
+
+def load_block_code(cells: int, cache: Path) -> None:
+    """Begin to load the code in a thread, once in a process, if data of so many cells are worth it.
+
+    Parameters
+    ----------
+    cells
+        Sessions times symbols of the data.
+    cache
+        Folder of the marks that it was compiled on this machine. Without its mark it is loaded only for data
+        that are worth compiling for.
+    """
+    mark = cache / f"compiled-{_identity()}"
+    if is_block_code_loaded() or cells < (LOADED_FROM if mark.exists() else BLOCKS_FROM):
+        return
+    with _lock:
+        if not _threads:
+            _threads.append(
+                threading.Thread(target=_load, args=(mark,), name="quantgraph-blocks", daemon=True)
+            )
+            _threads[0].start()
+
+
+def _identity() -> str:
+    """What the compiled code depends on, so that a mark of another one does not count."""
+    files = [
+        [path.name, path.stat().st_mtime_ns, path.stat().st_size] for path in sorted(_FOLDER.glob("*.py"))
+    ]
+    facts = {"folder": str(_FOLDER), "files": files, "python": sys.version, "numba": version("numba")}
+    return content_hash(canonical_json(facts), size=8)
+
+
+def _load(mark: Path) -> None:
+    if compile_block_code():
+        try:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        except OSError as error:  # blocks are traded all the same
+            _LOG.info("%s cannot be written; small runs are traded order by order: %s", mark, error)
+    _loaded.set()
+
+
+def compile_block_code() -> bool:
+    """Trade two sessions, which loads or compiles all of the code; return whether it is kept on the disk."""
+    from quantgraph.broker.blocks._block import is_kept_on_disk, trade_block  # numba takes a second to import
+
+    days = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"], name="trade_date")
+    prices = pd.DataFrame(10.0, index=days, columns=["600000.SH", "600519.SH"])
+    store = DataState()
+    ref = store.update("ohlcv", {"open": prices, "close": prices})
+    ref = store.update("signal", {"s": prices * np.array([[0.1], [-0.1], [0.1]])}, base=ref)
+    block = trade_block(
+        store,
+        ref,
+        list(days[1:]),
+        BlockRule(name="signal_rule", trades=True),
+        account=Account.opening(Decimal(100_000)),
+        rules=Rulebook.mainland(),
+        book=action_book(store, ref),
+        mark_at="close",
+    )
+    assert block is not None  # noqa: S101 - such a block has no need of the order-by-order path
+    block.write()
+    return is_kept_on_disk()
+
+
+def _cells(market: Market) -> int:
+    """Sessions times symbols of the data."""
+    return int(market.store.snapshot(market.data_ref)["ohlcv"]["open"].size)
+
+
+def _worth_blocks(market: Market) -> bool:
+    """Whether it is worth trading in blocks."""
+    least = market.blocks_from
+    if least is None:
+        least = LOADED_FROM if is_block_code_loaded() else BLOCKS_FROM
+    return _cells(market) >= least
 
 
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
