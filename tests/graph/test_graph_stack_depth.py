@@ -12,6 +12,7 @@ from deciders import OneByOne
 
 import quantgraph
 from quantgraph import run_strategy
+from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker.session import _session as execution
 from quantgraph.llm import KeylessPlanner
 
@@ -34,10 +35,10 @@ def functions_of(frames: Iterable[FrameType | None]) -> dict[CodeType, str]:
     return found
 
 
-def frames_from_the_decision() -> list[str]:
-    """The frames of quantgraph from the decision's node to the function that judges an order."""
-    frame, names = sys._getframe(2), ["match_order"]
-    while frame is not None and names[-1] != "decision_node":
+def frames_up_to(outer: str, inner: str) -> list[str]:
+    """The frames of quantgraph from ``outer`` to ``inner``, which the caller's caller calls."""
+    frame, names = sys._getframe(2), [inner]
+    while frame is not None and names[-1] != outer:
         if ROOT in Path(frame.f_code.co_filename).parents:
             names.append(frame.f_code.co_name)
         frame = frame.f_back
@@ -66,7 +67,7 @@ def depths(tmp_path_factory):
                 *functions_of([sys._getframe()]).values(),
                 "broker/session/_matching.py:match_order",
             ]
-        frames = frames_from_the_decision()
+        frames = frames_up_to("decision_node", "match_order")
         if frames[0] == "decision_node":  # the report's benchmark has orders, too
             way = next(name for name in ("decide", "close") if name in frames)
             seen[way] = max(seen[way], frames, key=len)
@@ -88,6 +89,26 @@ def test_a_sentence_passes_few_functions_before_a_model_is_asked(depths):
 
 def test_a_fill_has_few_functions_above_it(depths):
     assert len(depths["fill"]) <= FILL_DEPTH, "\n".join(depths["fill"])
+
+
+def test_a_trade_of_the_autonomous_trader_is_eight_frames_from_its_decision(tmp_path, monkeypatch):
+    place, frames = execution.Session.place, []
+
+    def placing(*arguments, **options):
+        frames.append(frames_up_to("decide", "place"))
+        return place(*arguments, **options)
+
+    monkeypatch.setattr(execution.Session, "place", placing)
+    told = run_strategy(
+        "autonomous trader on 000341.SZ, 600958.SH, 20250102 to 20250106",
+        model="keyless",
+        decider=TraderAgent(),
+        out=tmp_path,
+    )
+    assert told["ended_because"] == "done"
+    longest = max(frames, key=len)
+    assert (longest[0], longest[-1]) == ("decide", "place")
+    assert len(longest) <= ORDER_DEPTH, "\n".join(longest)
 
 
 @pytest.mark.parametrize("way", ["decide", "close"])

@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._decider import (
-        BlockRule,
-        DataNeeds,
-        Decider,
-        DecisionContext,
-        RunContext,
-        TradePlan,
-        check_decider,
-        validate_decision,
-    )
+    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext, TradePlan
     from quantgraph.broker.accounts._account import Account
-    from quantgraph.broker.accounts._orders import Decision, Fill, Order, Pending, Quantity, Rejection
+    from quantgraph.broker.accounts._orders import (
+        BlockRule,
+        Decision,
+        Fill,
+        Order,
+        Pending,
+        Quantity,
+        Rejection,
+    )
     from quantgraph.broker.accounts._results import SessionResult
     from quantgraph.broker.session._session import Market, Session
-    from quantgraph.broker.session._simulate import simulate
+    from quantgraph.broker.session._simulate import check_decider, simulate, validate_decision
 
 __all__ = [
     "Account",

@@ -9,20 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
-from decimal import Decimal
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json, json_copy
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._orders import Decision, Order
+from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
 from quantgraph.broker.session._session import Session
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
@@ -55,14 +52,6 @@ class TradePlan:
     take_profit: float | None = None
     trailing_stop: float | None = None
     max_holding: int | None = None
-
-
-def _nothing() -> None:
-    """Nothing ends a decision without a run."""
-
-
-def _unlogged(_step: LoggedStep) -> None:
-    """Steps are kept by runs with a ledger."""
 
 
 def _no_model(role: str) -> Any:
@@ -103,8 +92,8 @@ class RunContext:
     history: Callable[[], Sequence[SessionResult]] = tuple
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
     model: Callable[[str], Any] = _no_model
-    check: Callable[[], None] = _nothing
-    log_step: Callable[[LoggedStep], None] = _unlogged
+    check: Callable[[], None] = lambda: None
+    log_step: Callable[[LoggedStep], None] = lambda _step: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +198,8 @@ class DecisionContext:
     def market(self) -> Session:
         """The session at the open, on a scratch copy of the account: the outcome of an order in advance.
 
-        Nothing is recorded: only the orders that the decider returns are traded. If it returns them in the
-        order in which they were submitted here, as ``Decision(market.orders, in_order=True)``, each fill and
-        rejection is the one that it was told.
+        Only the orders that the decider returns are traded. Those of ``Decision(market.orders,
+        in_order=True)`` are filled and rejected as they were told here.
         """
         with self._lock:
             if self._market is None:
@@ -312,11 +300,7 @@ def _in_context(context: Context) -> Iterator[None]:
             variable.reset(token)
 
 
-NOTES_LIMIT = 1_000_000
-"""Characters of a decision's notes, as JSON."""
-
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
-_ORDER = tuple(each.name for each in fields(Order))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -457,86 +441,3 @@ def _options_text(decider: Decider) -> str:
         for name, value in options.items()
         if value is not None
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockRule:
-    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
-
-    Attributes
-    ----------
-    name
-        The decider's name.
-    trades
-        False keeps the holdings as they are.
-    signal
-        Name of the signal; None means the only one there is.
-    weights
-        Share of the investable equity by symbol; None means equal shares.
-    max_positions
-        Largest number of positions; None means no limit.
-    max_weight, cash_reserve
-        Exact fractions.
-    ticket
-        Cash of one entry; None means a share of the investable equity.
-    """
-
-    name: str
-    trades: bool
-    signal: str | None = None
-    weights: Mapping[str, Fraction] | None = None
-    max_positions: int | None = None
-    max_weight: Fraction = Fraction(1)
-    cash_reserve: Fraction = Fraction(0)
-    ticket: Decimal | None = None
-
-
-def check_decider(decider: object) -> Decider:
-    """Return the decider.
-
-    Raises
-    ------
-    BadOption
-        If it is not an instance of :class:`Decider`.
-    """
-    if isinstance(decider, Decider):
-        return decider
-    if isinstance(decider, type):
-        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
-    else:
-        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
-    raise BadOption(f"decider must be {said}", parameter="decider")
-
-
-def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
-    """Copy what a decider returned, so that later changes to its own objects have no effect.
-
-    Raises
-    ------
-    BadOption
-        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
-        :data:`NOTES_LIMIT` characters.
-    """
-    decision = returned if isinstance(returned, Decision) else None
-    listed = returned if decision is None else decision.orders
-    orders = list(listed) if isinstance(listed, list | tuple) else [None]
-    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
-    if not all(isinstance(order, Order) for order in orders):
-        raise BadOption(
-            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
-        )
-    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
-    if decision is None:
-        return Decision(copies)
-    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
-
-
-def _plain(notes: object, where: str) -> dict[str, Any]:
-    copied = json_copy(notes)
-    if not isinstance(copied, dict) or len(canonical_json(copied)) > NOTES_LIMIT:
-        raise BadOption(
-            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
-            f"no tuples) of at most {NOTES_LIMIT:,} characters",
-            parameter="notes",
-        )
-    return copied

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -179,6 +180,38 @@ class Decision:
     orders: Sequence[Order] = ()
     notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     in_order: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRule:
+    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
+
+    Attributes
+    ----------
+    name
+        The decider's name.
+    trades
+        False keeps the holdings as they are.
+    signal
+        Name of the signal; None means the only one there is.
+    weights
+        Share of the investable equity by symbol; None means equal shares.
+    max_positions
+        Largest number of positions; None means no limit.
+    max_weight, cash_reserve
+        Exact fractions.
+    ticket
+        Cash of one entry; None means a share of the investable equity.
+    """
+
+    name: str
+    trades: bool
+    signal: str | None = None
+    weights: Mapping[str, Fraction] | None = None
+    max_positions: int | None = None
+    max_weight: Fraction = Fraction(1)
+    cash_reserve: Fraction = Fraction(0)
+    ticket: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

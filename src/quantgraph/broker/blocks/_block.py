@@ -14,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker._decider import BlockRule
 from quantgraph.broker.accounts._account import Account, Position, Receivable
 from quantgraph.broker.accounts._corporate_actions import (
     ActionBook,
@@ -23,7 +22,7 @@ from quantgraph.broker.accounts._corporate_actions import (
     apply_corporate_actions,
     price_after_actions,
 )
-from quantgraph.broker.accounts._orders import Fill, Order
+from quantgraph.broker.accounts._orders import BlockRule, Fill, Order
 from quantgraph.broker.accounts._quotes import Quotes
 from quantgraph.broker.accounts._results import Block, DayLines, Line, MarkAt, SessionResult
 from quantgraph.broker.blocks import _kernel as _account_kernel

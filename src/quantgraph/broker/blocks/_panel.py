@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.broker._decider import BlockRule
 from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
+from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
 from quantgraph.broker.accounts._results import MarkAt
 from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays

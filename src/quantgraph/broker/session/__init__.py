@@ -8,13 +8,14 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
-    from quantgraph.broker.session._session import OrderProposal, propose_orders
     from quantgraph.broker.session._simulate import (
         BLOCK_SESSIONS,
+        OrderProposal,
         advance,
         collect_decision,
         commit_sessions,
         load_block_code,
+        propose_orders,
         run_identity,
         run_sessions,
     )

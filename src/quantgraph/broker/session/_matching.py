@@ -1,7 +1,4 @@
-"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason.
-
-The pre-check of an order and its fill use the same function, :func:`match_order`.
-"""
+"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 import pandas as pd
-from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.accounts._account import Account
@@ -26,8 +25,6 @@ from quantgraph.broker.accounts._orders import (
     Quantity,
     Rejection,
     RejectionCode,
-    escape_surrogates,
-    number_text,
 )
 from quantgraph.broker.accounts._quotes import Quote, quotes_at
 from quantgraph.broker.accounts._results import (
@@ -43,7 +40,7 @@ from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Moment, Rulebook
 from quantgraph.market.money import Side, to_decimal
 from quantgraph.market.rules import OrderType
-from quantgraph.state import BaseView, DataState, View
+from quantgraph.state import BaseView, DataState
 
 _AUCTION: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
 """Opening auction, the day, closing auction."""
@@ -87,16 +84,11 @@ class Market:
     @property
     def identity(self) -> dict[str, Any]:
         """What must not change within a run: data, rules with every fee, marks."""
-        rules = self.rules
         return {
             "data_ref": self.data_ref,
-            "rules": f"{rules.name} {content_hash(repr(rules), size=8)}",
+            "rules": f"{self.rules.name} {content_hash(repr(self.rules), size=8)}",
             "mark_at": self.mark_at,
         }
-
-
-def _no_prices(_symbols: Iterable[str]) -> Mapping[str, Decimal]:
-    return {}
 
 
 class Session:
@@ -121,10 +113,6 @@ class Session:
     is_session
         False rejects every order: the exchange does not trade on that day.
 
-    Notes
-    -----
-    The lock protects the account and the outcomes: two orders of two threads cannot both spend the same cash.
-
     Examples
     --------
     >>> days = pd.DatetimeIndex(["2024-01-02", "2024-01-03"])
@@ -147,7 +135,7 @@ class Session:
         rules: Rulebook,
         day: pd.Timestamp,
         *,
-        last_prices: Callable[[Iterable[str]], Mapping[str, Decimal]] = _no_prices,
+        last_prices: Callable[[Iterable[str]], Mapping[str, Decimal]] = lambda _symbols: {},
         pending: bool = False,
         is_session: bool = True,
     ) -> None:
@@ -163,39 +151,25 @@ class Session:
         self._traded: defaultdict[str, Quantity] = defaultdict(int)
         self._bought: dict[str, Decimal] = {}
         self._unsettled = False
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # two orders of two threads cannot both spend the same cash
 
     @classmethod
     def open(cls, market: Market, day: pd.Timestamp, account: Account) -> Session:
         """Open a session with the account at the end of the one before: corporate actions take effect."""
-        store, ref, rules = market.store, market.data_ref, market.rules
-        view, book = store.trusted_view(Moment(day, "open"), ref), action_book(store, ref)
+        view = market.store.trusted_view(Moment(day, "open"), market.data_ref)
+        book = action_book(market.store, market.data_ref)
         opens = _opens(view, account) if book.due.get(day) else {}
-        account, events = apply_corporate_actions(account, day, book, rules, opens)
-        session = cls(
-            account,
-            partial(quotes_at, view),
-            rules,
-            day,
-            last_prices=partial(last_prices, view),
-            pending=True,
-        )
+        account, events = apply_corporate_actions(account, day, book, market.rules, opens)
+        session: Session = cls.at_open(view, account, market.rules)
         session._opened = market, events
         return session
 
     @classmethod
-    def at_open(cls, view: View, account: Account, rules: Rulebook) -> Session:
+    def at_open(cls, view: BaseView, account: Account, rules: Rulebook) -> Session:
         """Open the session of a view for trials: it knows no more than the view, and cannot be closed."""
-        day = view.moment.session
-        return cls(
-            account,
-            partial(quotes_at, view),
-            rules,
-            day,
-            last_prices=partial(last_prices, view),
-            pending=True,
-            is_session=day.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:],
-        )
+        day, quotes, prices = view.moment.session, partial(quotes_at, view), partial(last_prices, view)
+        is_session = day.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:]
+        return cls(account, quotes, rules, day, last_prices=prices, pending=True, is_session=is_session)
 
     def copy(self, *, pending: bool = True) -> Session:
         """Return a copy for trials, which cannot be closed: nothing of them is recorded here.
@@ -203,20 +177,11 @@ class Session:
         ``pending=False`` judges limits, closes and capped orders too, as far as the open tells.
         """
         with self._lock:
-            copied = Session(
-                self._account,
-                self.quotes,
-                self.rules,
-                self.day,
-                last_prices=self._last_prices,
-                pending=pending and self._pending,
-                is_session=self._is_session,
-            )
-            copied._morning = self._morning
-            copied._told, copied._bought = dict(self._told), dict(self._bought)
-            copied._traded = self._traded.copy()
-            copied._unsettled = self._unsettled
-            return copied
+            copied, told, bought = object.__new__(Session), dict(self._told), dict(self._bought)
+            vars(copied).update(vars(self), _told=told, _bought=bought, _traded=self._traded.copy())
+        copied._opened, copied._lock = None, threading.Lock()
+        copied._pending = pending and self._pending
+        return copied
 
     @cached_property
     def quotes(self) -> Mapping[str, Quote]:
@@ -311,7 +276,12 @@ class Session:
         market, events = self._opened
         view = market.store.trusted_view(Moment(self.day, "close"), market.data_ref)
         whole = Session(
-            self._morning, partial(quotes_at, view), self.rules, self.day, last_prices=self._last_prices
+            self._morning,
+            partial(quotes_at, view),
+            self.rules,
+            self.day,
+            last_prices=self._last_prices,
+            is_session=self._is_session,
         )
         whole.batch(decision.orders, in_order=decision.in_order)
         marks = mark(whole.account, view, at=market.mark_at)
@@ -360,8 +330,8 @@ class Session:
 
     def _as_known(self, outcome: Outcome) -> Fill | Rejection | Pending:
         """The outcome as far as the open tells it."""
-        order = outcome.order
-        if isinstance(outcome, Rejection) and _is_final(outcome):
+        order, code = outcome.order, outcome.code if isinstance(outcome, Rejection) else None
+        if code in _ALWAYS_KNOWN or (order.quantity is not None and code in _KNOWN_OF_SHARES):
             return outcome
         if order.type != "open":
             text = f"a {order.type} order of {order.symbol} meets prices that the open does not tell"
@@ -420,70 +390,9 @@ class Session:
         )
 
 
-def _is_final(rejection: Rejection) -> bool:
-    if rejection.code in _ALWAYS_KNOWN:
-        return True
-    return rejection.order.quantity is not None and rejection.code in _KNOWN_OF_SHARES
-
-
 def _opens(view: BaseView, account: Account) -> dict[str, Decimal]:
     """Opens of what is held, or last known closes."""
     quotes = quotes_at(view)
     opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
     found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
     return last_closes(view, account.positions.keys() - found.keys()) | found
-
-
-class OrderProposal(TypedDict):
-    """An order with what is known of it at the open. Numbers are exact texts."""
-
-    sequence: int
-    symbol: str
-    side: Side | None
-    """None for a target that would be refused."""
-    shares: str | None
-    """None for a target that would be refused."""
-    price: str | None
-    """The open, or the limit where the open is not as good; None where there is no price."""
-    type: OrderType
-    wish: str
-    """The size as the decider gave it, ``target_weight 0.5``."""
-    reason: str
-    """The decider's reason."""
-    refused: str | None
-    """Why it would be refused, ``code: message``; None if it would be filled."""
-
-
-def propose_orders(session: Session, decision: Decision) -> list[OrderProposal]:
-    """The orders as shown to a person who approves them, in the order of submission.
-
-    Raises
-    ------
-    BadOption
-        If two orders have the same sequence.
-    """
-    trial = session.copy(pending=False)
-    trial.batch(decision.orders, in_order=decision.in_order)
-    return [_proposal(cast("Outcome", outcome), trial.quotes) for outcome in trial.outcomes]
-
-
-def _proposal(outcome: Outcome, quotes: Mapping[str, Quote]) -> OrderProposal:
-    order = outcome.order
-    name, size = order.size
-    side, shares = order.side, order.quantity
-    price, refused = reference_price(order, quotes.get(order.symbol)), None
-    if isinstance(outcome, Fill):
-        side, shares, price = outcome.side, outcome.quantity, outcome.price
-    else:
-        refused = f"{outcome.code}: {escape_surrogates(outcome.message)}"
-    return {
-        "sequence": order.sequence,
-        "symbol": escape_surrogates(order.symbol),
-        "side": side,
-        "shares": None if shares is None else number_text(shares),
-        "price": None if price is None else number_text(price),
-        "type": order.type,
-        "wish": f"{name} {number_text(size)}",
-        "reason": escape_surrogates(order.reason),
-        "refused": refused,
-    }

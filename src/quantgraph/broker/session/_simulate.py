@@ -9,32 +9,39 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
+from typing_extensions import TypedDict
 
-from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.broker._decider import (
-    BlockRule,
-    Decider,
-    DecisionContext,
-    RunContext,
-    check_decider,
-    validate_decision,
-)
+from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
+from quantgraph.broker._decider import Decider, DecisionContext, RunContext
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._corporate_actions import action_book
-from quantgraph.broker.accounts._orders import Decision
+from quantgraph.broker.accounts._orders import (
+    BlockRule,
+    Decision,
+    Fill,
+    Order,
+    Outcome,
+    escape_surrogates,
+    number_text,
+)
+from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import Block, SessionResult
+from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import Market, Session
-from quantgraph.errors import BadWindow, BudgetExceeded, LedgerConflict
+from quantgraph.errors import BadOption, BadWindow, BudgetExceeded, LedgerConflict
 from quantgraph.market import Moment, Rulebook, session_of
+from quantgraph.market.money import Side
+from quantgraph.market.rules import OrderType
 from quantgraph.state import DataState, GrowingView, deciding
 
 if TYPE_CHECKING:
@@ -45,12 +52,15 @@ BLOCKS_FROM = 50_000
 """Cells (sessions times symbols) of the data from which blocks are worth compiling for."""
 LOADED_FROM = 5_000
 """Cells from which they are worth loading what was compiled before."""
+NOTES_LIMIT = 1_000_000
+"""Characters of a decision's notes, as JSON."""
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
 TOGETHER = 64
 """Sessions that are committed together where a rule is traded order by order."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
+_ORDER = tuple(each.name for each in fields(Order))
 _LOG = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parents[1] / "blocks"
 _loaded = threading.Event()
@@ -77,6 +87,112 @@ def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
             returned = Decision(notes={"error": error.line})
         context.check()
         return validate_decision(decider.name, returned, context.session)
+
+
+def check_decider(decider: object) -> Decider:
+    """Return the decider.
+
+    Raises
+    ------
+    BadOption
+        If it is not an instance of :class:`Decider`.
+    """
+    if isinstance(decider, Decider):
+        return decider
+    if isinstance(decider, type):
+        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
+    else:
+        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
+    raise BadOption(f"decider must be {said}", parameter="decider")
+
+
+def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
+    """Copy what a decider returned, so that later changes to its own objects have no effect.
+
+    Raises
+    ------
+    BadOption
+        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
+        :data:`NOTES_LIMIT` characters.
+    """
+    decision = returned if isinstance(returned, Decision) else None
+    listed = returned if decision is None else decision.orders
+    orders = list(listed) if isinstance(listed, list | tuple) else [None]
+    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
+    if not all(isinstance(order, Order) for order in orders):
+        raise BadOption(
+            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
+        )
+    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
+    if decision is None:
+        return Decision(copies)
+    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
+
+
+def _plain(notes: object, where: str) -> dict[str, Any]:
+    copied = json_copy(notes)
+    if not isinstance(copied, dict) or len(canonical_json(copied)) > NOTES_LIMIT:
+        raise BadOption(
+            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
+            f"no tuples) of at most {NOTES_LIMIT:,} characters",
+            parameter="notes",
+        )
+    return copied
+
+
+class OrderProposal(TypedDict):
+    """An order with what is known of it at the open. Numbers are exact texts."""
+
+    sequence: int
+    symbol: str
+    side: Side | None
+    """None for a target that would be refused."""
+    shares: str | None
+    """None for a target that would be refused."""
+    price: str | None
+    """The open, or the limit where the open is not as good; None where there is no price."""
+    type: OrderType
+    wish: str
+    """The size as the decider gave it, ``target_weight 0.5``."""
+    reason: str
+    """The decider's reason."""
+    refused: str | None
+    """Why it would be refused, ``code: message``; None if it would be filled."""
+
+
+def propose_orders(session: Session, decision: Decision) -> list[OrderProposal]:
+    """The orders as shown to a person who approves them, in the order of submission.
+
+    Raises
+    ------
+    BadOption
+        If two orders have the same sequence.
+    """
+    trial = session.copy(pending=False)
+    trial.batch(decision.orders, in_order=decision.in_order)
+    return [_proposal(cast("Outcome", outcome), trial.quotes) for outcome in trial.outcomes]
+
+
+def _proposal(outcome: Outcome, quotes: Mapping[str, Quote]) -> OrderProposal:
+    order = outcome.order
+    name, size = order.size
+    side, shares = order.side, order.quantity
+    price, refused = reference_price(order, quotes.get(order.symbol)), None
+    if isinstance(outcome, Fill):
+        side, shares, price = outcome.side, outcome.quantity, outcome.price
+    else:
+        refused = f"{outcome.code}: {escape_surrogates(outcome.message)}"
+    return {
+        "sequence": order.sequence,
+        "symbol": escape_surrogates(order.symbol),
+        "side": side,
+        "shares": None if shares is None else number_text(shares),
+        "price": None if price is None else number_text(price),
+        "type": order.type,
+        "wish": f"{name} {number_text(size)}",
+        "reason": escape_surrogates(order.reason),
+        "refused": refused,
+    }
 
 
 def trade_session(
