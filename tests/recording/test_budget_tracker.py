@@ -12,7 +12,7 @@ import pytest
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured, QuantGraphError
 from quantgraph.recording import Entry, Key, Recorder
-from quantgraph.recording._entry import error_json
+from quantgraph.recording._entries import error_json
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.budget._budget import (
     BudgetTracker,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.recording._entry import Entry, Key, error_json
+    from quantgraph.recording._entries import Change, Entry, Key, changes, error_json, no_network
     from quantgraph.recording._recordings import PASSING_ERRORS, Recorder, Recording
-    from quantgraph.recording._replay import Change, changes, no_network
     from quantgraph.recording._source import recorded_source, unrecorded_source
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 
 from quantgraph.broker import Account, Fill, Order, Rejection, Session
 from quantgraph.broker.accounts import Mark, Payment, Position
-from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import SessionResult, value_of
 from quantgraph.broker.ledger import Ledger

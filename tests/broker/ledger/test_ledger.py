@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from quantgraph.broker import Account, Order, Session
 from quantgraph.broker.accounts import Mark
-from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import SessionResult, value_of
 from quantgraph.broker.ledger import Ledger

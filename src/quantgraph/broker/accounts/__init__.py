@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker.accounts._account import Position, Receivable
-    from quantgraph.broker.accounts._corporate_actions import (
+    from quantgraph.broker.accounts._account import (
         Delisting,
         Dividend,
         Event,
         Payment,
+        Position,
+        Receivable,
         Split,
         shares_after,
     )

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import Event, price_after_actions
+from quantgraph.broker.accounts._account import Account, Event, price_after_actions
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection
 from quantgraph.errors import NoData
 from quantgraph.market.money import market_value, to_decimal, trim_zeros
@@ -115,7 +114,7 @@ def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "clos
     """The last price known at the view's moment, of each symbol that has one.
 
     Prices are adjusted for later corporate actions, see
-    :func:`~quantgraph.broker.accounts._corporate_actions.price_after_actions`.
+    :func:`~quantgraph.broker.accounts._account.price_after_actions`.
     """
     today = view.moment.session
     happened = [action for action in view.actions() if action.ex <= today]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.accounts._corporate_actions import action_book, apply_corporate_actions
+from quantgraph.broker.accounts._account import action_book, apply_corporate_actions
 from quantgraph.broker.accounts._orders import Fill, Order, Rejection, normalize_quantity
 from quantgraph.broker.accounts._results import SessionResult, mark, value_of
 from quantgraph.broker.ledger._frames import FILL_NUMBERS, fills_table, rejections_table

@@ -21,8 +21,8 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, ins
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.database import create_tables, open_engine
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import (
+from quantgraph.broker.accounts._account import (
+    Account,
     Delisting,
     Dividend,
     Event,

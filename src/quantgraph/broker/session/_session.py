@@ -14,8 +14,7 @@ from typing import Any, cast
 import pandas as pd
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import Event, action_book, apply_corporate_actions
+from quantgraph.broker.accounts._account import Account, Event, action_book, apply_corporate_actions
 from quantgraph.broker.accounts._orders import (
     Decision,
     Fill,

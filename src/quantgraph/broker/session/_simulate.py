@@ -1,4 +1,4 @@
-"""Simulated sessions: one alone, in a loop, in blocks, and as a run in a ledger.
+"""Simulated sessions: a decider is asked, and its sessions are traded in a loop, in blocks, and as a run.
 
 Blocks need numba, which takes a second to import and to load what it compiled before; on a new machine it
 compiles for about ten seconds. A thread does that while the signal is made and proved.
@@ -24,7 +24,6 @@ from typing_extensions import TypedDict
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
 from quantgraph.broker._decider import Decider, DecisionContext, RunContext
 from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import action_book
 from quantgraph.broker.accounts._orders import (
     BlockRule,
     Decision,
@@ -195,31 +194,6 @@ def _proposal(outcome: Outcome, quotes: Mapping[str, Quote]) -> OrderProposal:
     }
 
 
-def trade_session(
-    market: Market,
-    session: pd.Timestamp,
-    account: Account,
-    decider: Decider,
-    *,
-    run: RunContext | None = None,
-) -> SessionResult:
-    """Open the session, call the decider, fill its orders, mark the holdings.
-
-    Corporate actions come first. The decider is given the view at the open and the account after corporate
-    actions; its orders meet quotes of the whole session.
-
-    Parameters
-    ----------
-    run
-        What the decision's context hands on.
-    """
-    view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
-    view.growing_view_id = None  # the next session may be of another run
-    opened = Session.open(market, session, account)
-    context = DecisionContext(view, opened.account, rules=market.rules, run=run)
-    return opened.close(collect_decision(check_decider(decider), context), decider=decider.name)
-
-
 def simulate(
     market: Market, sessions: Iterable[object], decider: Decider, *, account: Account
 ) -> Iterator[SessionResult]:
@@ -251,7 +225,6 @@ def advance(
     account: Account,
     run: RunContext | None = None,
     growing_view: GrowingView | None = None,
-    at_least: int | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
@@ -259,10 +232,8 @@ def advance(
     ----------
     growing_view
         One of the market's commit; calls for successive parts of a run share one.
-    at_least
-        Once this many sessions are traded, it stops after the next one without a block rule. Default: all.
     """
-    for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
+    for done in _advance(market, sessions, decider, account, run, growing_view, None):
         yield from (done,) if isinstance(done, Block) else done
 
 
@@ -275,7 +246,10 @@ def _advance(  # noqa: PLR0917 - as in advance()
     growing_view: GrowingView | None,
     at_least: int | None,
 ) -> Iterator[Sequence[SessionResult] | Block]:
-    """Like :func:`advance`; results of sessions that may be committed together come together."""
+    """Like :func:`advance`; results of sessions that may be committed together come together.
+
+    Once ``at_least`` sessions are traded, it stops after the next one without a block rule; None: all are.
+    """
     view = growing_view or market.store.growing_view(market.data_ref)
     index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     blocks, longest = (
@@ -369,7 +343,7 @@ def commit_sessions(
     A session is one transaction. Sessions that a decider has a block rule for are one transaction together:
     a block, or up to :data:`TOGETHER` order by order.
 
-    For ``run``, ``growing_view`` and ``at_least`` see :func:`advance`. ``on_session`` is called with each
+    For ``run``, ``growing_view`` and ``at_least`` see :func:`_advance`. ``on_session`` is called with each
     committed session and the account's value at its end.
     """
     account = ledger.account(run_id)
@@ -391,16 +365,7 @@ def _trade_block(
 ) -> Block | None:
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
 
-    return trade_block(
-        market.store,
-        market.data_ref,
-        sessions,
-        rule,
-        account=account,
-        rules=market.rules,
-        book=action_book(market.store, market.data_ref),
-        mark_at=market.mark_at,
-    )
+    return trade_block(market, sessions, rule, account)
 
 
 def is_block_code_loaded() -> bool:
@@ -458,16 +423,9 @@ def compile_block_code() -> bool:
     store = DataState()
     ref = store.update("ohlcv", {"open": prices, "close": prices})
     ref = store.update("signal", {"s": prices * np.array([[0.1], [-0.1], [0.1]])}, base=ref)
-    block = trade_block(
-        store,
-        ref,
-        list(days[1:]),
-        BlockRule(name="signal_rule", trades=True),
-        account=Account.opening(Decimal(100_000)),
-        rules=Rulebook.mainland(),
-        book=action_book(store, ref),
-        mark_at="close",
-    )
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    rule, account = BlockRule(name="signal_rule", trades=True), Account.opening(Decimal(100_000))
+    block = trade_block(market, list(days[1:]), rule, account)
     assert block is not None  # noqa: S101 - such a block has no need of the order-by-order path
     block.write()
     return is_kept_on_disk()
