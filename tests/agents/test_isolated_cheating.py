@@ -223,7 +223,6 @@ class Cheat(Honest):
             "reading": lambda: store.trusted_view(Moment(DAYS[0]), ref),
             "checkout": lambda: store.checkout(ref),
             "another store": lambda: DataState().snapshot(),
-            "spill": lambda: store.spill_to("spilled"),
         }
         # The moment that it was handed is the one it is held to; writing into it must not move that.
         object.__setattr__(view.moment, "session", DAYS[-1])

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile, QuantGraphError, StorageUnavailable
+from quantgraph.recording._budget import Budget, BudgetTracker
 from quantgraph.recording._entries import (
     RESTART_PATH,
     Entry,
@@ -42,7 +43,6 @@ from quantgraph.recording._entries import (
     error_of,
     without_number,
 )
-from quantgraph.recording.budget._budget import Budget, BudgetTracker
 from quantgraph.state import decision_moment
 
 SCHEMA = MetaData()
