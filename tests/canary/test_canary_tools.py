@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from quantgraph import tools
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market import Rulebook
 from quantgraph.sandbox import default_runner
@@ -180,7 +180,7 @@ def trading(market, moment, seed):
     store.update("ohlcv", market.SAMPLE.bars(codes, first, moment.session))
     store.record(market.SAMPLE.records(("name", "news"), codes, first, moment.session))
     view, account, rules = store.view(moment), Account.opening(50_000), Rulebook.mainland()
-    return store, tools.DecisionTools.of(view, account, rules, market=SessionMarket(view, account, rules))
+    return store, tools.DecisionTools.of(view, account, rules, market=Session.at_open(view, account, rules))
 
 
 def called(context, name, params):

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from canary_data import CanarySource, CanaryStore
 from canary_watch import CanaryFound, CanaryWatch, differences
+from one_session import trade_session
 from states import grouped
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, DataNeeds, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.graph import create_trading_graph
 from quantgraph.market import Rulebook
 from quantgraph.report import BuyAndHold

@@ -20,11 +20,10 @@ from langgraph.types import Command
 from states import flat, grouped, then
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Fill, Market, Order
+from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, Session
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
-from quantgraph.broker.session import open_session, reject_orders
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import TradingState, daily_loop_node, decision_node
 from quantgraph.graph._approval import approve_node, parse_approval, propose_node
@@ -481,6 +480,6 @@ def test_half_a_surrogate_pair_in_a_reason_is_told_and_kept(store):
     again = order_from_json(json.loads(json.dumps(order_to_json(order)).encode()))
     assert again.reason == "up \\ud83d"
     market = Market(store=store, data_ref=committed(store), rules=Rulebook.mainland())
-    morning = open_session(market, DAYS[0], Account.opening(1000))
-    result = reject_orders(morning, "d", [again], "not_approved", "no")
+    refused = Rejection(order=again, session=DAYS[0], code="not_approved", message="no")
+    result = replace(Session.open(market, DAYS[0], Account.opening(1000)).close(), outcomes=(refused,))
     assert "ud83d" in day_lines(Account.opening(1000), result).lines[0][1]

@@ -24,6 +24,7 @@ from quantgraph.runtime import Resources, open_resources
 from quantgraph.runtime.endings import end_update
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
+from quantgraph.state._commits import write_commit
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
 CODE = "600519.SH"
@@ -235,7 +236,7 @@ def test_run_names_are_unique_and_sort_by_time():
 
 
 def test_a_desk_reads_a_spilled_commit_in_another_store(state, trading, store, tmp_path):
-    store.spill_to(tmp_path / "data")
+    write_commit(tmp_path / "data", *store._find(state["data_ref"]))
     elsewhere = Trading(
         resources=replace(trading.resources, store=DataState(tmp_path / "data")),
         decider=trading.decider,

@@ -16,8 +16,7 @@ from quantgraph.errors import NoProgress
 from quantgraph.llm import role_model
 from quantgraph.llm._cache import CacheMode, ReplyCache, cached_attempt
 from quantgraph.llm._recorded_model import RecordedChatModel
-from quantgraph.recording import Recorder
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget, Recorder
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel

@@ -7,7 +7,7 @@ import pytest
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelUnavailable, RunDiverged
 from quantgraph.recording import Entry, Key, Recording
-from quantgraph.recording._entry import error_json
+from quantgraph.recording._entries import error_json
 from quantgraph.recording._recordings import RecordingTable
 
 

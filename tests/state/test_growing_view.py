@@ -12,11 +12,11 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from one_session import trade_session
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Decider, Market, Order, SessionResult, simulate
 from quantgraph.broker.session import advance
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.data import open_source
 from quantgraph.errors import BadOption, FutureRequested, UnknownField
 from quantgraph.graph import daily_loop_node, decision_node

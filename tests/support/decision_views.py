@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.broker.accounts import Position
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
@@ -55,5 +55,5 @@ def trading_tools_at(
         for symbol, shares in (holding or {}).items()
     }
     account = replace(Account.opening(cash), positions=positions)
-    market = SessionMarket(view, account, rules)
+    market = Session.at_open(view, account, rules)
     return DecisionTools.of(view, account, rules, market=market, **options)

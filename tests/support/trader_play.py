@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.agents.trader._day import run_day
 from quantgraph.agents.trader._graph import TraderOptions
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import DecisionTools, trader_catalog
@@ -50,7 +50,7 @@ class TraderDay:
         **options: Any,
     ) -> None:
         account, rules = account or Account.opening(10_000), rules or Rulebook.zero_cost("us")
-        self.market = SessionMarket(view, account, rules)
+        self.market = Session.at_open(view, account, rules)
         self.kept: list[tuple[int, Any, Any]] = []
         self.model = model or ScriptedChatModel(list(replies))
         self.desk = TraderOptions(**options).desk(

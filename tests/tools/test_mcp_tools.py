@@ -7,7 +7,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_play import TOKEN, McpRun, prices
 from small_market import SmallMarket
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.errors import BadOption, SourceUnavailable
 from quantgraph.market import Rulebook
 from quantgraph.tools import DecisionTools, call_tool, trader_catalog
@@ -18,7 +18,7 @@ def day():
     market = SmallMarket({"AAA": [10.0, 11.0, 12.0], "BBB": [50.0, 50.0, 50.0]})
     account, rules = Account.opening(1_000), Rulebook.zero_cost("us")
     view = market.view()
-    return DecisionTools.of(view, account, rules, market=SessionMarket(view, account.copy(), rules))
+    return DecisionTools.of(view, account, rules, market=Session.at_open(view, account.copy(), rules))
 
 
 CALLS = [

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_whole
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity
-from quantgraph.broker.accounts import Quotes, last_closes, quotes_at
-from quantgraph.broker.session import TradingSession, largest_buy, submit_batch
+from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, Session
+from quantgraph.broker.accounts import last_closes
+from quantgraph.broker.session import largest_buy
 from quantgraph.errors import BadOption, NoData, NoSignal
 from quantgraph.market import Rulebook
 from quantgraph.market.money import CENT, ZERO, Side, money, to_decimal
@@ -156,16 +156,16 @@ class SignalRule(Decider):
             If there is no signal of that name.
         """
         view, account, rules, session = context.view, context.account, context.rules, context.session
-        signal, quotes = view["signal"][self._signal_name(view)], quotes_at(view)
+        signal, market = view["signal"][self._signal_name(view)], context.market
         listed = partial(_orders, rules=rules, session=session, numbers=count(1))
         exits = listed("sell", _positions_to_exit(signal, account), reason="signal -1")
-        trading = TradingSession(account, quotes, rules, session)
-        submit_batch(trading, exits)
-        entries = self._entries(view, signal, account, kept=len(trading.account.positions))
+        after_exits = market.copy(pending=False)
+        after_exits.batch(exits)
+        entries = self._entries(view, signal, account, kept=len(after_exits.account.positions))
         if not entries:
             return exits
-        prices = _prices(view, quotes, {*account.positions, *entries})
-        cash = self._entry_cash(entries, _equity(account, prices), trading.account)
+        prices = _prices(view, market, {*account.positions, *entries})
+        cash = self._entry_cash(entries, _equity(account, prices), after_exits.account)
         quantities = {
             symbol: largest_buy(symbol, prices[symbol], amount, rules, session)
             for symbol, amount in cash.items()
@@ -249,9 +249,9 @@ def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:
     return [str(signal.columns[int(place)]) for place in np.flatnonzero(signal.to_numpy()[-1] == 1)]
 
 
-def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Decimal]:
+def _prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:
     """Today's open, or without one the last known close; symbols without both are left out."""
-    symbols = sorted(symbols)
+    symbols, quotes = sorted(symbols), market.quotes
     opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
     found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
     missing = [symbol for symbol in symbols if symbol not in found]

@@ -15,17 +15,10 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Decision, DecisionContext, Order, SessionResult
+from quantgraph.broker import Decision, DecisionContext, Order, Rejection, Session, SessionResult
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import (
-    OrderProposal,
-    collect_decision,
-    fill_orders,
-    open_session,
-    propose_orders,
-    reject_orders,
-)
+from quantgraph.broker.session import OrderProposal, collect_decision, propose_orders
 from quantgraph.errors import BadOption
 from quantgraph.graph._state import Proposal, TradingState
 from quantgraph.graph._trading import Trading
@@ -158,24 +151,24 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     CheckpointerRequired
         If the user is to be asked and the host has no checkpointer.
     """
-    run_id, session = state["run_id"], session_of(state["session"])
+    run_id, day = state["run_id"], session_of(state["session"])
     if trading.resources.on_clarify == "ask":
         check_checkpointer("approve=True")
     ledger = trading.open_run(run_id, state)
     if _is_done(ledger, state):
         return {"proposal": None}
-    morning = open_session(trading.market(state), session, ledger.account(run_id))
-    with trading.growing_view(run_id, state, session) as walk:
+    session = Session.open(trading.market(state), day, ledger.account(run_id))
+    with trading.growing_view(run_id, state, day) as walk:
         context = DecisionContext(
-            walk.at(Moment(session, "open")),
-            morning.account,
+            walk.at(Moment(day, "open")),
+            session.account,
             rules=trading.rules,
             run=trading.run_context(run_id, state),
         )
         decision = collect_decision(trading.decider, context)
     orders = decision.orders
     proposal: Proposal = {
-        "session": f"{session:%Y%m%d}",
+        "session": f"{day:%Y%m%d}",
         "orders": [order_to_json(order) for order in orders],
         "notes": dict(decision.notes),
         "in_order": decision.in_order,
@@ -187,7 +180,7 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], propose_orders(morning, decision), language(state)
+            name, proposal["session"], propose_orders(session, decision), language(state)
         )
     return {"proposal": proposal}
 
@@ -243,16 +236,17 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
     if proposal is None or proposal["session"] != state["session"]:
         return None
     account = trading.ledger_of(run_id).account(run_id)
-    morning = open_session(trading.market(state), session_of(state["session"]), account)
+    session = Session.open(trading.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
     approved = Decision(orders[True], notes=proposal["notes"], in_order=proposal["in_order"])
-    result = fill_orders(morning, trading.decider.name, approved)
-    refused = reject_orders(
-        morning, trading.decider.name, orders[False], "not_approved", "the order was not approved"
-    )
-    return replace(result, outcomes=(*result.outcomes, *refused.outcomes))
+    result = session.close(approved, decider=trading.decider.name)
+    refused = [
+        Rejection(order=order, session=session.day, code="not_approved", message="the order was not approved")
+        for order in orders[False]
+    ]
+    return replace(result, outcomes=(*result.outcomes, *refused))
 
 
 def route_after_propose(state: TradingState) -> Literal["approve", "decision", "report"]:

@@ -28,12 +28,14 @@ from quantgraph.llm.messages._json import (
     reply_to_json,
     token_counts,
 )
-from quantgraph.recording import Entry, Key, error_json
-from quantgraph.recording.budget import (
+from quantgraph.recording import (
     Caller,
     CallEstimate,
     CallUsage,
+    Entry,
+    Key,
     Reservation,
+    error_json,
     max_tokens_of,
     no_answer_text,
 )

@@ -32,9 +32,17 @@ from sqlalchemy import (
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile, QuantGraphError, StorageUnavailable
-from quantgraph.recording._entry import RESTART_PATH, Entry, Key, Kind, error_json, error_of, without_number
-from quantgraph.recording._replay import ReplayLookup
-from quantgraph.recording.budget._budget import Budget, BudgetTracker
+from quantgraph.recording._budget import Budget, BudgetTracker
+from quantgraph.recording._entries import (
+    RESTART_PATH,
+    Entry,
+    Key,
+    Kind,
+    ReplayLookup,
+    error_json,
+    error_of,
+    without_number,
+)
 from quantgraph.state import decision_moment
 
 SCHEMA = MetaData()

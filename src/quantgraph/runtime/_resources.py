@@ -17,8 +17,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model
-from quantgraph.recording import Recorder, recorded_source
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget, Recorder, recorded_source
 from quantgraph.runtime.dialogue._events import RunEvent
 from quantgraph.runtime.dialogue._questions import Answer, OnClarify
 from quantgraph.sandbox import CodeRunner

@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 from pydantic import Field, WithJsonSchema
 
 from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
-from quantgraph.broker import Account, Pending, Rejection, SessionMarket
+from quantgraph.broker import Account, Pending, Rejection, Session
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, price_band
 from quantgraph.errors import BadOption, UnknownSymbol
@@ -222,9 +222,7 @@ def _pending(outcome: Pending, amount: int, positions: dict[str, Any]) -> dict[s
     }
 
 
-def _refused(
-    rejection: Rejection, amount: int, context: DecisionTools, market: SessionMarket
-) -> dict[str, Any]:
+def _refused(rejection: Rejection, amount: int, context: DecisionTools, market: Session) -> dict[str, Any]:
     return refusal(
         rejection.code,
         rejection.message,

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from langchain.tools import ToolRuntime
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.broker.accounts import Quotes, quotes_at
 from quantgraph.data import AsOfSource, MarketDataSource, open_source
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
@@ -205,7 +205,7 @@ class DecisionTools(ViewContext):
     view: View
     account: Account
     rules: Rulebook
-    market: SessionMarket | None = None
+    market: Session | None = None
     news: NewsSource | None = None
     _bars: dict[str, SymbolBars] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -217,7 +217,7 @@ class DecisionTools(ViewContext):
         rules: Rulebook,
         runner: CodeRunner | None = None,
         *,
-        market: SessionMarket | None = None,
+        market: Session | None = None,
         news: NewsSource | None = None,
         allow_leaky_search: bool = False,
     ) -> DecisionTools:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import BadOption
 from quantgraph.llm import CacheMode
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget
 from quantgraph.settings import Role, RoleModel, Settings, load_settings
 
 _ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}

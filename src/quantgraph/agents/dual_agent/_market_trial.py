@@ -10,7 +10,7 @@ from typing import Any
 from quantgraph.agents.dual_agent._batch import Batch, decide_batch, fallback_hold
 from quantgraph.agents.dual_agent._decide import Decided
 from quantgraph.agents.dual_agent._models import Agents
-from quantgraph.broker import Order, Rejection, SessionMarket
+from quantgraph.broker import Order, Rejection, Session
 from quantgraph.market.money import CENT, to_decimal
 
 _REASON = 200
@@ -25,7 +25,7 @@ class _Refused:
 
 
 def try_decisions(
-    market: SessionMarket, batch: Batch, decided: Decided, agents: Agents, lots: Callable[[str], str]
+    market: Session, batch: Batch, decided: Decided, agents: Agents, lots: Callable[[str], str]
 ) -> dict[str, dict[str, Any]]:
     """Submit the decisions, sells first; decide again what is refused, while attempts remain.
 
@@ -46,7 +46,7 @@ def try_decisions(
 
 
 def _submit(
-    market: SessionMarket,
+    market: Session,
     decisions: Mapping[str, Mapping[str, Any]],
     positions: Mapping[str, float],
     numbers: Iterator[int],
@@ -69,7 +69,7 @@ def _submit(
 
 
 def _decided_again(  # noqa: PLR0917 - one caller
-    market: SessionMarket,
+    market: Session,
     batch: Batch,
     symbols: Sequence[str],
     refused: Mapping[str, _Refused],

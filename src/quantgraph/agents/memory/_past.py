@@ -221,7 +221,7 @@ class _Prices:
         """What one share of ``since`` has become by ``day``, dividends put into the share.
 
         By ``adj_factor``, else ``pre_close``, else dividends and splits, whichever the symbol has, as
-        :func:`quantgraph.market.actions._adjust.adjustment_factors`.
+        :func:`quantgraph.market.actions._actions.adjustment_factors`.
         """
         now, then = (self._last("adj_factor", symbol, each, side="right") for each in (day, since))
         if now:

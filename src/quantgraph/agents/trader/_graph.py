@@ -25,7 +25,7 @@ from quantgraph.agents.trader._day import (
     use_tools,
 )
 from quantgraph.agents.trader._prompt import LEAST_WINDOW, get_agent_system_prompt, positions_of, universe
-from quantgraph.broker import SessionMarket
+from quantgraph.broker import Session
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.data.symbols import rules_of
 from quantgraph.errors import BadOption
@@ -241,7 +241,7 @@ class _Nodes:
         view = given_view(state, opened.store)
         account = given_account(state, cash=CASH)
         rules = self.rules or rules_of(opened.source, universe(view))
-        market = SessionMarket(view, account, rules)
+        market = Session.at_open(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
         settings = opened.settings.with_model("trader", self.options.model_settings)

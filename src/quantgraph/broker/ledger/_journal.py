@@ -21,8 +21,8 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, ins
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.database import create_tables, open_engine
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import (
+from quantgraph.broker.accounts._account import (
+    Account,
     Delisting,
     Dividend,
     Event,
@@ -41,8 +41,7 @@ from quantgraph.broker.accounts._orders import (
     normalize_quantity,
     number_text,
 )
-from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
-from quantgraph.broker.accounts._valuation import Mark
+from quantgraph.broker.accounts._results import DayLines, Line, Mark, SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 

@@ -15,10 +15,10 @@ from quantgraph.broker import (
     Order,
     Pending,
     Rejection,
+    Session,
     simulate,
 )
-from quantgraph.broker.session._session import SessionMarket
-from quantgraph.errors import LedgerConflict
+from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
@@ -148,7 +148,7 @@ def test_an_order_submitted_again_is_the_same_and_a_sequence_belongs_to_one():
     assert context.market.submit(order("buy", A, 100, 1)) is first
     assert context.market.account.cash == 4_000
     assert context.account.cash == 5_000, "the decider's account is that of the morning"
-    with pytest.raises(LedgerConflict, match="sequence=1 is used by another order"):
+    with pytest.raises(LedgerConflict, match="sequence=1 on 2024-01-02 is used by an order of AAPL"):
         context.market.submit(order("buy", B, 100, 1))
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_traded_that_is_not_returned():
 
 def test_orders_that_are_placed_are_numbered_in_their_order():
     view = market_of().store.view(Moment.at(DAYS[0], "open"))
-    market = SessionMarket(view, Account.opening(1_000), FREE)
+    market = Session.at_open(view, Account.opening(1_000), FREE)
     market.submit(order("buy", A, 10, 4))
     told = [
         market.place("buy", B, 10),
@@ -184,5 +184,77 @@ def test_orders_that_are_placed_are_numbered_in_their_order():
 
 def test_no_order_is_filled_on_a_day_that_is_not_a_session():
     view = market_of().store.view(Moment.at("2024-01-06", "open"))  # a Saturday
-    refused = SessionMarket(view, Account.opening(1_000), FREE).place("buy", A, 1)
+    refused = Session.at_open(view, Account.opening(1_000), FREE).place("buy", A, 1)
     assert (refused.code, refused.message) == ("not_a_session", "2024-01-06 is not a session of the exchange")
+
+
+def opened(cash=2_000, **fields):
+    market = market_of(**fields)
+    return Session.open(market, DAYS[0], Account.opening(cash))
+
+
+def test_a_closed_session_has_judged_what_was_submitted_and_what_was_pending():
+    session = opened(1_500)
+    told = [
+        session.submit(order("buy", A, 50, 1, type="limit", limit_price=Decimal(9))),
+        session.submit(order("buy", B, 100, 2)),
+        session.submit(order("sell", B, 50, 3, type="close")),
+    ]
+    assert [type(each).__name__ for each in told] == ["Pending", "Fill", "Pending"]
+    result = session.close()
+    # 1,500 - 1,000 at the open, - 450 at the limit, + 500 at the close; 50 of each at 10 are left
+    assert [(fill.order.sequence, fill.price) for fill in result.outcomes] == [(2, 10), (1, 9), (3, 10)]
+    assert (result.account.cash, result.value) == (550, 1_550)
+    assert session.account.cash == 500, "the session still tells what the open told"
+    assert session.close() == result
+
+
+def test_a_decision_is_judged_in_place_of_what_was_submitted():
+    session = opened()
+    session.submit(order("buy", A, 100, 1))
+    result = session.close(Decision([order("buy", B, 10, 1)], notes={"why": "B"}), decider="d")
+    assert [fill.order.symbol for fill in result.outcomes] == [B]
+    assert (result.decider, result.notes, result.session) == ("d", {"why": "B"}, DAYS[0])
+
+
+def test_a_copy_is_a_trial():
+    session = opened()
+    session.submit(order("buy", A, 100, 1))
+    trial = session.copy()
+    assert isinstance(trial.submit(order("sell", A, 100, 2)), Fill)
+    assert [each.account.cash for each in (session, trial)] == [1_000, 2_000]
+    assert [each.submitted for each in (session, trial)] == [session.submitted, trial.submitted[:2]]
+    assert len(session.submitted) == 1
+    with pytest.raises(BadOption, match="a session for trials cannot be closed"):
+        trial.close()
+
+
+def test_a_trial_may_take_the_open_for_the_whole_session():
+    """The close of 10.00 is not known: it counts with the open of 9.00, and the cap with any volume."""
+    flat = pd.DataFrame(10.0, DAYS, list(SHANGHAI))
+    capped = market_of(Rulebook.mainland(volume_share="0.01"), SHANGHAI, open=flat - 1)
+    session = Session.open(capped, DAYS[0], Account.opening(1_000_000))
+    orders = [order("buy", SHANGHAI[0], 9_000, 1), order("buy", SHANGHAI[1], 100, 2, type="close")]
+    trial = session.copy(pending=False)
+    trial.batch(orders)
+    assert [(fill.quantity, fill.price) for fill in trial.outcomes] == [(9_000, 9), (100, 9)]
+    result = session.close(Decision(orders))
+    assert [(fill.quantity, fill.price) for fill in result.outcomes] == [(1_000, 9), (100, 10)]
+
+
+def test_an_open_of_a_session_without_volume_was_none():
+    session = opened(vol=pd.DataFrame(0.0, DAYS, [A, B]))
+    assert isinstance(session.submit(order("buy", A, 100, 1)), Fill)
+    assert [refused.code for refused in session.close().outcomes] == ["suspended"]
+
+
+def test_the_session_of_a_decider_holds_nothing_of_later():
+    """Its quotes end at the open, and no object that it holds is a market, a commit or a view of the close."""
+    market = market_of()
+    view = market.store.view(Moment(DAYS[0], "open"), market.data_ref)
+    context = DecisionContext(view, Account.opening(5_000), rules=FREE)
+    for session in (context.market, context.market.copy(), context.market.copy(pending=False)):
+        quote = session.quotes[A]
+        assert (quote.open, quote.high, quote.low, quote.close, quote.volume) == (10, None, None, None, None)
+        with pytest.raises(BadOption, match=r"Session\.open\(market, day, account\) opens one"):
+            session.close()

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured
-from quantgraph.recording._entry import Entry
+from quantgraph.recording._entries import Entry
 
 _ZERO = Decimal(0)
 
