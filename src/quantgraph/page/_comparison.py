@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from quantgraph._util.texts import Language
 from quantgraph.page._data import RunView, curve, page_json
 from quantgraph.page._page import Page, environment, equity_of, scripts, shown_value
-from quantgraph.page._words import FORMULAS, NUMBERS, labels
+from quantgraph.page._words import labels
+from quantgraph.report.metrics import metric_rows
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LEAST_CELLS = 4
@@ -34,7 +34,7 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
             language=language,
             words=words,
             mainland=mainland,
-            numbers=list(run_numbers(views, language)),
+            numbers=list(metric_rows([view.result.get("account") for view in views])),
             differences=list(run_differences(views)),
             grid=two_numbers(views),
             data=data,
@@ -42,20 +42,6 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
         )
     )
     return Page(html=html, files={}, card="")
-
-
-def run_numbers(views: Sequence[RunView], language: Language) -> Iterator[dict[str, Any]]:
-    """Rows of a table: a number of the accounts, how it is shown, and a cell a run."""
-    for key, how, label in NUMBERS:
-        cells = [(view.result.get("account") or {}).get(key) for view in views]
-        if any(cell is not None for cell in cells):
-            yield {
-                "key": key,
-                "how": how,
-                "label": label.text(language),
-                "formula": FORMULAS[key].text(language),
-                "cells": cells,
-            }
 
 
 def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:

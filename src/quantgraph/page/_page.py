@@ -33,7 +33,8 @@ from quantgraph.page._data import (
     yearly_returns,
 )
 from quantgraph.page._drawings import path_drawing, per_symbol, share_card, trade_rows
-from quantgraph.page._words import FORMULAS, NUMBERS, labels
+from quantgraph.page._words import labels
+from quantgraph.report.metrics import metric_rows, shown_number, table_metrics
 
 
 def ending(view: RunView) -> dict[str, str]:
@@ -172,6 +173,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     mainland, counterexample = view.parameters.get("rules.market", "cn") == "cn", _counterexample(view)
     more = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
     text = page_json({**data.inside, **more})
+    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
     html = (
         environment()
         .get_template("page.html.j2")
@@ -182,7 +184,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             words=words,
             ending=ending(view),
             facts=list(facts(view)),
-            numbers=list(_numbers(view)),
+            numbers=list(metric_rows(columns)) if columns[0] else [],
             episodes=_episodes(view),
             months=_months(view),
             refused=_refusals(view),
@@ -198,8 +200,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             **scripts("page.js", view.run_id + text, inline=inline, up="../"),
         )
     )
-    first = view.result["question"]
-    card = share_card(view, first, [(label, number) for key, label, number in _card_numbers(view)])
+    card = share_card(view, view.result["question"], _card_numbers(view))
     return Page(html=html, files={} if inline else data.files, card=card)
 
 
@@ -273,20 +274,13 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(ending=ending, shown=shown, day=shown_day, signed=_signed)
+    made.filters.update(ending=ending, shown=shown_number, day=shown_day, signed=_signed)
     return made
 
 
 def _clean(value: Any) -> Any:
     """Texts without characters that are obeyed instead of shown; scripts and style are ours."""
     return escape_controls(value, multiline=True) if type(value) is str else value
-
-
-def shown(value: float | None, how: str) -> str:
-    """A number for people: ``money``, ``share``, ``ratio`` or ``count``."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
-        return "–"
-    return {"money": "{:,.2f}", "share": "{:.2%}", "ratio": "{:.2f}", "count": "{:,.0f}"}[how].format(value)
 
 
 def _signed(value: float | None) -> str:
@@ -298,28 +292,13 @@ def shown_value(value: Any) -> str:
     return value if isinstance(value, str) else page_json({"": value})[4:-1]
 
 
-def _numbers(view: RunView) -> Iterator[dict[str, Any]]:
-    """Rows of the table of numbers: label, formula, and the numbers of account, benchmark and index."""
-    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
-    if columns[0] is None:
-        return
-    for key, how, label in NUMBERS:
-        cells = [None if column is None else column.get(key) for column in columns]
-        if any(cell is not None for cell in cells):
-            yield {
-                "key": key,
-                "how": how,
-                "label": label.text(view.language),
-                "formula": FORMULAS[key].text(view.language),
-                "cells": cells,
-            }
-
-
-def _card_numbers(view: RunView) -> Iterator[tuple[str, str, str]]:
+def _card_numbers(view: RunView) -> list[tuple[str, str]]:
     account = view.result.get("account")
-    for key, how, label in NUMBERS:
-        if account and key in _CARD:
-            yield key, label.text(view.language), shown(account[key], how)
+    return [
+        (metric.words(view.language), metric.text(account[metric.name]))
+        for metric in table_metrics()
+        if account and metric.name in _CARD
+    ]
 
 
 def equity_of(view: RunView, name: str) -> pd.Series[float] | None:

@@ -1,8 +1,8 @@
-"""Labels of a page in both languages, and the formulas of its numbers."""
+"""Labels of a page in both languages."""
 
 from __future__ import annotations
 
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Language
 
 _LABELS = {
     "account": ("账户", "account"),
@@ -109,80 +109,6 @@ _LABELS = {
     "window": ("区间", "window"),
     "worst": ("最差", "worst"),
     "yearly": ("年收益", "yearly returns"),
-}
-
-NUMBERS: tuple[tuple[str, str, Note], ...] = (
-    ("final_value", "money", Note(zh="期末资产", en="final value")),
-    ("return", "share", Note(zh="收益", en="return")),
-    ("annual_return", "share", Note(zh="年化收益", en="annual return")),
-    ("volatility", "share", Note(zh="年化波动", en="volatility")),
-    ("sharpe", "ratio", Note(zh="夏普比率", en="Sharpe ratio")),
-    ("sortino", "ratio", Note(zh="索提诺比率", en="Sortino ratio")),
-    ("calmar", "ratio", Note(zh="卡玛比率", en="Calmar ratio")),
-    ("max_drawdown", "share", Note(zh="最大回撤", en="max drawdown")),
-    ("tracking_error", "share", Note(zh="跟踪误差", en="tracking error")),
-    ("information_ratio", "ratio", Note(zh="信息比率", en="information ratio")),
-    ("beta", "ratio", Note(zh="贝塔", en="beta")),
-    ("alpha", "share", Note(zh="阿尔法", en="alpha")),
-    ("trades", "count", Note(zh="成交笔数", en="fills")),
-    ("rejections", "count", Note(zh="被拒委托", en="refused orders")),
-    ("buys_not_followed", "count", Note(zh="未执行的买入信号", en="buy signals not followed")),
-    ("round_trips", "count", Note(zh="平仓次数", en="round trips")),
-    ("win_rate", "share", Note(zh="胜率", en="win rate")),
-    ("profit_factor", "ratio", Note(zh="盈亏比", en="profit factor")),
-    ("average_holding", "ratio", Note(zh="平均持有天数", en="mean sessions held")),
-    ("realised", "money", Note(zh="已实现盈亏", en="realised")),
-    ("turnover", "ratio", Note(zh="换手", en="turnover")),
-    ("exposure", "share", Note(zh="平均仓位", en="exposure")),
-    ("largest_weight", "share", Note(zh="最大单一持仓", en="largest weight")),
-    ("dividends", "money", Note(zh="分红", en="dividends")),
-)
-"""Numbers of a summary: key, how it is shown, label."""
-
-FORMULAS: dict[str, Note] = {
-    "final_value": Note(zh="最后一个交易日的现金加持仓市值", en="cash and stocks at the last session's mark"),
-    "return": Note(zh="期末资产 ÷ 初始资金 − 1", en="final value / initial cash - 1"),
-    "annual_return": Note(
-        zh="(期末 ÷ 期初)^(252 ÷ 交易日数) − 1", en="(final / initial) ^ (252 / sessions) - 1"
-    ),
-    "volatility": Note(
-        zh="日收益标准差（ddof 1）× √252", en="deviation of daily returns (ddof 1) x root of 252"
-    ),
-    "sharpe": Note(
-        zh="日收益均值 ÷ 标准差 × √252，无风险利率 0",
-        en="mean of daily returns / deviation x root of 252, riskless rate 0",
-    ),
-    "sortino": Note(
-        zh="日收益均值 ÷ 亏损的均方根 × √252",
-        en="mean of daily returns / root mean square of losses x root of 252",
-    ),
-    "calmar": Note(zh="年化收益 ÷ |最大回撤|", en="annual return / |max drawdown|"),
-    "max_drawdown": Note(zh="min(资产 ÷ 此前最高 − 1)", en="min(value / highest so far - 1)"),
-    "tracking_error": Note(
-        zh="账户与它的日收益之差的标准差 × √252", en="deviation of the difference x root of 252"
-    ),
-    "information_ratio": Note(
-        zh="账户与它的日收益之差：均值 ÷ 标准差 × √252",
-        en="mean of the difference / its deviation x root of 252",
-    ),
-    "beta": Note(zh="账户与它的协方差 ÷ 它的方差", en="covariance with it / its variance"),
-    "alpha": Note(zh="（账户均值 − 贝塔 × 它的均值）× 252", en="(mean - beta x its mean) x 252"),
-    "trades": Note(zh="账本中的成交", en="fills in the ledger"),
-    "rejections": Note(zh="被拒绝或被成交量上限截断的委托", en="orders refused, or cut by the volume cap"),
-    "buys_not_followed": Note(zh="没有委托的买入信号", en="buys of the signal without an order"),
-    "round_trips": Note(zh="卖出笔数，按平均成本", en="sales, at average cost"),
-    "win_rate": Note(
-        zh="盈利的卖出 ÷ 全部卖出，含双边费用", en="sales with a profit / sales, costs of both sides included"
-    ),
-    "profit_factor": Note(zh="盈利之和 ÷ 亏损之和", en="sum of profits / sum of losses"),
-    "average_holding": Note(
-        zh="从首次买入到卖出的交易日数的均值", en="mean sessions from first purchase to sale"
-    ),
-    "realised": Note(zh="卖出所得 − 平均成本，含费用", en="proceeds - average cost, costs included"),
-    "turnover": Note(zh="成交额之和 ÷ 平均资产", en="traded notional / mean value"),
-    "exposure": Note(zh="持仓市值 ÷ 资产的均值", en="mean of stocks / value"),
-    "largest_weight": Note(zh="单只股票占资产的最大比例", en="largest share of one stock in the value"),
-    "dividends": Note(zh="到账的现金分红", en="cash dividends earned"),
 }
 
 
