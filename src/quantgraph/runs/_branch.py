@@ -21,12 +21,12 @@ from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.llm import Model
 from quantgraph.market import session_of
 from quantgraph.recording import Entry, Recorder
-from quantgraph.runs._execute import check_resources
+from quantgraph.runs._execute import check_resources, execute_run
 from quantgraph.runs._identity import check_same_decider, recorded_decider
 from quantgraph.runs._replay import recorded_on_clarify, replay_models
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import recorded_source_name
-from quantgraph.runs._start import start_run
+from quantgraph.runs._start import begun_run
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runtime import Resources, merge_resources, run_database_path
 from quantgraph.settings import ROLES, Role, load_settings
@@ -113,15 +113,11 @@ def replay_from(
         on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
         ledger=None,
     )
-    result = start_run(
-        spec,
-        new_folder,
-        given,
-        models=_models(entries, given.model),
-        prepare=partial(_copy_record, folder, entries),
-    )
+    models, prepare = _models(entries, given.model), partial(_copy_record, folder, entries)
+    with begun_run(spec, new_folder, given, models=models, prepare=prepare) as (begun, opened):
+        result = execute_run(begun, new_folder, opened, task=begun.graph_input, thread=begun.run_id)
     _check_repeated(place, recorded, new_folder, first)
-    return result
+    return RunResult(result)
 
 
 def _traded_session(place: str | Path, run_id: str, session: object) -> str:
