@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal as signals
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -47,10 +46,8 @@ from quantgraph.cli._runs import compare, logs, report, runs, show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
-    from quantgraph.data import MarketDataSource
     from quantgraph.market import Rulebook
     from quantgraph.runs import RunSpec
-    from quantgraph.settings import Settings
 
 
 _NAME = "quantgraph"
@@ -139,11 +136,18 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             start_code_process(settings)
         more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
-        rules = _rules(market, slippage_bps, fund or [], partial(_opened, source, settings), spec)
-        spec, made = replace(spec, rules=rules), decider_of(decider)
+        rules, made = _rules(market, slippage_bps, fund or []), decider_of(decider)
     with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
         live = replace(shown.live, settings=settings)
-        shown.result = run_strategy(spec, source=source, decider=made, model=model, out=out, resources=live)
+        shown.result = run_strategy(
+            replace(spec, rules=rules),
+            source=source,
+            decider=made,
+            model=model,
+            slippage_bps=0 if rules else slippage_bps,
+            out=out,
+            resources=live,
+        )
 
 
 @app.command()
@@ -291,15 +295,8 @@ def _confirmed(confirm: bool, *, headless: bool) -> bool:
     return confirm
 
 
-def _rules(
-    market: str | None,
-    slippage_bps: float,
-    funds: Sequence[str],
-    source: Callable[[], MarketDataSource],
-    spec: RunSpec,
-) -> Rulebook | None:
+def _rules(market: str | None, slippage_bps: float, funds: Sequence[str]) -> Rulebook | None:
     """The rules that the options say; None leaves them to the codes."""
-    from quantgraph.data.symbols import rules_of
     from quantgraph.market import Rulebook
 
     if market == "us" and funds:
@@ -307,17 +304,9 @@ def _rules(
     if market == "us":
         return Rulebook.us(slippage_bps=slippage_bps)
     if market is None and not funds:
-        if not slippage_bps:
-            return None
-        return rules_of(source(), spec.symbols, spec.question, slippage_bps=slippage_bps)
+        return None
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
-
-
-def _opened(source: str | None, settings: Settings) -> MarketDataSource:
-    from quantgraph.data import open_source
-
-    return open_source(source, settings=settings)
 
 
 def _pair(fund: str) -> tuple[str, str]:

@@ -70,6 +70,7 @@ def run_strategy(
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
+    slippage_bps: float = 0,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> RunResult:
@@ -89,6 +90,9 @@ def run_strategy(
     source, decider, model
         See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
         :func:`~quantgraph.agents.make_decider`.
+    slippage_bps
+        Slippage of each fill, in hundredths of a percent of its amount, if the market's rules follow from the
+        codes; rules that are given have their own.
     out
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
@@ -117,7 +121,12 @@ def run_strategy(
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
     spec, folder, given = prepare_run(question, given, options, out=out)
-    with begun_run(spec, folder, given) as (manifest, opened):
+    if spec.rules is not None and slippage_bps:
+        raise BadOption(
+            "slippage_bps= and rules are both given; give it to the rules, as Rulebook.us(slippage_bps=5)",
+            parameter="slippage_bps",
+        )
+    with begun_run(spec, folder, given, slippage_bps=slippage_bps) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result)
 
@@ -198,6 +207,7 @@ def begun_run(
     folder: Path,
     given: Resources,
     *,
+    slippage_bps: float = 0,
     models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
 ) -> Iterator[tuple[Manifest, OpenRun]]:
@@ -207,6 +217,8 @@ def begun_run(
 
     Parameters
     ----------
+    slippage_bps
+        Of the market's rules, which are decided here, once, by the codes, if none are given.
     models
         Those of the graph, if not those of the run's identity, which a resume must give again.
     prepare
@@ -219,7 +231,8 @@ def begun_run(
     )
     given = replace(given, settings=settings, source=market)
     if spec.rules is None:
-        spec = replace(spec, rules=rules_of(market, spec.symbols, spec.question, traded=spec.trade))
+        by_codes = rules_of(market, spec.symbols, spec.question, slippage_bps=slippage_bps, traded=spec.trade)
+        spec = replace(spec, rules=by_codes)
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
