@@ -29,7 +29,7 @@ from quantgraph.runs._execute import (
     thread_question,
     thread_state,
 )
-from quantgraph.runs._identity import check_identity, identity_of, recorded_decider
+from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
@@ -37,7 +37,6 @@ from quantgraph.runs._outputs import (
     read_result,
     write_result,
 )
-from quantgraph.runs._replay import recorded_on_clarify
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
 from quantgraph.runs.folder._folder import (

@@ -12,8 +12,13 @@ import pytest
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
 from quantgraph.integrations.ai_trader import write_positions
-from quantgraph.integrations.ai_trader._position_file import PositionRecord, read_positions
-from quantgraph.integrations.ai_trader._trades import PositionFill, fills_of, records_of
+from quantgraph.integrations.ai_trader._trades import (
+    PositionFill,
+    PositionRecord,
+    fills_of,
+    read_positions,
+    records_of,
+)
 
 LEDGERS = {
     "us/positions/claude-3.7-sonnet.position.jsonl": 73,
