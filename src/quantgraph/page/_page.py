@@ -31,8 +31,7 @@ from quantgraph.page._data import (
     page_json,
     yearly_returns,
 )
-from quantgraph.page._drawings import path_drawing, per_symbol, share_card, trade_rows
-from quantgraph.page._words import labels
+from quantgraph.page._drawings import labels, path_drawing, per_symbol, share_card, trade_rows
 from quantgraph.report.metrics import metric_rows, shown_number, table_metrics
 
 
