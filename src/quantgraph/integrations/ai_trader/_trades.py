@@ -318,35 +318,6 @@ def fills_of(records: Iterable[PositionRecord], opens: pd.DataFrame) -> list[Pos
     ]
 
 
-def records_of(
-    opening_date: str,
-    cash: float,
-    symbols: Sequence[str],
-    fills: Iterable[tuple[Any, ...]],
-    *,
-    sessions: Iterable[str],
-    events: Iterable[PositionEvent] = (),
-    with_price: bool = True,
-) -> list[PositionRecord]:
-    """Build a ledger from trades, with ``no_trade`` in each session after the opening that has none."""
-    days: dict[str, list[PositionFill]] = {
-        day: [] for day in sorted(map(_date, sessions)) if day >= _date(opening_date)
-    }
-    newest = opening_date
-    for number, each in enumerate(fills, 1):
-        fill = PositionFill(*each)
-        _check(fill, f"fill {number}", newest, days)
-        days[fill.date].append(fill)
-        newest = fill.date
-    mornings: dict[str, list[PositionEvent]] = {}
-    for event in events:
-        mornings.setdefault(event.date, []).append(event)
-    records = [opening_record(opening_date, cash, symbols)]
-    for day, trades in days.items():
-        records += day_records(records[-1], day, trades, mornings.get(day, ()), with_price=with_price)
-    return records
-
-
 def opening_record(date: str, cash: float, symbols: Sequence[str]) -> PositionRecord:
     """Build the registration: cash alone."""
     return PositionRecord(date=date, id=0, positions=dict.fromkeys(symbols, 0), cash=float(cash))
@@ -419,20 +390,6 @@ def _price(record: PositionRecord, opens: pd.DataFrame) -> float:
     return price
 
 
-def _check(fill: PositionFill, name: str, newest: str, days: Mapping[str, object]) -> None:
-    problem = None
-    if fill.date not in days or fill.date < newest:
-        problem = f"date={fill.date!r}; must be a session from {newest} on, in ascending order"
-    elif fill.side not in ("buy", "sell"):
-        problem = f"side={fill.side!r}; valid: buy, sell"
-    elif not is_whole(fill.amount) or fill.amount < 1:
-        problem = f"amount={fill.amount!r}; must be a whole number >= 1"
-    elif not (math.isfinite(fill.price) and fill.price > 0):
-        problem = f"price={fill.price!r}; must be a positive number"
-    if problem:
-        raise BadOption(f"{name}: {problem}", parameter="fills")
-
-
 def _changed(before: PositionRecord, event: PositionEvent) -> PositionRecord:
     """The record of a corporate action."""
     _check_listed(before, event.symbol)
@@ -489,9 +446,3 @@ def _next(before: PositionRecord, **changes: Any) -> PositionRecord:
         "ratio": None,
     }
     return replace(before, id=before.id + 1, **{**blank, **changes})
-
-
-def _date(text: str) -> str:
-    if not is_date(text):
-        raise BadOption(f"{text!r} is not a date YYYY-MM-DD", parameter="sessions")
-    return text
