@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.cli._main import app
+from quantgraph.data.symbols import _resolution
 from quantgraph.market import sessions
 
 SENTENCE = (
@@ -69,3 +70,21 @@ def test_a_wrong_option_is_one_line_and_status_2(bars: Path, options: tuple[str,
     status, out, err = run(bars, *options)
     assert (status, out) == (2, "")
     assert told in err.strip().splitlines()[-1]
+
+
+def test_the_market_of_the_codes_is_decided_once_for_a_run(
+    bars: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided = []
+    decide = _resolution.rules_of_codes
+
+    def watched(codes, **options):
+        decided.append(options)
+        return decide(codes, **options)
+
+    monkeypatch.setattr(_resolution, "rules_of_codes", watched)
+    status, out, err = run(bars, "--slippage-bps", "5")
+    assert status == 1, err  # the kind of the fund is not known
+    assert decided == [{"slippage_bps": 5.0, "traded": True}]
+    manifest = json.loads(Path(json.loads(out)["run_dir"], "run.json").read_text())
+    assert manifest["spec"]["rules"]["slippage_bps"] == "5"

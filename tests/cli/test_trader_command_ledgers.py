@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.integrations.ai_trader._position_file import read_positions
+from quantgraph.integrations.ai_trader._trades import read_positions
 from quantgraph.testing import OpenAIStub, Reply
 
 NAMES = ("claude-3.7-sonnet", "qwen3-max")

@@ -14,7 +14,7 @@ from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
-from quantgraph.testing._faulty import FaultContext
+from quantgraph.testing._faults import FaultContext
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LEAK = """\

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.page._comparison import render_comparison, two_numbers
-from quantgraph.page._page import render_page
+from quantgraph.page._page import render_comparison, render_page, two_numbers
 
 from .page_views import HOSTILE, hostile_view, view_of
 

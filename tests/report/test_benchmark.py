@@ -7,7 +7,8 @@ import pytest
 from quantgraph.broker import Account, BlockRule, DecisionContext, Market, simulate
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market import Moment, Rulebook
-from quantgraph.report._benchmark import BuyAndHold, equal_weight_buy_and_hold, index_buy_and_hold
+from quantgraph.report import BuyAndHold
+from quantgraph.report._summary import buy_and_hold_values, index_buy_and_hold
 from quantgraph.state import DataState
 
 
@@ -28,7 +29,7 @@ def market_of(store, ref, rules=None, **more):
 
 def test_buy_and_hold_by_hand(three):
     store, ref, days = three
-    values = equal_weight_buy_and_hold(market_of(store, ref), days, cash=100_000)
+    values = buy_and_hold_values(market_of(store, ref), days, cash=100_000)[0]
     # 50,000 each: 4,900 at 10 (12.25 + 0.49 of fees) and 1,600 at 30 (12 + 0.48); the suspended one gets nothing.
     cash = 100_000 - 49_000 - 12.74 - 48_000 - 12.48
     assert values.tolist() == pytest.approx(
@@ -46,7 +47,7 @@ def test_buy_and_hold_by_hand(three):
 
 def test_holdings_may_be_marked_at_the_open(three):
     store, ref, days = three
-    values = equal_weight_buy_and_hold(market_of(store, ref, mark_at="open"), days, cash=100_000)
+    values = buy_and_hold_values(market_of(store, ref, mark_at="open"), days, cash=100_000)[0]
     cash = 100_000 - 49_000 - 12.74 - 48_000 - 12.48
     opens = [(10.0, 30.0), (10.5, 31.0), (11.0, 32.0)]
     assert values.tolist()[1:] == pytest.approx([cash + 4900 * a + 1600 * b for a, b in opens], abs=1e-9)
@@ -98,9 +99,8 @@ def test_sse_50_without_fees_earns_the_mean_of_its_members(a_share):
     }
     store = DataState()
     ref = store.update("ohlcv", panel)
-    values = equal_weight_buy_and_hold(
-        market_of(store, ref, Rulebook.zero_cost()), panel["open"].index, cash=Decimal(10**8)
-    )
+    market = market_of(store, ref, Rulebook.zero_cost())
+    values, _ = buy_and_hold_values(market, panel["open"].index, cash=Decimal(10**8))
     growth = panel["close"].ffill().iloc[-1] / panel["open"].iloc[0]
     # 2 million CNY a ticket: the dearest lot is 7 % of one, and of the mean less than two thousandths
     assert values.iloc[-1] / 1e8 == pytest.approx(growth.mean(), rel=2e-3)
@@ -121,7 +121,7 @@ def test_an_index_grows_from_its_first_open_and_carries_a_missing_close():
 def test_no_session_is_an_error(three):
     store, ref, _ = three
     with pytest.raises(BadWindow):
-        equal_weight_buy_and_hold(market_of(store, ref), [], cash=1)
+        buy_and_hold_values(market_of(store, ref), [], cash=1)[0]
 
 
 def test_what_is_above_the_size_of_one_order_is_several_orders():

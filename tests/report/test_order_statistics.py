@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from quantgraph.broker import Fill, Order, Rejection
 from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import OrderTable
-from quantgraph.report._round_trips import Entitlement, Trade, profit_factor, round_trips
-from quantgraph.report._summary import round_trip_statistics
+from quantgraph.report._round_trips import (
+    Entitlement,
+    Trade,
+    profit_factor,
+    round_trip_statistics,
+    round_trips,
+)
 
 DAYS = pd.bdate_range("2024-01-02", periods=12, name="trade_date").as_unit("us")
 SYMBOLS = ("600000.SH", "AAPL", "513100.SH")

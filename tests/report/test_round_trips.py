@@ -13,11 +13,11 @@ from quantgraph.report._round_trips import (
     Trade,
     annual_turnover,
     profit_factor,
+    round_trip_statistics,
     round_trips,
     turnover,
     win_rate,
 )
-from quantgraph.report._summary import round_trip_statistics
 
 DAYS = pd.bdate_range("2024-01-01", periods=6)
 

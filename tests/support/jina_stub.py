@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from quantgraph.testing._server import StubHandler, StubServer
+from quantgraph.testing._openai import StubHandler, StubServer
 
 
 @dataclass(frozen=True, kw_only=True)

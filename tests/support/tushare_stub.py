@@ -22,7 +22,7 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
-from quantgraph.testing._server import StubHandler, StubServer
+from quantgraph.testing._openai import StubHandler, StubServer
 
 _CODE_TOKEN = 40101
 _CODE_REFUSED = 40203

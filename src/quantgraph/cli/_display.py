@@ -20,6 +20,7 @@ from quantgraph._util.texts import escape_controls, language_of, say
 from quantgraph.audit import in_chinese
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
+from quantgraph.report.metrics import table_metrics
 from quantgraph.runtime.dialogue import RunEvent, numbered_options
 from quantgraph.subgraphs.signal import not_evaluated_text
 
@@ -173,29 +174,14 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
     beside = [result["benchmark"], *([index] if index else [])]
     names = [words("等权买入持有", "equal-weight buy-and-hold"), words("指数", "index")]
     table.add_row("", words("账户", "account"), *names[: len(beside)], style="bold")
-    for label, key, shown in (
-        (words("期末资产", "final value"), "final_value", "{:,.2f}"),
-        (words("收益", "return"), "return", "{:.2%}"),
-        (words("年化收益", "annual return"), "annual_return", "{:.2%}"),
-        (words("年化波动", "volatility"), "volatility", "{:.2%}"),
-        (words("夏普比率", "Sharpe ratio"), "sharpe", "{:.2f}"),
-        (words("最大回撤", "max drawdown"), "max_drawdown", "{:.2%}"),
-    ):
-        table.add_row(label, *(_formatted(each[key], shown) for each in (account, *beside)))
-    for label, key, shown in (
-        (words("胜率", "win rate"), "win_rate", "{:.0%}"),
-        (words("换手", "turnover"), "turnover", "{:.1f}"),
-        (words("平均仓位", "exposure"), "exposure", "{:.0%}"),
-        (words("最大单一持仓", "largest weight"), "largest_weight", "{:.0%}"),
-        (words("分红", "dividends"), "dividends", "{:,.2f}"),
-    ):
-        table.add_row(label, _formatted(account[key], shown))
+    language = language_of(result["question"])
+    for metric in table_metrics():
+        if metric.on_terminal:
+            columns = (account,) if metric.of == "account" else (account, *beside)
+            cells = (metric.short_text(each.get(metric.name)) for each in columns)
+            table.add_row(metric.words(language), *cells)
     table.add_row(words("成交", "trades"), str(account["trades"]))
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
-
-
-def _formatted(value: float | None, how: str) -> str:
-    return "-" if value is None else how.format(value)
 
 
 def _add_details(table: Table, account: Mapping[str, Any], words: Words) -> None:

@@ -26,7 +26,7 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._ledger import recorded_folder
-from quantgraph.cli._run import RecordedRun, RunsFolder, codes_of, execute_and_show, settings_with
+from quantgraph.cli._run import RecordedRun, RunsFolder, codes_of, settings_with, shown_run
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         own |= {"model": model}
         work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
         access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
-    execute_and_show(question, lambda live: work(access, live), as_json=as_json, headless=True, debug=debug)
+    with shown_run(question, as_json=as_json, headless=True, debug=debug) as shown:
+        shown.result = work(access, shown.live)
 
 
 def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str | None) -> McpAccess:
@@ -251,17 +252,14 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     statuses: list[int] = []
     for model in chosen:
         traded = _Traded(read, model, language)
-
-        def work(live: Resources, traded: _Traded = traded) -> dict[str, Any]:
-            return traded.run(resources=replace(live, settings=settings), **options)
-
         again = f"quantgraph trader {config}" + (f" --signature {signature}" if signature else "")
         if len(chosen) > 1:
             print_status(f"{model.signature}:")
         try:
-            execute_and_show(
-                question, work, as_json=False, quiet=as_json, headless=True, debug=debug, again=again
-            )
+            with shown_run(
+                question, as_json=False, quiet=as_json, headless=True, debug=debug, again=again
+            ) as shown:
+                shown.result = traded.run(resources=replace(shown.live, settings=settings), **options)
             statuses.append(0)
         except typer.Exit as ended:
             statuses.append(ended.exit_code)

@@ -340,7 +340,7 @@ def verify(
 
 
 def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
-    from quantgraph.report import rejection_counts
+    from quantgraph.report.metrics import rejection_counts
 
     days, held, notes = book.days(run_id), book.positions(run_id), book.notes(run_id)
     account, meta = book.account(run_id), book.meta(run_id)

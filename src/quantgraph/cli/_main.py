@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal as signals
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -36,22 +35,19 @@ from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
 from quantgraph.cli._run import (
     DeciderPlace,
-    Work,
     codes_of,
     decider_of,
-    execute_and_show,
     replay,
     resume,
     settings_with,
+    shown_run,
 )
 from quantgraph.cli._runs import compare, logs, report, runs, show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
-    from quantgraph.data import MarketDataSource
     from quantgraph.market import Rulebook
     from quantgraph.runs import RunSpec
-    from quantgraph.settings import Settings
 
 
 _NAME = "quantgraph"
@@ -133,15 +129,25 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
     with usage_errors(debug=debug), quick_imports():
+        from quantgraph.runs import run_strategy
+
         settings = settings_with(budget, session_budget)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)
         more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
-        rules = _rules(market, slippage_bps, fund or [], partial(_opened, source, settings), spec)
-        live = {"source": source, "model": model, "decider": decider_of(decider)}
-        work = _work(replace(spec, rules=rules), settings, out=out, **live)
-    execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
+        rules, made = _rules(market, slippage_bps, fund or []), decider_of(decider)
+    with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
+        live = replace(shown.live, settings=settings)
+        shown.result = run_strategy(
+            replace(spec, rules=rules),
+            source=source,
+            decider=made,
+            model=model,
+            slippage_bps=0 if rules else slippage_bps,
+            out=out,
+            resources=live,
+        )
 
 
 @app.command()
@@ -162,12 +168,15 @@ def signal(  # noqa: PLR0917
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
     with usage_errors(debug=debug), quick_imports():
+        from quantgraph.runs import run_strategy
+
         settings = settings_with(budget, session_budget)
         start_code_process(settings)
         more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, **more)
-        work = _work(spec, settings, source=source, model=model, out=out)
-    execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
+    with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
+        live = replace(shown.live, settings=settings)
+        shown.result = run_strategy(spec, source=source, model=model, out=out, resources=live)
 
 
 @app.command()
@@ -286,22 +295,8 @@ def _confirmed(confirm: bool, *, headless: bool) -> bool:
     return confirm
 
 
-def _work(spec: RunSpec, settings: Settings, **options: Any) -> Work:
-    """``run_strategy`` with the options of a command."""
-    from quantgraph.runs import run_strategy
-
-    return lambda live: run_strategy(spec, resources=replace(live, settings=settings), **options)
-
-
-def _rules(
-    market: str | None,
-    slippage_bps: float,
-    funds: Sequence[str],
-    source: Callable[[], MarketDataSource],
-    spec: RunSpec,
-) -> Rulebook | None:
+def _rules(market: str | None, slippage_bps: float, funds: Sequence[str]) -> Rulebook | None:
     """The rules that the options say; None leaves them to the codes."""
-    from quantgraph.data.symbols import rules_of
     from quantgraph.market import Rulebook
 
     if market == "us" and funds:
@@ -309,17 +304,9 @@ def _rules(
     if market == "us":
         return Rulebook.us(slippage_bps=slippage_bps)
     if market is None and not funds:
-        if not slippage_bps:
-            return None
-        return rules_of(source(), spec.symbols, spec.question, slippage_bps=slippage_bps)
+        return None
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
-
-
-def _opened(source: str | None, settings: Settings) -> MarketDataSource:
-    from quantgraph.data import open_source
-
-    return open_source(source, settings=settings)
 
 
 def _pair(fund: str) -> tuple[str, str]:
@@ -331,17 +318,18 @@ def _pair(fund: str) -> tuple[str, str]:
 
 def main() -> None:
     """Entry point. Every error is shown in one line, with ``--debug`` after a traceback."""
-    with safe_streams():
-        _main()
-
-
-def _main() -> None:
-    before = signals.signal(signals.SIGINT, _interrupted)
-    try:
+    with safe_streams(), _errors_in_one_line():
         for number, argument in enumerate(sys.argv[1:], 1):
             _check_encoding(argument, f"argument {number}")
             check_text(argument, f"argument {number}")
         app(prog_name=_NAME)
+
+
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    before = signals.signal(signals.SIGINT, _interrupted)
+    try:
+        yield
     except BadOption as error:
         print_error(error, debug=False)
         sys.exit(WRONG_USAGE)

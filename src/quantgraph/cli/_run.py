@@ -9,7 +9,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,7 +94,6 @@ _GRACE = 1.0
 """Seconds in which an interrupted step may end by itself."""
 
 Answer = Callable[[Mapping[str, Any]], str | None]
-Work = Callable[["Resources"], dict[str, Any]]
 
 
 def settings_with(budget: str | None, session_budget: str | None) -> Settings:
@@ -134,17 +133,25 @@ def whole_folders(*folders: Path) -> Iterator[None]:
         ) from error
 
 
-def execute_and_show(
+@dataclass(kw_only=True)
+class ShownRun:
+    """A run that a command executes: the resources that ask, watch and stop it, and its result."""
+
+    live: Resources
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def shown_run(
     question: str,
-    work: Work,
     *,
     as_json: bool,
     headless: bool,
     debug: bool,
     again: str = "",
     quiet: bool = False,
-) -> None:
-    """Run ``work`` with resources that ask, watch and stop it, show its result, and end with its exit status.
+) -> Iterator[ShownRun]:
+    """Show the result of the run that the block executes, and end with its exit status.
 
     Nothing is asked if it is ``headless``, and stdout is left to the caller if it is ``quiet``.
     """
@@ -154,22 +161,11 @@ def execute_and_show(
     try:
         with open_display(question) as display, _stop_signals() as stop:
             ask = None if headless else stop.asking(ask_on_terminal(display))
-            result = work(Resources(answer=ask, watch=display.watch, control=stop.control))
+            shown = ShownRun(live=Resources(answer=ask, watch=display.watch, control=stop.control))
+            yield shown
     except QuantGraphError as error:
-        run_dir = error.data.get("run_dir")  # None if no run has begun
-        if run_dir is None and isinstance(error, _USAGE_ERRORS):
-            print_error(error, debug=debug)
-            raise typer.Exit(WRONG_USAGE) from None
-        if as_json:
-            place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
-            state = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
-            echo_json(place | state)
-        print_error(error, debug=debug)
-        if run_dir:
-            print_status(again or f"quantgraph resume {run_dir}")
-            if not isinstance(error, StorageUnavailable):  # a page could not be written either
-                _write_page(Path(run_dir), question)
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(_print_failure(error, question, as_json=as_json, debug=debug, again=again)) from None
+    result = shown.result
     if as_json:
         echo_json(result)
     elif not quiet:
@@ -178,6 +174,24 @@ def execute_and_show(
     if result["ended_because"] != "done":
         print_end(result, again)
         raise typer.Exit(CANCELLED if result["ended_because"] == "cancelled" else FAILED)
+
+
+def _print_failure(error: QuantGraphError, question: str, *, as_json: bool, debug: bool, again: str) -> int:
+    """Show the error that ended a run or kept it from its begin; return the exit status."""
+    run_dir = error.data.get("run_dir")  # None if no run has begun
+    if run_dir is None and isinstance(error, _USAGE_ERRORS):
+        print_error(error, debug=debug)
+        return WRONG_USAGE
+    if as_json:
+        place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
+        state = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
+        echo_json(place | state)
+    print_error(error, debug=debug)
+    if run_dir:
+        print_status(again or f"quantgraph resume {run_dir}")
+        if not isinstance(error, StorageUnavailable):  # a page could not be written either
+            _write_page(Path(run_dir), question)
+    return FAILED
 
 
 def print_end(result: Mapping[str, Any], again: str = "") -> None:
@@ -323,15 +337,12 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         answer = None
 
     given = answer if answer is None or question is None else {"answer": answer, "id": question}
-
-    def work(live: Resources) -> dict[str, Any]:
-        resources = replace(live, settings=settings)
-        result = resume_run(folder, answer=given, decider=made, model=model, resources=resources)
+    asked = manifest.spec.question
+    with shown_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
+        live = replace(shown.live, settings=settings)
+        shown.result = resume_run(folder, answer=given, decider=made, model=model, resources=live)
         if manifest.other_versions:
             print_status(manifest.other_versions)
-        return result
-
-    execute_and_show(manifest.spec.question, work, as_json=as_json, headless=headless, debug=debug)
 
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters
@@ -384,12 +395,8 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         else:
             question = read_manifest(folder).spec.question
     if session is not None:
-        first = session
-
-        def work(live: Resources) -> dict[str, Any]:
-            return _branch(folder, first, model=model, decider=made, out=keep, resources=live)
-
-        execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
+        with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
+            shown.result = _branch(folder, session, model=model, decider=made, out=keep, resources=shown.live)
         return
     if as_json:
         echo_json(_as_json(replayed))

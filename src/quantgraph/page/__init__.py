@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.page._comparison import render_comparison, run_differences, run_numbers
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
     from quantgraph.page._drawings import sparkline, trade_rows
-    from quantgraph.page._page import Page, plotly_name, plotly_script, render_page, shown
+    from quantgraph.page._page import (
+        Page,
+        plotly_name,
+        plotly_script,
+        render_comparison,
+        render_page,
+        run_differences,
+    )
 
 __all__ = [
     "FOLDER",
@@ -28,8 +34,6 @@ __all__ = [
     "render_comparison",
     "render_page",
     "run_differences",
-    "run_numbers",
-    "shown",
     "sparkline",
     "trade_rows",
 ]

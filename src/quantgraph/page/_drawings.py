@@ -5,23 +5,32 @@ The fills of a run with what each sale closed: profit, holding time, how far it 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph._util.texts import escape_controls, short_line
+from quantgraph._util.texts import Language, escape_controls, short_line
 from quantgraph.page._data import CallStory, RunView, largest_triangles
-from quantgraph.page._words import labels
 
 _SIGNAL = ("reflection", "data_fetch", "signal_generate", "validate", "clarify")
 _TRADING = ("daily_loop", "decision", "approval", "report")
 _BOX, _HIGH, _GAP = 150, 74, 34
+
+
+@cache
+def labels(language: Language) -> Mapping[str, str]:
+    """The labels of a page in one language, by name."""
+    both = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
+    return {name: zh if language == "zh" else en for name, (zh, en) in both.items()}
 
 
 def _text(value: object) -> str:

@@ -1,13 +1,11 @@
-"""What a page says first: how the run ended, what was said, proved and found, and what it cannot tell.
-
-The page of a run: one HTML file that opens offline, drawn by plotly's script beside it.
-"""
+"""The page of a run, and the page that compares several: HTML that opens offline, drawn by plotly."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -26,14 +24,15 @@ from quantgraph.page._data import (
     FOLDER,
     MOST_FILLS,
     RunView,
+    curve,
     deepest_drawdowns,
     monthly_returns,
     page_data,
     page_json,
     yearly_returns,
 )
-from quantgraph.page._drawings import path_drawing, per_symbol, share_card, trade_rows
-from quantgraph.page._words import FORMULAS, NUMBERS, labels
+from quantgraph.page._drawings import labels, path_drawing, per_symbol, share_card, trade_rows
+from quantgraph.report.metrics import metric_rows, shown_number, table_metrics
 
 
 def ending(view: RunView) -> dict[str, str]:
@@ -172,6 +171,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     mainland, counterexample = view.parameters.get("rules.market", "cn") == "cn", _counterexample(view)
     more = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
     text = page_json({**data.inside, **more})
+    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
     html = (
         environment()
         .get_template("page.html.j2")
@@ -182,7 +182,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             words=words,
             ending=ending(view),
             facts=list(facts(view)),
-            numbers=list(_numbers(view)),
+            numbers=list(metric_rows(columns)) if columns[0] else [],
             episodes=_episodes(view),
             months=_months(view),
             refused=_refusals(view),
@@ -198,8 +198,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
             **scripts("page.js", view.run_id + text, inline=inline, up="../"),
         )
     )
-    first = view.result["question"]
-    card = share_card(view, first, [(label, number) for key, label, number in _card_numbers(view)])
+    card = share_card(view, view.result["question"], _card_numbers(view))
     return Page(html=html, files={} if inline else data.files, card=card)
 
 
@@ -273,20 +272,13 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(ending=ending, shown=shown, day=shown_day, signed=_signed)
+    made.filters.update(ending=ending, shown=shown_number, day=shown_day, signed=_signed)
     return made
 
 
 def _clean(value: Any) -> Any:
     """Texts without characters that are obeyed instead of shown; scripts and style are ours."""
     return escape_controls(value, multiline=True) if type(value) is str else value
-
-
-def shown(value: float | None, how: str) -> str:
-    """A number for people: ``money``, ``share``, ``ratio`` or ``count``."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
-        return "–"
-    return {"money": "{:,.2f}", "share": "{:.2%}", "ratio": "{:.2f}", "count": "{:,.0f}"}[how].format(value)
 
 
 def _signed(value: float | None) -> str:
@@ -298,28 +290,13 @@ def shown_value(value: Any) -> str:
     return value if isinstance(value, str) else page_json({"": value})[4:-1]
 
 
-def _numbers(view: RunView) -> Iterator[dict[str, Any]]:
-    """Rows of the table of numbers: label, formula, and the numbers of account, benchmark and index."""
-    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
-    if columns[0] is None:
-        return
-    for key, how, label in NUMBERS:
-        cells = [None if column is None else column.get(key) for column in columns]
-        if any(cell is not None for cell in cells):
-            yield {
-                "key": key,
-                "how": how,
-                "label": label.text(view.language),
-                "formula": FORMULAS[key].text(view.language),
-                "cells": cells,
-            }
-
-
-def _card_numbers(view: RunView) -> Iterator[tuple[str, str, str]]:
+def _card_numbers(view: RunView) -> list[tuple[str, str]]:
     account = view.result.get("account")
-    for key, how, label in NUMBERS:
-        if account and key in _CARD:
-            yield key, label.text(view.language), shown(account[key], how)
+    return [
+        (metric.words(view.language), metric.text(account[metric.name]))
+        for metric in table_metrics()
+        if account and metric.name in _CARD
+    ]
 
 
 def equity_of(view: RunView, name: str) -> pd.Series[float] | None:
@@ -414,3 +391,103 @@ def _left_out(view: RunView, candles: int, *, inline: bool) -> Sequence[str]:
             )
         )
     return lines
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_LEAST_CELLS = 4
+
+
+def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page:
+    """Render the page that compares runs, in the language of the first one."""
+    language = views[0].language
+    words = labels(language)
+    curves = {
+        view.run_id: curve(values / values.iloc[0])
+        for view in views
+        if (values := equity_of(view, "account")) is not None
+    }
+    mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
+    data = page_json({"words": words, "mainland": mainland, "curves": curves})
+    html = (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            views=views,
+            language=language,
+            words=words,
+            mainland=mainland,
+            numbers=list(metric_rows([view.result.get("account") for view in views])),
+            differences=list(run_differences(views)),
+            grid=two_numbers(views),
+            data=data,
+            **scripts("comparison.js", data, inline=inline, up=""),
+        )
+    )
+    return Page(html=html, files={}, card="")
+
+
+def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
+    """What was said and the parameters, where they are not the same in all runs."""
+    rows: dict[str, list[str]] = {
+        "question": [view.result["question"] for view in views],
+        "said": ["\n".join(view.said) for view in views],
+        "source": [str(view.result["source"]["name"]) for view in views],
+        "window": [" - ".join(filter(None, _window(view))) for view in views],
+        "evaluated_from": [str(view.result.get("evaluated_from") or "") for view in views],
+    }
+    names = dict.fromkeys(name for view in views for name in sorted(view.parameters))
+    rows |= {
+        name: [shown_value(view.parameters.get(name, "")) for view in views]
+        for name in names
+        if name not in rows
+    }
+    for name, cells in rows.items():
+        if len({*cells}) > 1:
+            yield name, cells
+
+
+def _window(view: RunView) -> tuple[str, str]:
+    window: Mapping[str, Any] = view.result.get("window") or {}
+    return window.get("start") or "", window.get("end") or ""
+
+
+def two_numbers(views: Sequence[RunView]) -> dict[str, Any] | None:
+    """The returns of runs that differ in two numbers of their sentence or parameters, as a table.
+
+    Returns
+    -------
+    dict or None
+        ``names`` of the two; ``rows`` and ``columns``, their values ascending; ``cells``, returns or
+        None. None if not exactly two differ, or two runs have the same.
+    """
+    found = [_numbers_of(view) for view in views]
+    if len(views) < _LEAST_CELLS or len({frozenset(each) for each in found}) != 1:
+        return None
+    varying = [name for name in found[0] if len({each[name] for each in found}) > 1]
+    if len(varying) != 2:
+        return None
+    first, second = varying
+    places = {(each[first], each[second]): view for each, view in zip(found, views, strict=True)}
+    if len(places) < len(views):
+        return None
+    rows, columns = (sorted({each[name] for each in found}) for name in varying)
+    cells = [[_return(places.get((row, column))) for column in columns] for row in rows]
+    return {"names": varying, "rows": rows, "columns": columns, "cells": cells}
+
+
+def _numbers_of(view: RunView) -> dict[str, float]:
+    """The numbers of a sentence by their place in it, and the numeric parameters."""
+    question = str(view.result["question"])
+    words = _NUMBER.sub("#", question)
+    said = {f"{number}: {words}": float(text) for number, text in enumerate(_NUMBER.findall(question), 1)}
+    numeric = {
+        name: float(value)
+        for name, value in view.parameters.items()
+        if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
+    }
+    return {**said, **numeric}
+
+
+def _return(view: RunView | None) -> float | None:
+    account = view.result.get("account") if view else None
+    return None if account is None else float(account["return"])

@@ -2,8 +2,8 @@
 
 Metrics are functions of a series of values or returns, per session, NaN where they are not defined.
 ``summarise`` reads a run's ledger and returns plain JSON. ``draw_execution`` draws one execution of the
-stepwise agent; ``BuyAndHold`` is the decider behind the benchmark. To add a number: a function here and its
-row in the summary and in ``docs/metrics.md``.
+stepwise agent; ``BuyAndHold`` is the decider behind the benchmark. To add a number: a row of
+:data:`quantgraph.report.metrics.METRICS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.report._benchmark import BuyAndHold
     from quantgraph.report._execution_drawing import cut, draw_execution, step_texts
     from quantgraph.report._round_trips import (
         Entitlement,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         turnover,
         win_rate,
     )
-    from quantgraph.report._summary import format_counts, rejection_counts, summarise, summary_notes
+    from quantgraph.report._summary import BuyAndHold, format_counts, summarise, summary_notes
 
 __all__ = [
     "BuyAndHold",
@@ -35,7 +34,6 @@ __all__ = [
     "draw_execution",
     "format_counts",
     "profit_factor",
-    "rejection_counts",
     "round_trips",
     "step_texts",
     "summarise",

@@ -12,16 +12,17 @@ Sums are exact to twenty decimals; the round trips are float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from quantgraph.broker import Fill
-from quantgraph.broker.accounts import Delisting, Dividend, Split
+from quantgraph.broker.accounts import Delisting, Dividend, Event, Split
+from quantgraph.broker.ledger import OrderTable
 from quantgraph.errors import BadOption
 from quantgraph.market.money import Side, to_decimal
 from quantgraph.report.metrics._metrics import per_year, values_array
@@ -132,6 +133,12 @@ def annual_turnover(
 CostBasis = Literal["fifo", "average"]
 
 _DIGITS = 20
+"""Decimals that the cost of a part of a holding is rounded to."""
+_SPLITS, _MERGERS, _FILLS, _DELISTINGS = range(4)
+"""What comes first in a session."""
+
+_Move = tuple[int, int, int, bool, int, int | float]
+"""Session, what it is, symbol, whether it adds shares, shares, and what was paid (in units) or brought."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,3 +317,107 @@ def _quantity(lots: Iterable[_Lot]) -> Fraction:
 
 def _fraction(number: Decimal | float) -> Fraction:
     return Fraction(to_decimal(number))
+
+
+def round_trip_statistics(
+    orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex
+) -> dict[str, Any]:
+    """Round trips at average cost and without dividends, as ``win_rate`` and ``realised`` count them.
+
+    The numbers are those of :func:`.round_trips` with ``basis="average"``, bit for bit: both are exact, this
+    one in whole numbers, and both round the cost of a part of a holding to twenty decimals.
+    """
+    decimals = max(2 * orders.digits, _DIGITS)
+    unit, grain = 10**decimals, 10 ** (decimals - _DIGITS)
+    profits: list[float] = []
+    holding = 0
+    held: dict[int, tuple[int, int, int]] = {}  # by symbol: first session, shares, cost in units
+    for session, what, symbol, adds, shares, money in _moves(orders, events, sessions, decimals):
+        opened, there, cost = held.get(symbol, (session, 0, 0))
+        if what == _SPLITS:
+            held[symbol] = opened, there + shares, cost
+        elif adds:
+            held[symbol] = opened if there else session, there + shares, cost + int(money)
+        else:
+            part = cost if shares == there and grain == 1 else _part(cost * shares, there, grain)
+            profits.append(money - part / unit)
+            holding += session - opened
+            if shares == there:
+                del held[symbol]
+            else:
+                held[symbol] = opened, there - shares, cost - part
+    lost = math.fsum(profit for profit in profits if profit < 0)
+    won = math.fsum(profit for profit in profits if profit > 0)
+    return {
+        "round_trips": len(profits),
+        "profit_factor": won / -lost if lost else None,
+        "average_holding": holding / len(profits) if profits else None,
+    }
+
+
+def _part(product: int, whole: int, grain: int) -> int:
+    """A product over a whole in grains, half to even, as ``round(Fraction(...), 20)``."""
+    count, rest = divmod(product, whole * grain)
+    if 2 * rest > whole * grain or (2 * rest == whole * grain and count % 2):
+        count += 1
+    return count * grain
+
+
+def _moves(
+    orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex, decimals: int
+) -> Iterable[_Move]:
+    """Fills and events in the order in which they moved shares."""
+    place_of = {f"{session:%Y-%m-%d}": place for place, session in enumerate(sessions)}
+    found: Iterable[_Move] = _fills(orders, [place_of[day] for day in orders.days], decimals)
+    others = list(_event_moves(events, orders, sessions))
+    return sorted((*found, *others), key=lambda move: move[:2]) if others else found
+
+
+def _fills(orders: OrderTable, places: Sequence[int], decimals: int) -> Iterator[_Move]:
+    scale, unit = 10**orders.digits, 10**decimals
+    more = unit // scale**2
+    columns = zip(
+        orders.day.tolist(),
+        orders.symbol.tolist(),
+        orders.sells.tolist(),
+        orders.quantity,
+        orders.price,
+        orders.cost,
+        strict=True,
+    )
+    for day, symbol, sells, quantity, price, cost in columns:
+        if sells:
+            brought = (quantity * price - cost * scale) * more / unit
+            yield places[day], _FILLS, symbol, False, quantity, brought
+        elif quantity:
+            yield places[day], _FILLS, symbol, True, quantity, (quantity * price + cost * scale) * more
+
+
+def _event_moves(events: Iterable[Event], orders: OrderTable, sessions: pd.DatetimeIndex) -> Iterator[_Move]:
+    symbols = {symbol: place for place, symbol in enumerate(orders.symbols)}
+    scale = 10**orders.digits
+    for event in events:
+        if not isinstance(event, Split | Delisting):
+            continue
+        session, symbol = int(sessions.searchsorted(event.session)), symbols[event.symbol]
+        if isinstance(event, Split) and event.after:
+            shares = int((Decimal(event.after) - Decimal(event.before)) * scale)
+            yield session, _SPLITS, symbol, True, shares, 0
+            continue
+        gone = isinstance(event, Delisting)
+        trade = Trade.of(event) if isinstance(event, Delisting) else _merged_away(event)
+        shares = int(Decimal(trade.quantity) * scale)
+        brought = float(Fraction(trade.notional) - Fraction(trade.cost))
+        yield session, _DELISTINGS if gone else _MERGERS, symbol, False, shares, brought
+
+
+def _merged_away(split: Split) -> Trade:
+    """A reverse split that leaves no share is a sale for what the fraction brings."""
+    return Trade(
+        session=split.session,
+        symbol=split.symbol,
+        side="sell",
+        quantity=split.before,
+        price=split.cash / split.before,
+        cost=0,
+    )

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.runs._branch import replay_from
     from quantgraph.runs._outputs import next_command, read_result, read_strategy
     from quantgraph.runs._page import verify_page, write_page
-    from quantgraph.runs._replay import ReplayResult, replay
+    from quantgraph.runs._replay import ReplayResult, replay, replay_from
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run
     from quantgraph.runs._specification import RunSpec
     from quantgraph.runs._start import prepare_run, resume_run, run_strategy, start_run

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -104,13 +104,23 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
 
 
 class _Progress:
-    """Follows the stream of a run's graph: reports its events, and adds up the time of each node."""
+    """Follows the stream of a run's graph: reports its events, answers its questions, times its nodes."""
 
-    def __init__(self, watch: Callable[[RunEvent], None] | None, usage: Sequence[Mapping[str, Any]]) -> None:
-        self.report = watch or (lambda _event: None)
-        self._tokens = sum(map(_known_tokens, usage))
+    def __init__(self, run_id: str, resources: OpenResources) -> None:
+        self._run_id, self._resources = run_id, resources
+        self.report = resources.watch or (lambda _event: None)
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.stopped: dict[str, Any] = {}
+        """Why the run ended before its graph did."""
+        self.result: dict[str, Any] = {}
+        self._tokens = sum(map(_known_tokens, self.recording.usage()))
         self._begun: dict[str, float] = {}
+        self._invalid = 0
+
+    @property
+    def recording(self) -> Recording:
+        """The open one: a run that pauses closes its recording and continues with another."""
+        return self._resources.recorder.of(self._run_id)
 
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Take the time of a node of the run's graph or signal subgraph, with the nodes inside of it."""
@@ -148,25 +158,39 @@ class _Progress:
                 self.report(RunEvent(kind="node", name=name, text=line))
         return pause
 
+    def answer(self, question: Mapping[str, Any]) -> str | None:
+        """The recorded answer, or that of the resources; None if the run stops at the question."""
+        self._invalid = self._invalid + 1 if "error" in question else 0
+        if self._invalid < MAX_INVALID_ANSWERS:
+            self.report(RunEvent(kind="question", name="clarify", text=question["question"]))
+            known, ask = recorded_answer(self.recording, question["id"]), self._resources.answer
+            answer = known if known or ask is None else check_not_async(ask(question), "answer")
+            if answer is not None:
+                self.report(RunEvent(kind="answer", name="clarify", text=answer))
+                return answer
+        error = f"needs_answer: {question['reason']}"
+        self.stopped = {"ended_because": "needs_answer", "error": error, "asked": dict(question)}
+        self.stopped["open_question"] = open_question(question)
+        return None
+
 
 def _known_tokens(call: Mapping[str, Any]) -> int:
     return (call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0)
 
 
-def _drive(
-    opened: OpenRun, run_id: str, step: Any, thread: str, progress: _Progress
-) -> Mapping[str, Any] | None:
-    """Stream the graph on a thread, from its input or (None) from its checkpoint, to its end.
+def execute_run(
+    manifest: Manifest, folder: Path, opened: OpenRun, *, task: Mapping[str, Any] | None, thread: str
+) -> dict[str, Any]:
+    """Stream the graph of a run, from its input or (None) from its checkpoint, and write its result.
 
-    Returns
-    -------
-    Mapping or None
-        The question at which the graph waits, unanswered or after :data:`MAX_INVALID_ANSWERS`; None at the
-        graph's end.
+    Recorded answers are used again. The run stops at a question that nobody answers, and after
+    :data:`MAX_INVALID_ANSWERS`.
     """
-    resources, invalid = opened.resources, 0
-    control = resources.control or RunControl()
-    with _interrupt_stops_all_threads(control):
+    control, step = opened.resources.control or RunControl(), cast("Any", task)
+    with (
+        _writing_result(manifest, folder, opened, thread) as progress,
+        _interrupt_stops_all_threads(control),
+    ):
         while True:
             pause: Interrupt | None = None
             for namespace, mode, part in opened.graph.stream(
@@ -181,63 +205,36 @@ def _drive(
                     progress.on_event(part)
                 else:
                     pause = progress.on_update(namespace, part) or pause
-            if pause is None:
-                return None
-            question: Mapping[str, Any] = pause.value
-            invalid = invalid + 1 if "error" in question else 0
-            if invalid >= MAX_INVALID_ANSWERS:
-                return question
-            progress.report(RunEvent(kind="question", name="clarify", text=question["question"]))
-            answer = _answer(resources, run_id, question)
-            if answer is None:
-                return question
-            progress.report(RunEvent(kind="answer", name="clarify", text=answer))
+            answer = None if pause is None else progress.answer(pause.value)
+            if pause is None or answer is None:
+                break
             step = Command(resume={pause.id: answer})
+    return progress.result
 
 
-def _answer(resources: OpenResources, run_id: str, question: Mapping[str, Any]) -> str | None:
-    """The recorded answer to a question, or that of ``answer`` of the resources."""
-    # A run that pauses closes its recording and continues with another.
-    known = recorded_answer(resources.recorder.of(run_id), question["id"])
-    if known or resources.answer is None:
-        return known
-    return check_not_async(resources.answer(question), "answer")
-
-
-def execute_run(
-    manifest: Manifest, folder: Path, opened: OpenRun, *, task: Mapping[str, Any] | None, thread: str
-) -> dict[str, Any]:
-    """Drive the graph of a run and write its result; recorded answers are used again."""
-    resources = opened.resources
-
-    def recording() -> Recording:
-        return resources.recorder.of(manifest.run_id)
-
-    progress = _Progress(resources.watch, recording().usage())
+@contextmanager
+def _writing_result(manifest: Manifest, folder: Path, opened: OpenRun, thread: str) -> Iterator[_Progress]:
+    """Write the result when the block ends, also if the run is stopped in it."""
+    progress = _Progress(manifest.run_id, opened.resources)
     result = initial_result(manifest, folder)
     with _failure_in_result(folder, dict(result)):
         write_result(folder, result)
-        stopped: dict[str, Any] = {}
         try:
-            question = _drive(opened, manifest.run_id, task, thread, progress)
-            if question is not None:
-                error = f"needs_answer: {question['reason']}"
-                stopped = {"ended_because": "needs_answer", "error": error, "asked": dict(question)}
-                stopped["open_question"] = open_question(question)
+            yield progress
         except (KeyboardInterrupt, EOFError, GraphDrained):
             remedy = f"'quantgraph resume {folder}' goes on with it"
             error = f"cancelled: the run was stopped before its end; {remedy}"
-            stopped = {"ended_because": "cancelled", "error": error}
+            progress.stopped = {"ended_because": "cancelled", "error": error}
         state = thread_state(opened.graph, thread)
-        with in_scope(Scope(recording=recording(), path="outcome")):  # the data that the nodes saw, not newer
-            result |= run_outcome(state, resources.source)
-        result |= save_outputs(folder, manifest.spec.question, state, resources.store)
-        result |= {"usage": recording().usage(), "cached": recording().cached()}
-        result |= {"seconds": dict(progress.seconds)} | stopped | {"state": "ended"}
+        with in_scope(Scope(recording=progress.recording, path="outcome")):  # data that nodes saw, not newer
+            result |= run_outcome(state, opened.resources.source)
+        result |= save_outputs(folder, manifest.spec.question, state, opened.resources.store)
+        result |= {"usage": progress.recording.usage(), "cached": progress.recording.cached()}
+        result |= {"seconds": dict(progress.seconds)} | progress.stopped | {"state": "ended"}
         # A late reply may still be recorded; the record of a replay belongs to another run.
-        unsettled = result["ended_because"] == "cancelled" or recording().replays
-        write_result(folder, result, {} if unsettled else final_checksums(folder, recording()))
-    return result
+        unsettled = result["ended_because"] == "cancelled" or progress.recording.replays
+        write_result(folder, result, {} if unsettled else final_checksums(folder, progress.recording))
+    progress.result = result
 
 
 @contextmanager

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.texts import short_line
 from quantgraph.agents import SignalRule, decider_file, make_decider
 from quantgraph.broker import DataNeeds, Decider
-from quantgraph.errors import RunMismatch
+from quantgraph.errors import RunDiverged, RunMismatch
 from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
 from quantgraph.llm.messages import build_request
-from quantgraph.recording import unrecorded_source
+from quantgraph.recording import Entry, unrecorded_source
 from quantgraph.runs._specification import RunSpec, source_fingerprint
 from quantgraph.runtime import OpenResources, settings_of
+from quantgraph.runtime.dialogue import OnClarify
 from quantgraph.settings import Role, Settings, check_role
 
 Part = Literal["configuration", "graph", "data", "code"]
@@ -205,6 +206,26 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
     if options["weights"] is not None:
         options["weights"] = {symbol: _decimal(share) for symbol, share in options["weights"].items()}
     return SignalRule(**options)
+
+
+def recorded_on_clarify(spec: RunSpec, entries: Iterable[Entry]) -> OnClarify:
+    """How questions are answered: as recorded; a stub stands in for a function.
+
+    A run that was begun with the defaults may have been resumed with a person who answers.
+    """
+    if spec.on_clarify == "function":
+        return _no_answer
+    answered = any(entry.key.kind == "answer" and entry.facts.get("role") != "default" for entry in entries)
+    return "ask" if answered else spec.on_clarify
+
+
+def _no_answer(question: Mapping[str, Any]) -> str:
+    not_recorded(f"a person: {question['question']}")
+
+
+def not_recorded(request: str) -> NoReturn:
+    """Refuse a request that a replay made of something that must not be called."""
+    raise RunDiverged(f"a replay called {request}; every request of a replay must be in its record")
 
 
 def _trader(stored: Mapping[str, Any]) -> Decider:

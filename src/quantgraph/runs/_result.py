@@ -25,6 +25,7 @@ from quantgraph._util.texts import (
 from quantgraph.audit import in_chinese
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.report.metrics import metric_rows
 from quantgraph.runs._outputs import RESULT_FILE, can_be_resumed, initial_result, read_result
 from quantgraph.runs.folder._folder import MANIFEST_FILE, existing_ledger, find_run_folder, read_manifest
 from quantgraph.settings import load_settings
@@ -442,7 +443,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     BadFile
         If one is damaged, or of another version.
     """
-    from quantgraph.page import run_differences, run_numbers, shown
+    from quantgraph.page import run_differences
     from quantgraph.runs._page import view_run
 
     if len(runs) < 2:
@@ -456,13 +457,13 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
             raise BadOption(f"run {name} is given twice; compare takes different runs", parameter="runs")
     views = [view_run(result.folder, with_calls=False) for result in opened]
     language = views[0].language
-    rows = list(run_numbers(views, language))
+    rows = list(metric_rows([result.get("account") for result in opened]))
     differences = {**_said_differently([view.result for view in views]), **dict(run_differences(views))}
     return RunComparison(
-        numbers=_table({row["key"]: row["cells"] for row in rows}, names).astype("float64"),
+        numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),
         differences=_table(differences, names).astype("str"),
         _shown=_table(
-            {row["label"]: [shown(cell, row["how"]) for cell in row["cells"]] for row in rows}, names
+            {metric.words(language): list(map(metric.text, cells)) for metric, cells in rows}, names
         ),
         _nothing=_NO_DIFFERENCE.text(language),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,8 +21,15 @@ from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
 from quantgraph.recording import Recorder
-from quantgraph.runs._execute import check_resources, execute_run, opened_run, thread_question, thread_state
-from quantgraph.runs._identity import check_identity, identity_of, recorded_decider
+from quantgraph.runs._execute import (
+    OpenRun,
+    check_resources,
+    execute_run,
+    opened_run,
+    thread_question,
+    thread_state,
+)
+from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
@@ -29,7 +37,6 @@ from quantgraph.runs._outputs import (
     read_result,
     write_result,
 )
-from quantgraph.runs._replay import recorded_on_clarify
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
 from quantgraph.runs.folder._folder import (
@@ -48,6 +55,9 @@ from quantgraph.runtime.dialogue import Answer, OnClarify, check_answers_questio
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
+_GOES_ON = {None, "done"}
+"""``ended_because`` of a thread that is driven on from its checkpoint."""
+
 
 def run_strategy(
     question: str | RunSpec,
@@ -59,6 +69,7 @@ def run_strategy(
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
+    slippage_bps: float = 0,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> RunResult:
@@ -78,6 +89,9 @@ def run_strategy(
     source, decider, model
         See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
         :func:`~quantgraph.agents.make_decider`.
+    slippage_bps
+        Slippage of each fill, in hundredths of a percent of its amount, if the market's rules follow from the
+        codes; rules that are given have their own.
     out
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
@@ -105,7 +119,15 @@ def run_strategy(
     """
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
-    return start_run(*prepare_run(question, given, options, out=out))
+    spec, folder, given = prepare_run(question, given, options, out=out)
+    if spec.rules is not None and slippage_bps:
+        raise BadOption(
+            "slippage_bps= and rules are both given; give it to the rules, as Rulebook.us(slippage_bps=5)",
+            parameter="slippage_bps",
+        )
+    with begun_run(spec, folder, given, slippage_bps=slippage_bps) as (manifest, opened):
+        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
+    return RunResult(result)
 
 
 def prepare_run(
@@ -171,29 +193,35 @@ def _check_texts(spec: RunSpec, **others: object) -> None:
             check_text(str(value), name)
 
 
-def start_run(
+def start_run(spec: RunSpec, folder: Path, given: Resources) -> RunResult:
+    """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does."""
+    with begun_run(spec, folder, given) as (manifest, opened):
+        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
+    return RunResult(result)
+
+
+@contextmanager
+def begun_run(
     spec: RunSpec,
     folder: Path,
     given: Resources,
     *,
+    slippage_bps: float = 0,
     models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
-) -> RunResult:
-    """Make the folder of a run, whose name is the run's, and execute the run.
+) -> Iterator[tuple[Manifest, OpenRun]]:
+    """Make the folder of a run, whose name is the run's, and open the run in it.
 
     Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
 
     Parameters
     ----------
+    slippage_bps
+        Of the market's rules, which are decided here, once, by the codes, if none are given.
     models
         Those of the graph, if not those of the run's identity, which a resume must give again.
     prepare
         Called with the hidden folder before the run is opened in it.
-
-    Returns
-    -------
-    RunResult
-        As :func:`run_strategy` does.
     """
     run_id, settings = folder.name, given.settings or load_settings()
     market = open_source(given.source, settings=settings)
@@ -202,7 +230,8 @@ def start_run(
     )
     given = replace(given, settings=settings, source=market)
     if spec.rules is None:
-        spec = replace(spec, rules=rules_of(market, spec.symbols, spec.question, traded=spec.trade))
+        by_codes = rules_of(market, spec.symbols, spec.question, slippage_bps=slippage_bps, traded=spec.trade)
+        spec = replace(spec, rules=by_codes)
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
@@ -224,7 +253,7 @@ def start_run(
     if models is not None:
         given = replace(given, model=models)
     with lock_run(folder), opened_run(spec, run_id, folder, given) as opened:
-        return RunResult(execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id))
+        yield manifest, opened
 
 
 def resume_run(
@@ -285,7 +314,7 @@ def resume_run(
     settings = given.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
-    limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
+    given = replace(given, settings=settings)
     with lock_run(folder):
         before = read_result(folder) or {"ended_because": None}
         answers = answer is not None or given.answer is not None
@@ -297,21 +326,7 @@ def resume_run(
             )
         if not can_be_resumed(before):
             return RunResult(before)
-        source = recorded_source_name(manifest.source) if given.source is None else given.source
-        place = (
-            given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
-        )
-        if "run_id" in before and given.ledger is None:
-            existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
-        asks_now = before["ended_because"] == "needs_answer" and answers
-        given = replace(
-            given,
-            settings=settings.model_copy(update=limits),
-            source=source,
-            ledger=place,
-            decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
-            on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
-        )
+        given = _resources_to_resume(manifest, folder, before, given, answers=answers)
         with opened_run(manifest.spec, manifest.run_id, folder, given) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
             check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
@@ -322,13 +337,31 @@ def resume_run(
                 asked = waiting or before.get("asked") or before.get("open_question")
                 reply = _answer_once(answer, asked, given.answer, manifest.run_id)
                 work = replace(opened, resources=replace(opened.resources, answer=reply))
-            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {
-                None,
-                "done",
-            }:
+            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in _GOES_ON:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
             return RunResult(execute_run(manifest, folder, work, task=task, thread=thread))
+
+
+def _resources_to_resume(
+    manifest: Manifest, folder: Path, before: Mapping[str, Any], given: Resources, *, answers: bool
+) -> Resources:
+    """What a run was begun with, where it is not given again."""
+    settings = given.settings or load_settings()
+    limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
+    source = recorded_source_name(manifest.source) if given.source is None else given.source
+    place = given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
+    if "run_id" in before and given.ledger is None:
+        existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
+    asks_now = before["ended_because"] == "needs_answer" and answers
+    return replace(
+        given,
+        settings=settings.model_copy(update=limits),
+        source=source,
+        ledger=place,
+        decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
+        on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
+    )
 
 
 def last_thread(saver: BaseCheckpointSaver[Any], run_id: str) -> str | None:

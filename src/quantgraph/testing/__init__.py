@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.testing._faults import INJECTIONS, MISBEHAVING, flaky_model, misbehaving_in, slow_model
-    from quantgraph.testing._faulty import FaultyChatModel
+    from quantgraph.testing._faults import (
+        INJECTIONS,
+        MISBEHAVING,
+        FaultyChatModel,
+        flaky_model,
+        misbehaving_in,
+        slow_model,
+    )
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state

@@ -13,7 +13,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._frames import OrderTable
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
-from quantgraph.report import rejection_counts
+from quantgraph.report.metrics import rejection_counts
 
 random_market = load_script(Path(__file__).parents[1] / "random_market.py")
 

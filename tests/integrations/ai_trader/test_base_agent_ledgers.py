@@ -12,7 +12,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data.files import FileSource
 from quantgraph.integrations.ai_trader import verify_positions
 from quantgraph.integrations.ai_trader._base_agent import BaseAgent
-from quantgraph.integrations.ai_trader._position_file import read_positions
+from quantgraph.integrations.ai_trader._trades import read_positions
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
 

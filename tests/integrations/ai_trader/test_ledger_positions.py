@@ -18,7 +18,7 @@ from quantgraph.integrations.ai_trader import (
     verify_positions,
     write_positions,
 )
-from quantgraph.integrations.ai_trader._position_file import read_positions, record_line
+from quantgraph.integrations.ai_trader._trades import read_positions, record_line
 
 DAYS = pd.bdate_range("2024-01-02", periods=5)
 OPENS = {"AAA": [10.0, 10.0, 10.0, 5.0, 5.0], "BBB": [3.3333, 3.3333, 3.3333, 3.3333, 3.3333]}

@@ -10,7 +10,7 @@ import pytest
 
 from quantgraph.errors import BadFile
 from quantgraph.integrations.ai_trader import write_positions
-from quantgraph.integrations.ai_trader._position_file import PositionRecord, read_positions
+from quantgraph.integrations.ai_trader._trades import PositionRecord, read_positions
 
 LEDGERS = {
     "us/positions/claude-3.7-sonnet.position.jsonl": 73,

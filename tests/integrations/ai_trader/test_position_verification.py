@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from position_records import records_of
 
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.integrations.ai_trader import verify_positions, write_positions
-from quantgraph.integrations.ai_trader._position_file import read_positions
-from quantgraph.integrations.ai_trader._trades import records_of
+from quantgraph.integrations.ai_trader._trades import read_positions
 
 US = "us/daily_prices_nasdaq_100_20250610_20251030.csv.gz"
 CN = "a_share/daily_prices_sse_50_20251009_20251119.csv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from quantgraph.integrations.ai_trader._verify import SessionMessage, session_log
+from quantgraph.integrations.ai_trader._replay import SessionMessage, session_log
 
 SAID = [
     SessionMessage(role="user", content="Begin."),

@@ -13,7 +13,7 @@ from mcp_play import OPENS, TOKEN, McpRun, prices, spec, talk, trades
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption, RunMismatch
-from quantgraph.integrations.mcp._run import McpAccess, resume_mcp_run, start_mcp_run
+from quantgraph.integrations.mcp._client_decider import McpAccess, resume_mcp_run, start_mcp_run
 from quantgraph.integrations.mcp._server import bound_socket
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import Resources

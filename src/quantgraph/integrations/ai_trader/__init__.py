@@ -13,10 +13,13 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.integrations.ai_trader._base_agent import TRADER_QUESTION, BaseAgent
     from quantgraph.integrations.ai_trader._config import TraderConfig, TraderModel, read_trader_config
-    from quantgraph.integrations.ai_trader._position_file import write_positions
-    from quantgraph.integrations.ai_trader._replay import positions_of_results, symbols_of_results
-    from quantgraph.integrations.ai_trader._trades import import_positions
-    from quantgraph.integrations.ai_trader._verify import Verification, verify_positions
+    from quantgraph.integrations.ai_trader._replay import (
+        Verification,
+        positions_of_results,
+        symbols_of_results,
+        verify_positions,
+    )
+    from quantgraph.integrations.ai_trader._trades import import_positions, write_positions
 
 __all__ = [
     "TRADER_QUESTION",

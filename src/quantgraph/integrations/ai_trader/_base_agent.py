@@ -29,10 +29,8 @@ from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
 from quantgraph.integrations.ai_trader._config import TraderMarket, check_signature
-from quantgraph.integrations.ai_trader._position_file import PositionRecord, record_line
-from quantgraph.integrations.ai_trader._replay import records_of_session
-from quantgraph.integrations.ai_trader._trades import opening_record
-from quantgraph.integrations.ai_trader._verify import LogForm, SessionMessage, session_log
+from quantgraph.integrations.ai_trader._replay import LogForm, SessionMessage, records_of_session, session_log
+from quantgraph.integrations.ai_trader._trades import PositionRecord, opening_record, record_line
 from quantgraph.llm import KEYLESS, Model, get_llm
 from quantgraph.market import Rulebook, session_of
 from quantgraph.runs import RunResult, RunSpec, read_result, resume_run, start_run
@@ -212,7 +210,7 @@ class BaseAgent:
     decider
         In place of a ``TraderAgent`` of the options above.
     log_form, with_price
-        See :func:`~quantgraph.integrations.ai_trader._verify`, and whether ``position.jsonl`` has the prices.
+        See :func:`~quantgraph.integrations.ai_trader._replay`, and whether ``position.jsonl`` has the prices.
     resources
         Settings, ledger, checkpointer, what watches and what stops the run.
 

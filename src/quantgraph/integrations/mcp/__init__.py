@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.integrations.mcp._client_decider import McpClient
-    from quantgraph.integrations.mcp._run import SERVICE_PORTS, McpAccess, resume_mcp_run, start_mcp_run
+    from quantgraph.integrations.mcp._client_decider import (
+        SERVICE_PORTS,
+        McpAccess,
+        McpClient,
+        resume_mcp_run,
+        start_mcp_run,
+    )
     from quantgraph.integrations.mcp._server import ClientDesk
 
 __all__ = ["SERVICE_PORTS", "ClientDesk", "McpAccess", "McpClient", "resume_mcp_run", "start_mcp_run"]

@@ -1,4 +1,8 @@
-"""Metrics of a series of values: return, volatility, Sharpe, drawdown, and those relative to a benchmark."""
+"""Metrics of a series of values, alone and relative to a benchmark, and the table of a report's numbers.
+
+The functions name their formulas. ``METRICS`` has a row for each number of a report: formula, words, format;
+the summary, the terminal, the page, comparisons and ``docs/metrics.md`` are made from it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,18 @@ if TYPE_CHECKING:
         tracking_error,
         volatility,
     )
+    from quantgraph.report.metrics._registry import (
+        METRICS,
+        Metric,
+        metric_rows,
+        rejection_counts,
+        shown_number,
+        table_metrics,
+    )
 
 __all__ = [
+    "METRICS",
+    "Metric",
     "alpha",
     "annual_return",
     "beta",
@@ -33,9 +47,13 @@ __all__ = [
     "exposure",
     "information_ratio",
     "max_drawdown",
+    "metric_rows",
+    "rejection_counts",
     "session_returns",
     "sharpe_ratio",
+    "shown_number",
     "sortino_ratio",
+    "table_metrics",
     "total_return",
     "tracking_error",
     "volatility",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.runs.verification._said import audit_said
-    from quantgraph.runs.verification._verification import audit_strategy, check_run_folder
+    from quantgraph.runs.verification._verification import audit_said, audit_strategy, check_run_folder
 
 __all__ = ["audit_said", "audit_strategy", "check_run_folder"]
 

@@ -1,0 +1,498 @@
+"""Each number of the report in one row: its formula, its words in both languages, and how it is shown.
+
+The summary, ``result.json``, the terminal, the page, the comparison of runs and ``docs/metrics.md`` read
+:data:`METRICS`. A new number is a row here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._util.texts import Language, Note
+from quantgraph.broker.accounts import Delisting, Event, Split
+from quantgraph.broker.ledger import OrderTable
+from quantgraph.report._round_trips import round_trip_statistics
+from quantgraph.report.metrics._metrics import (
+    alpha,
+    annual_return,
+    beta,
+    calmar_ratio,
+    information_ratio,
+    max_drawdown,
+    session_returns,
+    sharpe_ratio,
+    sortino_ratio,
+    tracking_error,
+    volatility,
+)
+
+Format = Literal["money", "percent", "share", "ratio", "times", "days", "count"]
+_FORMATS: Mapping[Format, tuple[str, str]] = {
+    "money": ("{:,.2f}", "{:,.2f}"),
+    "percent": ("{:.2%}", "{:.2%}"),
+    "share": ("{:.2%}", "{:.0%}"),
+    "ratio": ("{:.2f}", "{:.2f}"),
+    "times": ("{:.2f}", "{:.1f}"),
+    "days": ("{:.2f}", "{:.1f}"),
+    "count": ("{:,.0f}", "{:,.0f}"),
+}
+"""On a page, and in the short table of the terminal."""
+_DUST = 1e-6
+"""Rounding of sums of shares."""
+_HALF_A_TICK = 0.005
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunData:
+    """What the numbers of a run are computed from; what several of them need is computed once."""
+
+    values: pd.Series[float]
+    days: pd.DataFrame
+    orders: OrderTable
+    events: Sequence[Event]
+    costs: Mapping[str, float]
+    traded: pd.DataFrame | None
+    """The signal at the sessions that trade it; None if the decider follows none."""
+    bars: Mapping[str, pd.DataFrame]
+    holdings: Callable[[], pd.DataFrame]
+
+    @cached_property
+    def account(self) -> Track:
+        """The account's own values."""
+        return Track(values=self.values, run=self)
+
+    @cached_property
+    def sessions(self) -> pd.DatetimeIndex:
+        """The committed sessions."""
+        return pd.DatetimeIndex(self.days.index)
+
+    @cached_property
+    def round_trips(self) -> dict[str, Any]:
+        """See :func:`.round_trip_statistics`."""
+        return round_trip_statistics(self.orders, self.events, self.sessions)
+
+    def total(self, column: str) -> float:
+        """The sum of a column of the ledger's days."""
+        return float(self.days[column].sum())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Track:
+    """Values of the account, of its benchmark or of an index, the initial cash first."""
+
+    values: pd.Series[float]
+    run: RunData
+
+    @cached_property
+    def is_positive(self) -> bool:
+        """False if all was lost: a division by 0 is not defined."""
+        return bool((self.values > 0).all())
+
+    @cached_property
+    def returns(self) -> pd.Series[float]:
+        """Simple returns per session."""
+        return session_returns(self.values)
+
+    def numbers(self, *of: Owner) -> dict[str, Any]:
+        """The numbers of these owners by name, as plain JSON; None where one is not defined."""
+        return {metric.name: _json(metric.formula(self)) for metric in METRICS if metric.of in of}
+
+
+Formula = Callable[[Track], Any]
+Series = pd.Series
+Owner = Literal["each", "benchmark", "account"]
+"""Account, benchmark and index have the numbers of ``each``, the last two also those of ``benchmark``."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of the report.
+
+    Attributes
+    ----------
+    name
+        Its key in the result.
+    formula
+        Called with the values, beside all of the run; NaN or None where it is not defined.
+    label, explanation
+        What tables call it, and its formula in words; a part of the result without them is in no table.
+    format
+        How it is shown.
+    of
+        Who has it.
+    on_terminal
+        Whether the short table of the terminal has it.
+    below
+        The number above it in tables, if that is not the one before it in the result.
+    """
+
+    name: str
+    formula: Formula
+    label: Note | None = None
+    explanation: Note | None = None
+    format: Format = "ratio"
+    of: Owner = "each"
+    on_terminal: bool = True
+    below: str = ""
+
+    def words(self, language: Language) -> str:
+        """What tables call the number."""
+        return self.label.text(language) if self.label else self.name
+
+    def explained(self, language: Language) -> str:
+        """Its formula in words."""
+        return self.explanation.text(language) if self.explanation else ""
+
+    def text(self, value: float | None) -> str:
+        """The number as a page shows it."""
+        return shown_number(value, self.format)
+
+    def short_text(self, value: float | None) -> str:
+        """The number as the terminal shows it."""
+        return "-" if value is None else _FORMATS[self.format][1].format(value)
+
+
+def shown_number(value: float | None, form: Format) -> str:
+    """A number for people; a dash where it is not defined."""
+    return "–" if value is None or math.isnan(value) else _FORMATS[form][0].format(value)
+
+
+def table_metrics() -> list[Metric]:
+    """The metrics that tables show, in their order."""
+    shown: list[Metric] = []
+    waiting = [metric for metric in METRICS if metric.label is not None]
+    for metric in (each for each in waiting if not each.below):
+        shown += [metric, *(each for each in waiting if each.below == metric.name)]
+    return shown
+
+
+def metric_rows(columns: Sequence[Mapping[str, Any] | None]) -> Iterator[tuple[Metric, list[Any]]]:
+    """The rows of a table that has a column for each part of a result: those that some column has."""
+    for metric in table_metrics():
+        cells = [None if column is None else column.get(metric.name) for column in columns]
+        if any(cell is not None for cell in cells):
+            yield metric, cells
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def _of_values(measure: Callable[[Series[float]], float]) -> Formula:
+    return lambda track: measure(track.values) if track.is_positive else None
+
+
+def _of_returns(measure: Callable[[Series[float]], float]) -> Formula:
+    return lambda track: measure(track.returns) if track.is_positive else None
+
+
+def _against(measure: Callable[[Series[float], Series[float]], float]) -> Formula:
+    def of_account_and_benchmark(track: Track) -> float | None:
+        account = track.run.account
+        both = account.is_positive and track.is_positive
+        return measure(account.returns, track.returns) if both else None
+
+    return of_account_and_benchmark
+
+
+def drawdown_dates(track: Track) -> dict[str, str | None]:
+    """Dates of the deepest fall, ``YYYYMMDD``; the initial cash is dated on the first session."""
+    if not track.is_positive:
+        return dict.fromkeys(("peak", "trough", "recovery"))
+    fall, first = max_drawdown(track.values), track.values.index[min(1, len(track.values) - 1)]
+    dates = {"peak": fall.peak, "trough": fall.trough, "recovery": fall.recovery}
+    return {name: None if date is None else f"{max(date, first):%Y%m%d}" for name, date in dates.items()}
+
+
+def rejection_counts(orders: OrderTable) -> dict[str, int]:
+    """Number of orders refused or cut by code, the most frequent first."""
+    return dict(Counter(code for code in orders.refused if code).most_common())
+
+
+def _buys_not_followed(track: Track) -> int | None:
+    run = track.run
+    if run.traded is None:
+        return None
+    return count_unfollowed_buys(run.traded, run.orders, run.events, run.sessions)
+
+
+def count_unfollowed_buys(
+    signal: pd.DataFrame, orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex
+) -> int:
+    """Count buys of a signal, for symbols not held, without an order."""
+    columns = signal.columns.get_indexer(pd.Index(orders.symbols, dtype="str"))
+    rows = sessions.get_indexer(pd.DatetimeIndex(orders.days))
+    known = columns[orders.symbol] >= 0
+    places = rows[orders.day[known]], columns[orders.symbol[known]]
+    shape = len(sessions), signal.shape[1]
+    cells = np.ravel_multi_index(places, shape)
+    ordered = np.bincount(cells[orders.wishes_to_buy[known]], minlength=math.prod(shape)).reshape(shape)
+    moved = np.zeros(shape)
+    np.add.at(moved.reshape(-1), cells, orders.shares[known])
+    for event in events:
+        column = int(signal.columns.get_indexer(pd.Index([event.symbol]))[0])
+        if column >= 0 and isinstance(event, Split | Delisting):
+            change = event.after - event.before if isinstance(event, Split) else -event.quantity
+            moved[sessions.get_loc(event.session), column] += float(change)
+    held = np.zeros(shape, dtype=bool)
+    held[1:] = moved[:-1].cumsum(axis=0) > _DUST
+    buys = signal.reindex(sessions).to_numpy() == 1
+    return int((buys & ~held & (ordered == 0)).sum())
+
+
+def _win_rate(track: Track) -> float:
+    sales = track.run.total("sales")
+    return track.run.total("won") / sales if sales else math.nan
+
+
+def ex_dates(track: Track) -> dict[str, Any] | None:
+    """Ex-dates show where the reference price of a session is not the close before it.
+
+    None if the data has neither dividends nor reference prices.
+    """
+    bars, nothing = track.run.bars, {"count": 0, "not_credited": 0.0}
+    if "pre_close" not in bars:
+        return nothing if "dividend" in bars else None
+    dropped = bars["close"].ffill().shift() - bars["pre_close"].reindex(bars["close"].index)
+    dropped = dropped.where(dropped.abs() > _HALF_A_TICK)
+    for name in ("dividend", "split"):  # these have reached the account
+        if name in bars:
+            dropped = dropped.where(bars[name].reindex_like(dropped).isna())
+    if not dropped.notna().to_numpy().any():
+        return nothing
+    quantities = track.run.holdings()
+    drops = dropped.reindex(index=quantities.index, columns=quantities.columns)
+    paid = (drops * quantities.shift()).fillna(0.0)
+    return {
+        "count": int((paid != 0).to_numpy().sum()),
+        "not_credited": round(float(paid.to_numpy().sum()), 2),
+    }
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "final_value",
+        lambda track: float(track.values.iloc[-1]),
+        Note(zh="期末资产", en="final value"),
+        Note(zh="最后一个交易日的现金加持仓市值", en="cash and stocks at the last session's mark"),
+        "money",
+    ),
+    Metric(
+        "return",
+        lambda track: float(track.values.iloc[-1] / track.values.iloc[0] - 1),
+        Note(zh="收益", en="return"),
+        Note(zh="期末资产 ÷ 初始资金 − 1", en="final value / initial cash - 1"),
+        "percent",
+    ),
+    Metric(
+        "max_drawdown",
+        lambda track: float((track.values / track.values.cummax() - 1).min()),
+        Note(zh="最大回撤", en="max drawdown"),
+        Note(zh="min(资产 ÷ 此前最高 − 1)", en="min(value / highest so far - 1)"),
+        "percent",
+        below="calmar",
+    ),
+    Metric("drawdown", drawdown_dates),
+    Metric(
+        "annual_return",
+        _of_values(annual_return),
+        Note(zh="年化收益", en="annual return"),
+        Note(zh="(期末 ÷ 期初)^(252 ÷ 交易日数) − 1", en="(final / initial) ^ (252 / sessions) - 1"),
+        "percent",
+    ),
+    Metric(
+        "volatility",
+        _of_returns(volatility),
+        Note(zh="年化波动", en="volatility"),
+        Note(zh="日收益标准差（ddof 1）× √252", en="deviation of daily returns (ddof 1) x root of 252"),
+        "percent",
+    ),
+    Metric(
+        "sharpe",
+        _of_returns(sharpe_ratio),
+        Note(zh="夏普比率", en="Sharpe ratio"),
+        Note(
+            zh="日收益均值 ÷ 标准差 × √252，无风险利率 0",
+            en="mean of daily returns / deviation x root of 252, riskless rate 0",
+        ),
+    ),
+    Metric(
+        "sortino",
+        _of_returns(sortino_ratio),
+        Note(zh="索提诺比率", en="Sortino ratio"),
+        Note(
+            zh="日收益均值 ÷ 亏损的均方根 × √252",
+            en="mean of daily returns / root mean square of losses x root of 252",
+        ),
+        on_terminal=False,
+    ),
+    Metric(
+        "calmar",
+        _of_values(calmar_ratio),
+        Note(zh="卡玛比率", en="Calmar ratio"),
+        Note(zh="年化收益 ÷ |最大回撤|", en="annual return / |max drawdown|"),
+        on_terminal=False,
+    ),
+    Metric(
+        "tracking_error",
+        _against(tracking_error),
+        Note(zh="跟踪误差", en="tracking error"),
+        Note(zh="账户与它的日收益之差的标准差 × √252", en="deviation of the difference x root of 252"),
+        "percent",
+        of="benchmark",
+        on_terminal=False,
+    ),
+    Metric(
+        "information_ratio",
+        _against(information_ratio),
+        Note(zh="信息比率", en="information ratio"),
+        Note(
+            zh="账户与它的日收益之差：均值 ÷ 标准差 × √252",
+            en="mean of the difference / its deviation x root of 252",
+        ),
+        of="benchmark",
+        on_terminal=False,
+    ),
+    Metric(
+        "beta",
+        _against(beta),
+        Note(zh="贝塔", en="beta"),
+        Note(zh="账户与它的协方差 ÷ 它的方差", en="covariance with it / its variance"),
+        of="benchmark",
+        on_terminal=False,
+    ),
+    Metric(
+        "alpha",
+        _against(alpha),
+        Note(zh="阿尔法", en="alpha"),
+        Note(zh="（账户均值 − 贝塔 × 它的均值）× 252", en="(mean - beta x its mean) x 252"),
+        "percent",
+        of="benchmark",
+        on_terminal=False,
+    ),
+    Metric(
+        "trades",
+        lambda track: int(track.run.total("fills")),
+        Note(zh="成交笔数", en="fills"),
+        Note(zh="账本中的成交", en="fills in the ledger"),
+        "count",
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "rejections",
+        lambda track: int(track.run.total("rejections")),
+        Note(zh="被拒委托", en="refused orders"),
+        Note(zh="被拒绝或被成交量上限截断的委托", en="orders refused, or cut by the volume cap"),
+        "count",
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "rejections_by_reason",
+        lambda track: rejection_counts(track.run.orders),
+        of="account",
+    ),
+    Metric(
+        "buys_not_followed",
+        _buys_not_followed,
+        Note(zh="未执行的买入信号", en="buy signals not followed"),
+        Note(zh="没有委托的买入信号", en="buys of the signal without an order"),
+        "count",
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "win_rate",
+        _win_rate,
+        Note(zh="胜率", en="win rate"),
+        Note(
+            zh="盈利的卖出 ÷ 全部卖出，含双边费用",
+            en="sales with a profit / sales, costs of both sides included",
+        ),
+        "share",
+        of="account",
+        below="round_trips",
+    ),
+    Metric(
+        "realised",
+        lambda track: round(track.run.total("realised"), 2),
+        Note(zh="已实现盈亏", en="realised"),
+        Note(zh="卖出所得 − 平均成本，含费用", en="proceeds - average cost, costs included"),
+        "money",
+        of="account",
+        on_terminal=False,
+        below="average_holding",
+    ),
+    Metric(
+        "round_trips",
+        lambda track: track.run.round_trips["round_trips"],
+        Note(zh="平仓次数", en="round trips"),
+        Note(zh="卖出笔数，按平均成本", en="sales, at average cost"),
+        "count",
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "profit_factor",
+        lambda track: track.run.round_trips["profit_factor"],
+        Note(zh="盈亏比", en="profit factor"),
+        Note(zh="盈利之和 ÷ 亏损之和", en="sum of profits / sum of losses"),
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "average_holding",
+        lambda track: track.run.round_trips["average_holding"],
+        Note(zh="平均持有天数", en="mean sessions held"),
+        Note(zh="从首次买入到卖出的交易日数的均值", en="mean sessions from first purchase to sale"),
+        "days",
+        of="account",
+        on_terminal=False,
+    ),
+    Metric(
+        "turnover",
+        lambda track: track.run.total("traded") / track.run.days["value"].mean(),
+        Note(zh="换手", en="turnover"),
+        Note(zh="成交额之和 ÷ 平均资产", en="traded notional / mean value"),
+        "times",
+        of="account",
+    ),
+    Metric(
+        "exposure",
+        lambda track: (track.run.days["stocks"] / track.run.days["value"]).mean(),
+        Note(zh="平均仓位", en="exposure"),
+        Note(zh="持仓市值 ÷ 资产的均值", en="mean of stocks / value"),
+        "share",
+        of="account",
+    ),
+    Metric(
+        "largest_weight",
+        lambda track: (track.run.days["largest"] / track.run.days["value"]).max(),
+        Note(zh="最大单一持仓", en="largest weight"),
+        Note(zh="单只股票占资产的最大比例", en="largest share of one stock in the value"),
+        "share",
+        of="account",
+    ),
+    Metric(
+        "dividends",
+        lambda track: round(track.run.total("dividends"), 2),
+        Note(zh="分红", en="dividends"),
+        Note(zh="到账的现金分红", en="cash dividends earned"),
+        "money",
+        of="account",
+    ),
+    Metric("ex_dates", ex_dates, of="account"),
+    Metric("costs", lambda track: track.run.costs, of="account"),
+)
+"""The parts of the account, of its benchmark and of an index, in the order of the result."""
