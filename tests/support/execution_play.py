@@ -10,7 +10,7 @@ from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import DecisionTools
+from quantgraph.tools import ToolContext
 from quantgraph.tools.code._trusted_runner import TrustedRunner
 
 
@@ -38,8 +38,8 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
         rule=rule,
         language="en",
         model=ScriptedChatModel(play),
-        context=DecisionTools.of(
-            market.view(day), Account.opening(1_000_000), Rulebook.mainland(), runner=TrustedRunner()
+        context=ToolContext(
+            market.view(day), Account.opening(1_000_000), Rulebook.mainland(), code=TrustedRunner()
         ),
         is_out_of_time=lambda: False,
     )

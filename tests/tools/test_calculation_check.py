@@ -307,7 +307,7 @@ def test_a_formula_that_gives_no_number_is_one_line_and_no_exception(context, fo
 
 def test_a_formula_leaves_nothing_in_the_session(context):
     checked(context, "ratio", 2, formula="x + 1", inputs={"x": 1})
-    assert context.code.cells == []
+    assert context.cells == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption, NoData
-from quantgraph.tools._context import check_limit, decision_tools
+from quantgraph.tools._context import check_limit, context_of
 from quantgraph.tools._results import with_docstring
 from quantgraph.tools._symbol_bars import SymbolBars, bars_by, check_timeframe
 
@@ -74,11 +74,11 @@ def get_indicator(
         timeframe: "1d", "1w" or "1mo".
         limit: Number of values, 1 to 250.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     by, count = check_timeframe(timeframe), check_limit(limit, _MOST_VALUES)
     kind = name.strip().upper()
     valid = indicator_params(kind, params or {})
-    bars = bars_by(context.bars(symbol), by, context.as_of).complete()
+    bars = bars_by(context.bars(symbol), by, context.moment).complete()
     lines = indicator_values(kind, valid, bars)
     columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
     rows = zip(bars.times[-count:], bars.dates[-count:], *columns, strict=True)

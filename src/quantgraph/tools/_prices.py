@@ -17,7 +17,7 @@ from langchain_core.tools import tool
 from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.market.rules import exchange_of
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.tools._context import DecisionTools, check_limit, decision_tools
+from quantgraph.tools._context import ToolContext, check_limit, context_of
 from quantgraph.tools._data import asked_date
 from quantgraph.tools._indicators import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools._results import refusal, with_docstring
@@ -54,10 +54,10 @@ def get_price_local(
         symbol: The code, e.g. "600519.SH" or "AAPL".
         date: The date, "YYYY-MM-DD"; today or before.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     try:
         name = known_symbol(context.view, symbol)
-        day = asked_date(date, context.as_of)
+        day = asked_date(date, context.moment)
     except QuantGraphError as error:
         return refusal(error.code, error.message, symbol=symbol[:60])
     return _bar(context, name, day)
@@ -83,7 +83,7 @@ def get_price_history(
         start: First date, "YYYY-MM-DD"; empty for no bound.
         end: Last date, "YYYY-MM-DD"; empty for no bound.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     most = check_limit(limit, _MOST_ROWS)
     name = known_symbol(context.view, symbol)
     bars = context.bars(name)
@@ -120,7 +120,7 @@ def get_indicators(
         indicators: Names, e.g. ["MA5", "MA20", "RSI14", "MACD"]; without a number the usual period.
         limit: Number of values of each, 1 to 20.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     count = check_limit(limit, _MOST_VALUES)
     if not 1 <= len(indicators) <= _MOST_INDICATORS:
         raise BadOption(
@@ -135,9 +135,9 @@ def get_indicators(
     }
 
 
-def _bar(context: DecisionTools, symbol: str, day: dt.date) -> dict[str, Any]:
+def _bar(context: ToolContext, symbol: str, day: dt.date) -> dict[str, Any]:
     """The bar of a day, or why there is none."""
-    moment, panel = context.as_of, _panel_of(context, symbol)
+    moment, panel = context.moment, _panel_of(context, symbol)
     fields, place = context.view[panel], np.datetime64(day, "us")
     if day > moment.session.date():
         return refusal("no_data", _LATER.format(symbol=symbol), symbol=symbol)
@@ -187,16 +187,16 @@ def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
     return frame.sessions[int(np.argmax(has))] if has.any() else None
 
 
-def _bound(label: str, text: str, context: DecisionTools) -> np.datetime64 | None:
-    return np.datetime64(asked_date(text, context.as_of, name=label), "us") if text.strip() else None
+def _bound(label: str, text: str, context: ToolContext) -> np.datetime64 | None:
+    return np.datetime64(asked_date(text, context.moment, name=label), "us") if text.strip() else None
 
 
-def _panel_of(context: DecisionTools, symbol: str) -> str:
+def _panel_of(context: ToolContext, symbol: str) -> str:
     """The panel that has a known symbol: that of the shares, or that of the indices."""
     return "ohlcv" if symbol in context.symbols else "index"
 
 
-def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
+def _is_adjusted(context: ToolContext, symbol: str) -> bool:
     panel = _panel_of(context, symbol)
     return panel == "ohlcv" and any(name in context.view[panel] for name in _ADJUSTED_BY)
 
@@ -274,11 +274,11 @@ def get_kline_data(
         timeframe: "1d", "1w" or "1mo".
         limit: Number of bars, 1 to 250.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     by, rows = check_timeframe(timeframe), check_limit(limit, _MOST_KLINES)
     name = _on_exchange(exchange, symbol)
     _check_exchange(exchange, known_symbol(context.view, name))
-    return bars_by(context.bars(name), by, context.as_of).rows(rows)
+    return bars_by(context.bars(name), by, context.moment).rows(rows)
 
 
 def _on_exchange(exchange: str, symbol: str) -> str:

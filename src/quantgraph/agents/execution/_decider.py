@@ -27,7 +27,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.recording.scope import happened
 from quantgraph.settings import Role
-from quantgraph.tools import DecisionTools
+from quantgraph.tools import ToolContext
 
 SizeKind = Literal["confidence", "fixed"]
 SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
@@ -332,7 +332,7 @@ class ExecutionAgent(Decider):
                 rule=rule,
                 language=context.language,
                 model=context.model(_ROLE),
-                context=DecisionTools.of(context.view, context.account, context.rules),
+                context=ToolContext(context.view, context.account, context.rules),
                 is_out_of_time=is_out_of_time,
                 keep=keep,
                 status=status,

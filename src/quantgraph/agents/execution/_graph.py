@@ -27,7 +27,7 @@ from quantgraph.llm import Model, role_model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
-from quantgraph.tools import DecisionTools
+from quantgraph.tools import ToolContext
 
 ExecutionGraph = StateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
 CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
@@ -120,7 +120,7 @@ class _Nodes:
     def act(self, state: ExecutionState) -> ExecutionState:
         """Carry it out."""
         desk = self.desk(state)
-        return {**act(state, desk), "cells": list(desk.context.code.cells)}
+        return {**act(state, desk), "cells": list(desk.context.cells)}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
         """Tell the model its result, or end."""
@@ -132,8 +132,8 @@ class _Nodes:
         view = given_view(state, opened.store, "symbol")
         account = given_account(state, cash=CASH)
         rules = self.rules or rules_of_codes([state["symbol"]])
-        context = DecisionTools.of(view, account, rules, runner=opened.runner)
-        context.code.restore(state.get("cells", ()), ())
+        context = ToolContext(view, account, rules, code=opened.runner)
+        context.restore(state.get("cells", ()), ())
         return self.options.desk(
             symbol=state["symbol"],
             rule=state.get("rule", ""),

@@ -26,7 +26,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm import Model, get_llm
 from quantgraph.market import Rulebook
 from quantgraph.state import View
-from quantgraph.tools import DecisionTools, tools_catalog
+from quantgraph.tools import ToolContext, tools_of
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
@@ -62,7 +62,7 @@ class ExecutionOptions:
             raise BadOption(
                 f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
             )
-        catalog = dict(tools_catalog)
+        catalog = dict(tools_of("execution"))
         for tool in self.tools:
             if not isinstance(tool, BaseTool):
                 raise BadOption(
@@ -95,7 +95,7 @@ class ExecutionOptions:
         rule: str,
         language: Language,
         model: BaseChatModel,
-        context: DecisionTools,
+        context: ToolContext,
         is_out_of_time: Callable[[], bool],
         keep: Callable[[Action, Any], None] = _nothing,
         status: Mapping[str, Any] | None = None,
@@ -171,7 +171,7 @@ def begin_execution(
         rule=rule,
         language=language,
         model=get_llm("execution", model=model),
-        context=DecisionTools.of(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
+        context=ToolContext(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
         is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
     )
     return ReactContext(desk=desk)

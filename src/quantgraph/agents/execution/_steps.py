@@ -16,7 +16,7 @@ from quantgraph.agents.execution._actions import Action, Calculation, ToolCall, 
 from quantgraph.agents.execution._prompt import bounded, first_messages, observed, record_of, sent_back
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import DecisionTools, call_tool, get_position, known_symbol
+from quantgraph.tools import ToolContext, call_tool, get_position, known_symbol
 from quantgraph.tools.claims import check_calculation
 
 ROUNDS = 10
@@ -89,7 +89,7 @@ class Desk:
     ask: Callable[[Sequence[AnyMessage]], AIMessage]
     tools: Mapping[str, BaseTool]
     available: Sequence[Mapping[str, Any]]
-    context: DecisionTools
+    context: ToolContext
     prompt: str
     language: Language = "en"
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -196,7 +196,7 @@ def act(state: ExecutionState, desk: Desk) -> ExecutionState:
 def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
     """Keep the action with its result, tell the model, and end with its decision."""
     action, result = Action.model_validate(state["action"]), state["result"]
-    moment = desk.context.as_of.timestamp.isoformat()
+    moment = desk.context.moment.timestamp.isoformat()
     update: ExecutionState = {
         "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
         "step": action.step + 1,
@@ -266,7 +266,7 @@ def _facts(desk: Desk) -> dict[str, Any]:
     return {
         "rule_id": rule_id(desk.rule),
         "symbol": desk.symbol,
-        "session": f"{context.as_of.session:%Y-%m-%d}",
+        "session": f"{context.moment.session:%Y-%m-%d}",
         "runtime_status": _status(desk),
         "user_requirements": desk.rule,
         "available_tools": desk.available,

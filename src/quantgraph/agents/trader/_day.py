@@ -31,9 +31,7 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.messages import to_json
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import DecisionTools, call_tool, shortened
-
-TRADES: Final = frozenset({"buy", "sell"})
+from quantgraph.tools import TRADES, ToolContext, call_tool, shortened
 
 MAX_CALLS: Final = 200
 """Calls of tools in one day; later ones are errors."""
@@ -105,22 +103,12 @@ class TraderDesk:
     prompt: str
     ask: Callable[[Sequence[AnyMessage]], AIMessage]
     tools: Mapping[str, BaseTool]
-    context: DecisionTools
+    context: ToolContext
     keep: Callable[[int, Mapping[str, Any], Any], None]
     max_steps: int
     results_as: ResultsAs
     window: int
     tool_timeout: float
-
-
-def run_day(desk: TraderDesk) -> TraderState:
-    """Run a day to its end, by the same steps as the subgraph, and return its state."""
-    state = TraderState()
-    while not state.get("ended"):
-        state.update(ask_model(state, desk))
-        if not state.get("ended"):
-            state.update(use_tools(state, desk))
-    return state
 
 
 def ask_model(state: TraderState, desk: TraderDesk) -> TraderState:
@@ -148,10 +136,17 @@ def use_tools(state: TraderState, desk: TraderDesk) -> TraderState:
     reply, step = state["reply"] or AIMessage(""), state["step"]
     text, calls = clean_text(reply), _numbered(reply, step)
     made, count = list(state.get("calls", ())), state.get("call_count", 0)
-    results = []
+    results: list[Any] = []
     for place, call in enumerate(calls, count + 1):
         before = desk.context.account_now
-        results.append(_carried_out(call, desk, made, place))
+        try:
+            tool = _tool_of(call, desk, made, place)
+            answer = call_tool(tool, call["args"], desk.context, timeout=desk.tool_timeout)
+            results.append(shortened(answer, _LONGEST_RESULT))
+        except FATAL_ERRORS:
+            raise
+        except QuantGraphError as error:  # the model can answer it
+            results.append({"error": error.message, "code": error.code})
         made = [] if desk.context.account_now is not before else made
     answered = [{"name": call["name"], "result": each} for call, each in zip(calls, results, strict=True)]
     action = {"content": text, "tool_calls": [{"name": each["name"], "args": each["args"]} for each in calls]}
@@ -187,31 +182,23 @@ def _plain_args(args: Any) -> dict[str, Any]:
     return found
 
 
-def _carried_out(call: ToolCall, desk: TraderDesk, made: list[str], count: int) -> Any:
-    """Return what a tool answers, a JSON value; an error that the model can answer is one, too.
-
-    A call that does not trade is added to ``made``.
-    """
-    name, args = call["name"], call["args"]
-    try:
-        if count > MAX_CALLS:
-            raise NoProgress(f"{MAX_CALLS} calls were made today, and no more are; write {STOP_SIGNAL}")
-        tool = desk.tools.get(name)
-        if tool is None:
-            raise BadOption(f"there is no tool {name!r:.80}; there is {', '.join(desk.tools)}")
-        if name not in TRADES:
-            wanted = canonical_json([name, args])
-            if made.count(wanted) >= MAX_IDENTICAL_CALLS:
-                raise NoProgress(
-                    f"{name} was called {MAX_IDENTICAL_CALLS} times with these arguments, and would answer "
-                    "the same; change them, trade, or end the day"
-                )
-            made.append(wanted)
-        return shortened(call_tool(tool, args, desk.context, timeout=desk.tool_timeout), _LONGEST_RESULT)
-    except FATAL_ERRORS:
-        raise
-    except QuantGraphError as error:
-        return {"error": error.message, "code": error.code}
+def _tool_of(call: ToolCall, desk: TraderDesk, made: list[str], count: int) -> BaseTool:
+    """Return the tool of a call that may be made; one that does not trade is added to ``made``."""
+    name = call["name"]
+    if count > MAX_CALLS:
+        raise NoProgress(f"{MAX_CALLS} calls were made today, and no more are; write {STOP_SIGNAL}")
+    tool = desk.tools.get(name)
+    if tool is None:
+        raise BadOption(f"there is no tool {name!r:.80}; there is {', '.join(desk.tools)}")
+    if name not in TRADES:
+        wanted = canonical_json([name, call["args"]])
+        if made.count(wanted) >= MAX_IDENTICAL_CALLS:
+            raise NoProgress(
+                f"{name} was called {MAX_IDENTICAL_CALLS} times with these arguments, and would answer "
+                "the same; change them, trade, or end the day"
+            )
+        made.append(wanted)
+    return tool
 
 
 def _told(text: str, calls: Sequence[ToolCall], results: Sequence[Any], desk: TraderDesk) -> list[AnyMessage]:

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from quantgraph._util.texts import Note
 from quantgraph.agents.memory._past import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
-from quantgraph.agents.trader._day import ResultsAs, TraderState, run_day
+from quantgraph.agents.trader._day import ResultsAs, TraderState, ask_model, use_tools
 from quantgraph.agents.trader._graph import TraderOptions
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
@@ -22,7 +22,7 @@ from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state import GrowingViewId, View
-from quantgraph.tools import DecisionTools, check_news, trader_catalog
+from quantgraph.tools import ToolContext, check_news, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
 from quantgraph.tools.news import NewsSource, named_news
 
@@ -85,13 +85,13 @@ def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "m
 
 @contextmanager
 def open_toolset(
-    tools: Literal["local", "mcp"] | tuple[str, ...], context: DecisionTools
+    tools: Literal["local", "mcp"] | tuple[str, ...], context: ToolContext
 ) -> Iterator[Mapping[str, BaseTool]]:
     """Lend a day's tools by name, while its session is decided."""
     if tools == "local":
-        yield trader_catalog
+        yield tools_of("trader")
         return
-    with open_mcp_tools(context, trader_catalog, None if tools == "mcp" else tools) as opened:
+    with open_mcp_tools(context, tools_of("trader"), None if tools == "mcp" else tools) as opened:
         yield opened
 
 
@@ -269,11 +269,11 @@ class TraderAgent(Decider):
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
-        tools = DecisionTools.of(
+        tools = ToolContext(
             context.view,
             context.account,
             context.rules,
-            market=context.market,
+            session=context.market,
             news=self._news,
             allow_leaky_search=self._allow_leaky_search,
         )
@@ -287,7 +287,11 @@ class TraderAgent(Decider):
                 remembered=self._remembered(context),
                 keep=_log_of(context),
             )
-            state = run_day(desk)
+            state = TraderState()
+            while not state.get("ended"):
+                state.update(ask_model(state, desk))
+                if not state.get("ended"):
+                    state.update(use_tools(state, desk))
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
@@ -300,7 +304,7 @@ class TraderAgent(Decider):
             memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
         return remembered_trades(context.history, context.view, name=self.name, memo=memo)
 
-    def _notes(self, context: DecisionContext, state: TraderState, tools: DecisionTools) -> dict[str, Any]:
+    def _notes(self, context: DecisionContext, state: TraderState, tools: ToolContext) -> dict[str, Any]:
         """Return what the ledger keeps of a session; the log has its steps."""
         market = context.market
         told: dict[str, Any] = {

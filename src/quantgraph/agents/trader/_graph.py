@@ -33,7 +33,7 @@ from quantgraph.llm import Model, role_model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
-from quantgraph.tools import DecisionTools, trader_catalog
+from quantgraph.tools import ToolContext, tools_of
 
 CASH: Final = 10_000
 """Cash of an account where none is given."""
@@ -99,7 +99,7 @@ class TraderOptions:
         self,
         *,
         model: BaseChatModel,
-        context: DecisionTools,
+        context: ToolContext,
         tools: Mapping[str, BaseTool],
         rule: str = "",
         language: Language = "en",
@@ -113,7 +113,7 @@ class TraderOptions:
             reply: AIMessage = bound.invoke(list(messages))
             return reply
 
-        today = f"{context.as_of.session:%Y-%m-%d}"
+        today = f"{context.moment.session:%Y-%m-%d}"
         return TraderDesk(
             today=today,
             prompt=get_agent_system_prompt(
@@ -247,8 +247,8 @@ class _Nodes:
         settings = opened.settings.with_model("trader", self.options.model_settings)
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
-            context=DecisionTools.of(view, account, rules, runner=opened.runner, market=market),
-            tools=trader_catalog,
+            context=ToolContext(view, account, rules, code=opened.runner, session=market),
+            tools=tools_of("trader"),
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
         )
@@ -256,8 +256,7 @@ class _Nodes:
 
 def _traded(desk: TraderDesk) -> TraderState:
     """Return what the orders so far have made of the account."""
-    context = desk.context
-    market: Any = context.market
+    context, market = desk.context, desk.context.session
     return {
         "submitted": [order_to_json(order) for order in market.submitted],
         "orders": [order_to_json(order) for order in market.orders],

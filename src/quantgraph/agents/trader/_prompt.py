@@ -39,7 +39,7 @@ Prices = dict[str, float | None]
 
 
 class DayContext(Protocol):
-    """What the prompt reads: a :class:`.DecisionContext` or :class:`.DecisionTools` at a session's open."""
+    """What the prompt reads: a :class:`.DecisionContext` or :class:`.ToolContext` at a session's open."""
 
     @property
     def view(self) -> View:

@@ -116,12 +116,12 @@ def signal_generate_node(
         raise
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
-    attempt = attempt_of(request, replies, context.code.cells)
+    attempt = attempt_of(request, replies, context.cells)
     if (said := instead_of_code(replies)) is not None:
         return _said_update(state, said, attempts, attempt)
-    if not context.code.names:
+    if not context.names:
         return _failed(state, attempts, attempt, no_signal_error(replies), called=_has_called(replies))
-    name, cells = context.code.names[-1], context.code.needed()
+    name, cells = context.names[-1], context.needed_cells()
     try:
         made = recorded(
             "code",
@@ -131,7 +131,7 @@ def signal_generate_node(
                 "code_hash": code_hash(cells),
                 "name": name,
                 "request": request,
-                "as_of": str(context.as_of),
+                "as_of": str(context.moment),
             },
             lambda: _commit_signal(resources, context, request, data_ref, name),
         )
@@ -145,7 +145,7 @@ def signal_generate_node(
     warmed = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
-        "signals": list(context.code.names),
+        "signals": list(context.names),
         "cells": list(cells),
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
@@ -187,7 +187,7 @@ def _prompt(
     attempts: Sequence[Attempt],
     packages: Sequence[str],
 ) -> str:
-    view = context.tree.view(context.as_of)
+    view = context.view
     told = {error for attempt in attempts for error in attempt["errors"]}
     errors = [error for error in state.get("error_messages", []) if error not in told]
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
@@ -270,16 +270,16 @@ def _commit_signal(
 ) -> dict[str, Any]:
     """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
     draft = DraftStrategy(
-        cells=context.code.needed(),
+        cells=context.needed_cells(),
         name=name,
         data_ref=data_ref,
-        signal=context.code.signal(name),
+        signal=context.signal(name),
         runner=resources.runner,
         store=resources.store,
     )
     traded = traded_symbols(request, context.source)
     only_traded(name, draft.signal, traded)  # before the longer runs
-    warm = run_with_warm_up(draft, request, context.source, context.as_of)
+    warm = run_with_warm_up(draft, request, context.source, context.moment)
     signal = only_traded(name, warm.signal, traded)
     return {
         "data_ref": warm.data_ref,
