@@ -28,6 +28,7 @@ def batch(attempts=1, **more):
     features = [item(symbol, value) for symbol, value in VALUES.items()]
     held = sum(VALUES.values())
     portfolio = {"total_assets": 50_000.0 + held, "available_cash": 50_000.0, "position_value": held}
+    more = {"min_cash_ratio": 0.0} | more
     return Batch(features=features, portfolio=portfolio, prompt="Decide.", max_attempts=attempts, **more)
 
 

@@ -56,9 +56,9 @@ class Batch:
     rejected: Sequence[Mapping[str, Any]] = ()
     prompt: str
     language: Language = "en"
-    min_cash_ratio: float = 0.0
+    min_cash_ratio: float
     cost_rate: float = 0.0
-    max_attempts: int = 3
+    max_attempts: int
     timestamp: str = ""
 
     @property

@@ -24,6 +24,72 @@ class _Section(BaseModel):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LLMConfig:
+    """The model of one agent: a face of the settings. None leaves a field to the settings.
+
+    Attributes
+    ----------
+    role
+        The agent's: ``filter`` or ``decision``.
+    provider
+        ``openai``: any server that speaks its protocol.
+    model
+        A model's name, ``keyless``, or a chat model.
+    timeout_sec
+        Seconds that one request may take.
+    max_retries, backoff_factor
+        Repeated requests after the first one, and the first wait in seconds, which doubles.
+    cache_mode, cache_ttl_hours
+        See :class:`~quantgraph.llm._cache.ReplyCache`.
+    max_prompt_tokens, max_completion_tokens
+        Budget of a plain call, or of all that share its ``run_id``.
+    """
+
+    role: Role = "decision"
+    provider: Literal["openai"] = "openai"
+    base_url: str | None = None
+    model: str | BaseChatModel | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    timeout_sec: float | None = None
+    max_retries: int | None = None
+    backoff_factor: float | None = None
+    cache_mode: CacheMode = "full"
+    cache_ttl_hours: float = 24.0
+    max_prompt_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """What is fixed here, see :meth:`.Settings.with_model`."""
+        fixed = {
+            "name": self.model if isinstance(self.model, str) else None,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "retry_wait": self.backoff_factor,
+            "openai_base_url": self.base_url,
+            "request_timeout": self.timeout_sec,
+            "max_attempts": None if self.max_retries is None else self.max_retries + 1,
+        }
+        return {name: value for name, value in fixed.items() if value is not None}
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of a plain call."""
+        cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
+        fixed = self.model_settings
+        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
+        return load_settings(models={self.role: own}, **fixed, **cache)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of a plain call."""
+        return Budget(prompt_tokens=self.max_prompt_tokens, completion_tokens=self.max_completion_tokens)
+
+
 class _Retry(_Section):
     max_retries: int = Field(3, ge=0, le=19)
     backoff_factor: float = Field(0.5, ge=0, le=60, allow_inf_nan=False)
@@ -31,7 +97,7 @@ class _Retry(_Section):
 
 class _ReplyCache(_Section):
     enabled: bool = True
-    ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False)
+    ttl_hours: float = Field(LLMConfig.cache_ttl_hours, gt=0, allow_inf_nan=False)
 
 
 class _Budget(_Section):
@@ -46,7 +112,7 @@ class _Model(_Section):
 
 
 class _LLM(_Model):
-    provider: Literal["openai"] = "openai"
+    provider: Literal["openai"] = LLMConfig.provider
     base_url: str | None = None
     seed: int | None = None
     timeout_sec: float | None = Field(None, gt=0, allow_inf_nan=False)
@@ -79,7 +145,7 @@ class _Portfolio(_Section):
 
 
 class _Mode(_Section):
-    mode: CacheMode = "full"
+    mode: CacheMode = LLMConfig.cache_mode
 
 
 class DualAgentConfig(_Section):
@@ -128,72 +194,6 @@ class DualAgentConfig(_Section):
             max_prompt_tokens=llm.budget.max_prompt_tokens,
             max_completion_tokens=llm.budget.max_completion_tokens,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LLMConfig:
-    """The model of one agent: a face of the settings. None leaves a field to the settings.
-
-    Attributes
-    ----------
-    role
-        The agent's: ``filter`` or ``decision``.
-    provider
-        ``openai``: any server that speaks its protocol.
-    model
-        A model's name, ``keyless``, or a chat model.
-    timeout_sec
-        Seconds that one request may take.
-    max_retries, backoff_factor
-        Repeated requests after the first one, and the first wait in seconds, which doubles.
-    cache_mode, cache_ttl_hours
-        See :class:`~quantgraph.llm._cache.ReplyCache`.
-    max_prompt_tokens, max_completion_tokens
-        Budget of a plain call, or of all that share its ``run_id``.
-    """
-
-    role: Role = "decision"
-    provider: str = "openai"
-    base_url: str | None = None
-    model: str | BaseChatModel | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    timeout_sec: float | None = None
-    max_retries: int | None = None
-    backoff_factor: float | None = None
-    cache_mode: CacheMode = "full"
-    cache_ttl_hours: float = 24.0
-    max_prompt_tokens: int | None = None
-    max_completion_tokens: int | None = None
-
-    @property
-    def model_settings(self) -> dict[str, Any]:
-        """What is fixed here, see :meth:`.Settings.with_model`."""
-        fixed = {
-            "name": self.model if isinstance(self.model, str) else None,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "retry_wait": self.backoff_factor,
-            "openai_base_url": self.base_url,
-            "request_timeout": self.timeout_sec,
-            "max_attempts": None if self.max_retries is None else self.max_retries + 1,
-        }
-        return {name: value for name, value in fixed.items() if value is not None}
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of a plain call."""
-        cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
-        fixed = self.model_settings
-        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
-        return load_settings(models={self.role: own}, **fixed, **cache)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of a plain call."""
-        return Budget(prompt_tokens=self.max_prompt_tokens, completion_tokens=self.max_completion_tokens)
 
 
 def read_config(cfg: Mapping[str, Any] | None) -> DualAgentConfig:

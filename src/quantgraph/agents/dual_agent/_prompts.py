@@ -90,8 +90,8 @@ def decision_facts(
     history: Mapping[str, str],
     *,
     rule: str = "",
-    min_cash_ratio: float = 0.0,
-    cost_rate: float = 0.0,
+    min_cash_ratio: float,
+    cost_rate: float,
 ) -> dict[str, Any]:
     """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any.
 
@@ -129,7 +129,7 @@ def filter_facts(
         }
         for item in features_list
     ]
-    return decision_facts(before, portfolio, history, rule=rule)
+    return decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
 
 
 def as_data(value: Any) -> Any:

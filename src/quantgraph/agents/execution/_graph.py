@@ -14,7 +14,6 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.execution._options import CASH, Calling, ExecutionOptions
 from quantgraph.agents.execution._steps import (
-    ROUNDS,
     Desk,
     ExecutionInput,
     ExecutionState,
@@ -35,11 +34,11 @@ CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput
 
 def create_execution_subgraph(
     *,
-    tools: Sequence[BaseTool] = (),
-    rounds: int = ROUNDS,
-    time_limit: float = 120.0,
-    tool_timeout: float = 30.0,
-    calling: Calling = "json",
+    tools: Sequence[BaseTool] = ExecutionOptions.tools,
+    rounds: int = ExecutionOptions.rounds,
+    time_limit: float = ExecutionOptions.time_limit,
+    tool_timeout: float = ExecutionOptions.tool_timeout,
+    calling: Calling = ExecutionOptions.calling,
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
@@ -19,19 +20,23 @@ from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents.execution._actions import ACTION_TOOLS, Action, calls_as_text
 from quantgraph.agents.execution._prompt import described, prompt_texts
-from quantgraph.agents.execution._steps import ROUNDS, Desk, ReactContext
+from quantgraph.agents.execution._steps import Desk, ReactContext
 from quantgraph.broker import Account
 from quantgraph.data.symbols import rules_of_codes
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, get_llm
 from quantgraph.market import Rulebook
+from quantgraph.market.money import CENT, to_decimal
 from quantgraph.state import View
 from quantgraph.tools import ToolContext, tools_of
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
 
-_MOST_ROUNDS = 50
+SizeKind = Literal["confidence", "fixed"]
+SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
+
+_MOST_ROUNDS, _MOST_PARALLEL = 50, 64
 CASH = 1_000_000
 """Cash of an account where none is given."""
 
@@ -40,20 +45,26 @@ def _nothing(_action: Action, _result: Any) -> None:
     """Steps are kept by a run."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ExecutionOptions:
-    """Options of an execution, see :class:`.ExecutionAgent`."""
+    """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
 
     tools: Sequence[BaseTool] = ()
-    rounds: int = ROUNDS
+    size: SizeKind = "confidence"
+    share: float | None = None
+    cash: float | None = None
+    rounds: int = 10
     time_limit: float = 120.0
     tool_timeout: float = 30.0
+    parallel: int = 4
     calling: Calling = "json"
     catalog: Mapping[str, BaseTool] = field(init=False)
-    described: Sequence[Mapping[str, Any]] = field(init=False, repr=False)
+    described: Sequence[Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._check_size()
         check_whole("rounds", self.rounds, 1, _MOST_ROUNDS)
+        check_whole("parallel", self.parallel, 1, _MOST_PARALLEL)
         for name in ("time_limit", "tool_timeout"):
             value = getattr(self, name)
             if not is_number(value) or not 0 < value < math.inf:
@@ -75,8 +86,32 @@ class ExecutionOptions:
                     parameter="tools",
                 )
             catalog[tool.name] = tool
+        object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "catalog", catalog)
         object.__setattr__(self, "described", _available(catalog, self.calling))
+
+    def _check_size(self) -> None:
+        if self.size not in SIZES:
+            raise BadOption(f"size={self.size!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
+        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
+            raise BadOption(
+                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
+            )
+        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
+            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
+        if self.size == "fixed" and (self.cash is None or self.share is not None):
+            raise BadOption(
+                "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
+            )
+        if self.size == "confidence" and self.cash is not None:
+            raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
+
+    def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
+        """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
+        if self.cash is not None:
+            return to_decimal(self.cash, name="cash").quantize(CENT, ROUND_FLOOR)
+        share = 1 / Decimal(symbols) if self.share is None else Decimal(str(self.share))
+        return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
 
     @property
     def identity(self) -> dict[str, Any]:

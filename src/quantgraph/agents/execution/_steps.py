@@ -19,9 +19,6 @@ from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.tools import ToolContext, call_tool, get_position, known_symbol
 from quantgraph.tools.claims import check_calculation
 
-ROUNDS = 10
-"""Rounds of an execution."""
-
 MAX_SENT_BACK = 2
 """Times in a row that a reply which cannot be read is sent back."""
 
@@ -91,12 +88,12 @@ class Desk:
     available: Sequence[Mapping[str, Any]]
     context: ToolContext
     prompt: str
-    language: Language = "en"
-    status: Mapping[str, Any] = field(default_factory=dict)
-    is_out_of_time: Callable[[], bool] = lambda: False
-    keep: Callable[[Action, Any], None] = lambda _action, _result: None
-    rounds: int = ROUNDS
-    tool_timeout: float = 30.0
+    language: Language
+    status: Mapping[str, Any]
+    is_out_of_time: Callable[[], bool]
+    keep: Callable[[Action, Any], None]
+    rounds: int
+    tool_timeout: float
 
 
 @dataclass(kw_only=True)

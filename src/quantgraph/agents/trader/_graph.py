@@ -1,4 +1,4 @@
-"""The trader's day as a subgraph, and the trader's options, checked once."""
+"""The trader's options, checked once, and its day as a subgraph."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
 from quantgraph.tools import ToolContext, tools_of
+from quantgraph.tools.news import NewsSource
 
 CASH: Final = 10_000
 """Cash of an account where none is given."""
@@ -46,9 +47,13 @@ def no_step_kept(_step: int, _action: Mapping[str, Any], _result: Any) -> None:
     """Steps are kept by a run."""
 
 
-@dataclass(frozen=True, kw_only=True)
+Toolset = Literal["local", "mcp"] | Sequence[str]
+"""``local``, ``mcp``, or addresses of MCP servers."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TraderOptions:
-    """Options of a day, see :class:`.TraderAgent`."""
+    """The options of :class:`.TraderAgent`, which is made of them, with their defaults."""
 
     max_steps: int = 30
     max_retries: int = 3
@@ -56,7 +61,12 @@ class TraderOptions:
     tool_timeout: float = 30.0
     window: int = 60_000
     results_as: ResultsAs = "messages"
-    watched: tuple[str, ...] = ()
+    watched: Sequence[str] = ()
+    memory: bool = False
+    tools: Toolset = "local"
+    allow_leaky_tools: bool = False
+    news: NewsSource | str | None = None
+    allow_leaky_search: bool = False
 
     def __post_init__(self) -> None:
         check_whole("max_steps", self.max_steps, 1, _MOST_STEPS)
@@ -73,14 +83,15 @@ class TraderOptions:
                 f"results_as={self.results_as!r:.40}; must be one of {', '.join(get_args(ResultsAs))}",
                 parameter="results_as",
             )
-        watched: object = self.watched
-        if isinstance(watched, str) or not all(isinstance(each, str) for each in self.watched):
-            raise BadOption(f"watched={watched!r:.60}; must be symbols", parameter="watched")
+        if isinstance(self.watched, str) or not all(isinstance(each, str) for each in self.watched):
+            raise BadOption(f"watched={self.watched!r:.60}; must be symbols", parameter="watched")
         if len(self.watched) > _MOST_WATCHED:
             raise BadOption(
                 f"watched has {len(self.watched)} symbols; must be at most {_MOST_WATCHED}",
                 parameter="watched",
             )
+        if not isinstance(self.memory, bool):
+            raise BadOption(f"memory={self.memory!r:.40}; must be True or False", parameter="memory")
         object.__setattr__(self, "watched", tuple(self.watched))
 
     @property
@@ -91,9 +102,9 @@ class TraderOptions:
         return {**{name: getattr(self, name) for name in names}, **own}
 
     @property
-    def model_settings(self) -> dict[str, Any]:
-        """What the options fix of the settings of the model."""
-        return {"max_attempts": self.max_retries, "retry_wait": float(self.base_delay)}
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """How often the model is asked, and with which waits."""
+        return {"trader": {"max_attempts": self.max_retries, "retry_wait": float(self.base_delay)}}
 
     def desk(
         self,
@@ -141,13 +152,13 @@ CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderS
 
 def create_trader_subgraph(
     *,
-    max_steps: int = 30,
-    max_retries: int = 3,
-    base_delay: float = 1.0,
-    results_as: ResultsAs = "messages",
-    watched: Sequence[str] = (),
-    window: int = 60_000,
-    tool_timeout: float = 30.0,
+    max_steps: int = TraderOptions.max_steps,
+    max_retries: int = TraderOptions.max_retries,
+    base_delay: float = TraderOptions.base_delay,
+    results_as: ResultsAs = TraderOptions.results_as,
+    watched: Sequence[str] = TraderOptions.watched,
+    window: int = TraderOptions.window,
+    tool_timeout: float = TraderOptions.tool_timeout,
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -175,7 +186,7 @@ def create_trader_subgraph(
         max_retries=max_retries,
         base_delay=base_delay,
         results_as=results_as,
-        watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
+        watched=watched,
         window=window,
         tool_timeout=tool_timeout,
     )
@@ -244,7 +255,7 @@ class _Nodes:
         market = SessionMarket(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
-        settings = opened.settings.with_model("trader", self.options.model_settings)
+        settings = opened.settings.with_model("trader", self.options.model_settings["trader"])
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
             context=ToolContext(view, account, rules, code=opened.runner, session=market),
