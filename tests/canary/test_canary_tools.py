@@ -28,14 +28,14 @@ from quantgraph.sandbox import default_runner
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import (
     ToolContext,
+    python_repl,
     tools_catalog,
     tools_of,
     tushare_daily_bar,
     tushare_daily_basic,
 )
 from quantgraph.tools._data import publish_frames
-from quantgraph.tools._indicators import INDICATORS
-from quantgraph.tools.code import python_repl
+from quantgraph.tools._prices import INDICATORS
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 

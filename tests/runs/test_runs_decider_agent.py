@@ -13,8 +13,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import create_node_agent, invoke_agent, tool_errors
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import ToolContext, tushare_daily_bar
-from quantgraph.tools.code import python_repl
+from quantgraph.tools import ToolContext, python_repl, tushare_daily_bar
 
 SENTENCE = "000341.SZ, buy when RSI(14) is below 30, 20250102 to 20250106"
 CODE = "close = snapshot['ohlcv']['close']\nprint(close.index[-1].date(), len(snapshot['ohlcv']['open']))"

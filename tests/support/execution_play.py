@@ -4,14 +4,14 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.execution._options import ExecutionOptions
+from quantgraph.agents.execution._graph import ExecutionOptions
 from quantgraph.agents.execution._steps import ReactContext
 from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import ToolContext
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 
 def act(kind, reasoning="because", intermediate_result=None, **payload):

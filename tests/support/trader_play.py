@@ -13,7 +13,7 @@ from quantgraph.broker import Account, SessionMarket
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import ToolContext, tools_of
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 STOP = "done <FINISH_SIGNAL>"
 

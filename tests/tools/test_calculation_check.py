@@ -15,8 +15,8 @@ from indicator_formulas import seeded_ema, wilder
 
 from quantgraph.sandbox import default_runner
 from quantgraph.tools import call_tool
+from quantgraph.tools._calculations import check_calculation
 from quantgraph.tools._prices import get_kline_data
-from quantgraph.tools.claims._calculations import check_calculation
 
 DAYS = pd.bdate_range("2023-06-01", "2024-02-01").astype("datetime64[us]")
 RNG = np.random.default_rng(11)

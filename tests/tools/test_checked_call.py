@@ -20,9 +20,8 @@ from quantgraph.errors import BadOption, CodeFailed, RateLimited, SourceUnavaila
 from quantgraph.recording import Recording
 from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.tools import call_tool
+from quantgraph.tools import call_tool, python_repl
 from quantgraph.tools._prices import get_kline_data
-from quantgraph.tools.code import python_repl
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 

@@ -5,7 +5,7 @@ import pytest
 from quantgraph.market import Moment
 from quantgraph.sandbox import default_runner
 from quantgraph.tools import ToolContext
-from quantgraph.tools.code._needed_cells import needed_cells
+from quantgraph.tools._code import needed_cells
 
 PUBLISH = (
     "close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('signal', {'s': (close > 3).astype(float)})"

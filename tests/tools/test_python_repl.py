@@ -14,10 +14,9 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import ToolContext
+from quantgraph.tools import ToolContext, python_repl
 from quantgraph.tools._call import tools_catalog
-from quantgraph.tools.code import python_repl
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 

@@ -10,7 +10,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 UNUSED = {
     *("quantgraph.agents.trader", "quantgraph.tools._call", "quantgraph.tools._account"),
-    *("quantgraph.tools._prices", "quantgraph.tools._indicators", "quantgraph.tools.news._tools"),
+    *("quantgraph.tools._prices", "quantgraph.tools._prices", "quantgraph.tools.news._tools"),
     *("plotext", "plotly", "jinja2"),
 }
 

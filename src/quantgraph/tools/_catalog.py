@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 
 from quantgraph.settings import Role
 
-_REPL, _NEWS = "code._python_repl", "news._tools"
+_REPL, _NEWS = "_python_repl", "news._tools"
 _CATALOG: Final[Mapping[Role, Mapping[str, str]]] = {
     "reflection": {"python_repl": _REPL},
     "data_fetch": {"tushare_daily_bar": "_data", "tushare_daily_basic": "_data"},
@@ -19,7 +19,7 @@ _CATALOG: Final[Mapping[Role, Mapping[str, str]]] = {
     "validation": {"python_repl": _REPL},
     "execution": {
         "get_kline_data": "_prices",
-        "get_indicator": "_indicators",
+        "get_indicator": "_prices",
         "get_position": "_account",
         "get_rules": "_account",
         "get_news": _NEWS,

@@ -21,10 +21,9 @@ from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
+from quantgraph.tools._code import code_runner, needed_cells
 from quantgraph.tools._symbol_bars import SymbolBars, known_bars, known_symbol
-from quantgraph.tools.code._needed_cells import needed_cells
-from quantgraph.tools.code._trusted_runner import code_runner
-from quantgraph.tools.news._gate import CommitNews, NewsSource
+from quantgraph.tools.news._gate import CommitNews, NewsSource, check_news
 
 _FIRST_ZONE = timezone(timedelta(hours=14))
 _Part = TypeVar("_Part")
@@ -259,19 +258,3 @@ def check_limit(limit: int, most: int) -> int:
     if not 1 <= limit <= most:
         raise BadOption(f"limit={limit}; must be 1 to {most}", parameter="limit")
     return limit
-
-
-def check_news(source: NewsSource, *, allow_leaky_search: bool) -> None:
-    """Check that a source of news may serve a simulation.
-
-    Raises
-    ------
-    BadOption
-        If it is live and was not allowed: what a server of today returns knows what came later.
-    """
-    if source.live and not allow_leaky_search:
-        raise BadOption(
-            f"news={source.name!r} asks a live server, whose answers may know what came after the simulated "
-            "day; pass allow_leaky_search=True to take that, or use the news of the data",
-            parameter="allow_leaky_search",
-        )

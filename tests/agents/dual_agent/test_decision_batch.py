@@ -9,8 +9,8 @@ import random
 from dual_agent_models import asked_by, decision, item
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.dual_agent._batch import Batch, decide_batch
-from quantgraph.agents.dual_agent._models import Meter
+from quantgraph.agents.dual_agent._config import Meter
+from quantgraph.agents.dual_agent._decide import Batch, decide_batch
 
 SYMBOLS = ("AAPL", "MSFT", "TSLA", "V")
 VALUES = dict(zip(SYMBOLS, (5_000.0, 0.0, 3_000.0, 12_000.0), strict=True))

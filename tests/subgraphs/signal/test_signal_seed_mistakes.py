@@ -28,8 +28,7 @@ from quantgraph.subgraphs.signal import (
     validation_node,
 )
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS
-from quantgraph.tools import ToolContext, tushare_daily_bar
-from quantgraph.tools.code import python_repl
+from quantgraph.tools import ToolContext, python_repl, tushare_daily_bar
 
 THREAD = {"configurable": {"thread_id": "t"}}
 BROKEN_CODE = "1 / 0"

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 

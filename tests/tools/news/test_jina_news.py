@@ -13,7 +13,7 @@ from quantgraph.recording import Recording
 from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.tools import call_tool, tools_of
-from quantgraph.tools.news._jina import JinaNews
+from quantgraph.tools.news._sources import JinaNews
 
 KEY = "jina-secret-4711"
 NOW = Moment.at("2025-10-15", "open")

@@ -10,7 +10,7 @@ from quantgraph.data.tushare import TushareClient
 from quantgraph.errors import BadOption, PermissionDenied
 from quantgraph.market import Moment
 from quantgraph.tools.news._gate import published_items
-from quantgraph.tools.news._tushare import TushareNews
+from quantgraph.tools.news._sources import TushareNews
 
 NOW = Moment.at("2025-10-15", "open")
 ROWS = pd.DataFrame(

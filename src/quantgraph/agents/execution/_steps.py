@@ -16,8 +16,7 @@ from quantgraph.agents.execution._actions import Action, Calculation, ToolCall, 
 from quantgraph.agents.execution._prompt import bounded, first_messages, observed, record_of, sent_back
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import ToolContext, call_tool, get_position, known_symbol
-from quantgraph.tools.claims import check_calculation
+from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_of
 
 MAX_SENT_BACK = 2
 """Times in a row that a reply which cannot be read is sent back."""
@@ -218,7 +217,7 @@ def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, An
     """Carry an action out and return its result, a JSON value.
 
     A tool's result is the tool's; that of a calculation is what TA-Lib makes of the same, see
-    :func:`~quantgraph.tools.claims.check_calculation`; a decision and an observation have None.
+    :func:`~quantgraph.tools.check_calculation`; a decision and an observation have None.
     """
     try:
         if isinstance(action.action, ToolCall):
@@ -273,7 +272,9 @@ def _facts(desk: Desk) -> dict[str, Any]:
 def _status(desk: Desk) -> dict[str, Any]:
     """Return what is held, and the open at which it may be traded; None without one."""
     context = desk.context
-    position = call_tool(get_position, {"symbol": desk.symbol}, context, timeout=desk.tool_timeout)
+    position = call_tool(
+        tools_of("execution")["get_position"], {"symbol": desk.symbol}, context, timeout=desk.tool_timeout
+    )
     quote = context.quotes.get(desk.symbol)
     return {"open": quote.open if quote and quote.open > 0 else None, **position, **desk.status}
 

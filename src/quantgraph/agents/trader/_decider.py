@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note
-from quantgraph.agents.memory._past import EpisodeMemo, episodes_of
+from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderState, ask_model, use_tools
 from quantgraph.agents.trader._graph import TraderOptions
@@ -22,9 +22,9 @@ from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state import GrowingViewId, View
-from quantgraph.tools import ToolContext, check_news, tools_of
+from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
-from quantgraph.tools.news import named_news
+from quantgraph.tools.news import check_news, named_news
 
 _SHOWN_ORDERS = 20
 

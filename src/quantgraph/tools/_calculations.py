@@ -21,7 +21,7 @@ from quantgraph._util.values import is_number
 from quantgraph.errors import QuantGraphError, UnknownSymbol
 from quantgraph.recording.scope import recorded
 from quantgraph.tools._context import ToolContext
-from quantgraph.tools._indicators import INDICATORS, indicator_params, indicator_values
+from quantgraph.tools._prices import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools._results import to_plain
 from quantgraph.tools._symbol_bars import (
     PRICES,

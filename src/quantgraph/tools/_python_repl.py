@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph.errors import BadOption
 from quantgraph.sandbox import Isolation
+from quantgraph.tools._code import ReplTool
 from quantgraph.tools._context import context_of
 from quantgraph.tools._results import with_docstring
-from quantgraph.tools.code._trusted_runner import ReplTool
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
