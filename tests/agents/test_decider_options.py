@@ -16,7 +16,7 @@ from quantgraph.agents._registry import decider_names
 from quantgraph.agents._signal_rule import SignalRuleOptions
 from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
 from quantgraph.agents.execution import ExecutionAgent, create_execution_subgraph
-from quantgraph.agents.execution._graph import ExecutionOptions
+from quantgraph.agents.execution._steps import ExecutionOptions
 from quantgraph.agents.trader import TraderAgent, TraderOptions, create_trader_subgraph
 from quantgraph.cli._run import DeciderPlace
 from quantgraph.integrations.ai_trader import BaseAgent

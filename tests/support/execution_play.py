@@ -4,8 +4,7 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.execution._graph import ExecutionOptions
-from quantgraph.agents.execution._steps import ReactContext
+from quantgraph.agents.execution._steps import ExecutionOptions, ReactContext
 from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook

@@ -7,8 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.trader._day import ask_model, use_tools
-from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.agents.trader._day import TraderOptions, ask_model, use_tools
 from quantgraph.broker import Account, SessionMarket
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel

@@ -243,13 +243,7 @@ def _is_money(value: Any) -> bool:
 
 @dataclass(kw_only=True)
 class ModelCall:
-    """One call and its attempts, of one thread or task.
-
-    Attributes
-    ----------
-    node_seconds
-        Seconds of work after which a node sends no call and waits for none.
-    """
+    """One call and its attempts, of one thread; a node sends no call after ``node_seconds`` of work."""
 
     request: ModelRequest
     facts: ModelFacts

@@ -126,7 +126,7 @@ def _charges_text(charges: Charges) -> str:
 
 
 MOST_SYMBOLS = 120
-"""Symbols that an answer lists with zeros; of a larger universe it has what is held."""
+"""Symbols that an answer or a prompt lists with zeros; of a larger universe it has what is held."""
 
 CASH = "CASH"
 Amount = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 1})]

@@ -169,13 +169,7 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNumber:
-    """A number under its key.
-
-    Attributes
-    ----------
-    half_unit
-        Half a unit of the last decimal that was written.
-    """
+    """A number under its key; ``half_unit`` is half a unit of the last decimal that was written."""
 
     key: str
     value: float

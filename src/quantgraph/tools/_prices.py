@@ -43,13 +43,7 @@ _PERIOD = dict.fromkeys(("period", "window", "timeperiod", "n", "length"), "peri
 
 @dataclass(frozen=True, kw_only=True)
 class TalibIndicator:
-    """One indicator.
-
-    Attributes
-    ----------
-    compute
-        Its lines over all bars, NaN where it has no number yet.
-    """
+    """One indicator; ``compute`` gives its lines over all bars, NaN where it has no number yet."""
 
     defaults: Mapping[str, float]
     least: Mapping[str, float]

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from quantgraph.agents.execution._decider import orders_of
-from quantgraph.agents.execution._graph import ExecutionOptions
+from quantgraph.agents.execution._steps import ExecutionOptions
 from quantgraph.broker import Account, DecisionContext
 from quantgraph.broker.accounts import Position
 from quantgraph.errors import BadOption

@@ -42,24 +42,10 @@ class _Section(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class LLMConfig:
-    """The model of one agent: a face of the settings. None leaves a field to the settings.
+    """The model of one agent, a face of the settings: None leaves a field to them.
 
-    Attributes
-    ----------
-    role
-        The agent's: ``filter`` or ``decision``.
-    provider
-        ``openai``: any server that speaks its protocol.
-    model
-        A model's name, ``keyless``, or a chat model.
-    timeout_sec
-        Seconds that one request may take.
-    max_retries, backoff_factor
-        Repeated requests after the first one, and the first wait in seconds, which doubles.
-    cache_mode, cache_ttl_hours
-        See :class:`~quantgraph.llm._model_call.ReplyCache`.
-    max_prompt_tokens, max_completion_tokens
-        Budget of a plain call, or of all that share its ``run_id``.
+    ``max_retries`` are requests after the first one, ``backoff_factor`` is the first wait in seconds, which
+    doubles; the budget is that of a plain call, or of all that share its ``run_id``.
     """
 
     role: Role = "decision"

@@ -44,15 +44,7 @@ _NO_ANSWER = "no attempt was left to decide this symbol"
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What a batch is decided from.
-
-    Attributes
-    ----------
-    portfolio
-        ``total_assets``, ``available_cash`` and ``position_value``.
-    rejected
-        Orders that the market refused, see :func:`.rejection_retry_text`.
-    """
+    """What a batch is decided from; ``rejected`` are orders that the market refused."""
 
     features: Sequence[Mapping[str, Any]]
     portfolio: Mapping[str, float]

@@ -93,13 +93,7 @@ def decision_facts(
     min_cash_ratio: float,
     cost_rate: float,
 ) -> dict[str, Any]:
-    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any.
-
-    Parameters
-    ----------
-    portfolio
-        ``total_assets``, ``available_cash`` and ``position_value``.
-    """
+    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any."""
     symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
     limits = {name: as_data(limit) for name, limit in limits.items() if limit}

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from quantgraph._util.texts import Note, say
 from quantgraph.agents.execution._actions import Action
-from quantgraph.agents.execution._graph import ExecutionOptions
 from quantgraph.agents.execution._prompt import prompt_texts
-from quantgraph.agents.execution._steps import ExecutionState, ReactContext, run_execution
+from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, ReactContext, run_execution
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.broker.session import largest_buy

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Decimal
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
-from quantgraph._util.values import check_whole, is_number
-from quantgraph.agents._isolated import check_symbols, given_view
-from quantgraph.agents.execution._actions import ACTION_TOOLS, Action, calls_as_text
-from quantgraph.agents.execution._prompt import described, prompt_texts
+from quantgraph.agents._isolated import given_view
 from quantgraph.agents.execution._steps import (
+    Calling,
     Desk,
     ExecutionInput,
+    ExecutionOptions,
     ExecutionState,
     ReactContext,
     act,
@@ -33,151 +26,15 @@ from quantgraph.agents.execution._steps import (
 )
 from quantgraph.broker import Account
 from quantgraph.data.symbols import rules_of_codes
-from quantgraph.errors import BadOption
 from quantgraph.llm import Model, get_llm, role_model
 from quantgraph.market import Rulebook
-from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
 from quantgraph.state import View
-from quantgraph.tools import ToolContext, tools_of
+from quantgraph.tools import ToolContext
 
-Calling = Literal["json", "native"]
-CALLING: tuple[Calling, ...] = get_args(Calling)
-
-SizeKind = Literal["confidence", "fixed"]
-SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
-
-_MOST_ROUNDS, _MOST_PARALLEL = 50, 64
 CASH = 1_000_000
 """Cash of an account where none is given."""
-
-
-def _nothing(_action: Action, _result: Any) -> None:
-    """Steps are kept by a run."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ExecutionOptions:
-    """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
-
-    tools: Sequence[BaseTool] = ()
-    size: SizeKind = "confidence"
-    share: float | None = None
-    cash: float | None = None
-    rounds: int = 10
-    time_limit: float = 120.0
-    tool_timeout: float = 30.0
-    parallel: int = 4
-    calling: Calling = "json"
-    catalog: Mapping[str, BaseTool] = field(init=False)
-    described: Sequence[Mapping[str, Any]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._check_size()
-        check_whole("rounds", self.rounds, 1, _MOST_ROUNDS)
-        check_whole("parallel", self.parallel, 1, _MOST_PARALLEL)
-        for name in ("time_limit", "tool_timeout"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value < math.inf:
-                raise BadOption(f"{name}={value!r:.40}; must be seconds above 0", parameter=name)
-        if self.calling not in CALLING:
-            raise BadOption(
-                f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
-            )
-        catalog = dict(tools_of("execution"))
-        for tool in self.tools:
-            if not isinstance(tool, BaseTool):
-                raise BadOption(
-                    f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
-                    parameter="tools",
-                )
-            if tool.name in catalog or tool.name in ACTION_TOOLS:
-                raise BadOption(
-                    f"tools: there is a tool {tool.name!r} already; give yours another name",
-                    parameter="tools",
-                )
-            catalog[tool.name] = tool
-        object.__setattr__(self, "tools", tuple(self.tools))
-        object.__setattr__(self, "catalog", catalog)
-        object.__setattr__(self, "described", _available(catalog, self.calling))
-
-    def _check_size(self) -> None:
-        if self.size not in SIZES:
-            raise BadOption(f"size={self.size!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
-        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
-            raise BadOption(
-                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
-            )
-        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
-            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
-        if self.size == "fixed" and (self.cash is None or self.share is not None):
-            raise BadOption(
-                "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
-            )
-        if self.size == "confidence" and self.cash is not None:
-            raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
-
-    def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
-        """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
-        if self.cash is not None:
-            return to_decimal(self.cash, name="cash").quantize(CENT, ROUND_FLOOR)
-        share = 1 / Decimal(symbols) if self.share is None else Decimal(str(self.share))
-        return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The options as plain JSON: a run is not continued with others."""
-        own = {
-            tool.name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
-            for tool in self.tools
-        }
-        limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
-        return {**limits, **({"tools": own} if own else {})}
-
-    def desk(
-        self,
-        *,
-        symbol: str,
-        rule: str,
-        language: Language,
-        model: BaseChatModel,
-        context: ToolContext,
-        is_out_of_time: Callable[[], bool],
-        keep: Callable[[Action, Any], None] = _nothing,
-        status: Mapping[str, Any] | None = None,
-    ) -> Desk:
-        """Return what the execution of a symbol is worked with."""
-        check_symbols(context.view, [symbol])
-        bound: Any = model
-        if self.calling == "native":
-            # place_order, which is in the catalog, is the decision.
-            bound = model.bind_tools([*self.catalog.values(), ACTION_TOOLS["calculation"]])
-
-        def ask(messages: Sequence[AnyMessage]) -> AIMessage:
-            reply: AIMessage = bound.invoke(list(messages))
-            return reply if self.calling == "native" else calls_as_text(reply)
-
-        return Desk(
-            symbol=symbol,
-            rule=rule,
-            ask=ask,
-            tools=self.catalog,
-            available=self.described,
-            context=context,
-            prompt=prompt_texts()[f"execution_{language}"],
-            language=language,
-            is_out_of_time=is_out_of_time,
-            keep=keep,
-            status=status or {},
-            rounds=self.rounds,
-            tool_timeout=self.tool_timeout,
-        )
-
-
-def _available(catalog: Mapping[str, BaseTool], calling: Calling) -> list[dict[str, Any]]:
-    """Return the tools as the prompt has them: by name alone where the model is offered them anyway."""
-    return [{"name": name} for name in catalog] if calling == "native" else described(catalog.values())
 
 
 def begin_execution(

@@ -14,8 +14,7 @@ from langchain_core.tools import BaseTool
 from quantgraph._util.texts import Note
 from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
-from quantgraph.agents.trader._day import TraderState, ask_model, use_tools
-from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.agents.trader._day import TraderOptions, TraderState, ask_model, use_tools
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
 from quantgraph.broker.ledger import LoggedStep

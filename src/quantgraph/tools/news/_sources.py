@@ -138,17 +138,7 @@ NEWS_ENDPOINT = Endpoint(
     access="list",
     may_be_empty=True,
 )
-_PUBLISHERS = (
-    "sina",
-    "wallstreetcn",
-    "10jqka",
-    "eastmoney",
-    "yuncaijing",
-    "fenghuang",
-    "jinrongjie",
-    "cls",
-    "yicai",
-)
+_PUBLISHER, _DAYS = "sina", timedelta(days=3)
 _MOST_RESULTS = 10
 _MISSING = {"None", "nan", "<NA>"}
 
@@ -158,20 +148,16 @@ class TushareNews:
 
     name, live = "tushare", True
 
-    def __init__(self, client: TushareClient, *, publisher: str = "sina", days: int = 3) -> None:
-        if publisher not in _PUBLISHERS:
-            raise BadOption(
-                f"publisher={publisher!r:.60}; valid are {', '.join(_PUBLISHERS)}", parameter="publisher"
-            )
-        self._client, self._publisher, self._days = client, publisher, days
+    def __init__(self, client: TushareClient) -> None:
+        self._client = client
         self.zone: tzinfo | None = ZoneInfo("Asia/Shanghai")
 
     def search(self, query: str, moment: Moment) -> list[NewsItem]:
         """Return at most ten items for a query; errors are those of :meth:`.TushareClient.fetch`."""
         end = moment.timestamp
         window = {
-            "src": self._publisher,
-            "start_date": f"{end - timedelta(days=self._days):%Y-%m-%d %H:%M:%S}",
+            "src": _PUBLISHER,
+            "start_date": f"{end - _DAYS:%Y-%m-%d %H:%M:%S}",
             "end_date": f"{end:%Y-%m-%d %H:%M:%S}",
         }
         rows = self._client.fetch(NEWS_ENDPOINT, window).sort_values("datetime", kind="stable")
