@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from states import flat, grouped
 
 from quantgraph.data.sample import SampleSource
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.market import Moment
 from quantgraph.runtime import Resources, open_resources
 from quantgraph.sandbox import CodeResult

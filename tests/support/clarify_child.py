@@ -26,7 +26,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph, map_to_main_state, map_to_subgraph_state

@@ -25,7 +25,7 @@ from quantgraph.llm.messages import Tag, ask_json, wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
-from quantgraph.tools import ToolContext, ViewContext
+from quantgraph.tools import ToolContext
 
 MAX_IDENTICAL_CALLS = 2
 """Times that a call with the same arguments is made; later ones are answered with an error."""
@@ -152,8 +152,7 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         """Serve or make the call."""
         if request.tool_call["name"] in self._live_tools:
             return handler(request)
-        context, call = cast("ViewContext", request.runtime.context), request.tool_call
-        tree, made = context.tree if isinstance(context, ToolContext) else None, False
+        context, call, made = cast("ToolContext", request.runtime.context), request.tool_call, False
 
         def make() -> dict[str, Any]:
             nonlocal made
@@ -163,16 +162,16 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
                 "content": message.content,
                 "artifact": message.artifact,
                 "status": message.status,
-                "ref": tree.ref if tree else None,
-                "cells": context.code.cells,
-                "names": context.code.names,
+                "ref": context.ref,
+                "cells": context.cells,
+                "names": context.names,
             }
 
         result = recorded("tool", {"tool": call["name"], "args": call["args"]}, make)
         if not made:
-            if tree is not None:
-                tree.move_to(result["ref"])
-            context.code.restore(result["cells"], result["names"])
+            if context.ref is not None:
+                context.tree.move_to(result["ref"])
+            context.restore(result["cells"], result["names"])
         return ToolMessage(
             result["content"],
             artifact=result["artifact"],
@@ -202,7 +201,7 @@ def create_node_agent(
         model,
         tools,
         name=name,
-        context_schema=ViewContext,
+        context_schema=ToolContext,
         middleware=[
             CallLimitMiddleware(CALLS_PER_NODE, live_tools),
             ToolErrorMiddleware(on_error=_error_line),
@@ -223,7 +222,7 @@ def _error_line(error: Exception, request: ToolCallRequest) -> str | None:  # no
 
 def invoke_agent(
     agent: Agent,
-    tools: ViewContext,
+    tools: ToolContext,
     prompt: str,
     tag: Tag | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -251,7 +250,7 @@ def invoke_agent(
 
 
 def invoke_agent_for(
-    agent: Agent, tools: ViewContext, prompt: str, schema: type[T], *, tag: Tag, facts: Mapping[str, Any]
+    agent: Agent, tools: ToolContext, prompt: str, schema: type[T], *, tag: Tag, facts: Mapping[str, Any]
 ) -> T:
     """Like :func:`invoke_agent`, but return the reply as ``schema``.
 

@@ -23,7 +23,7 @@ from quantgraph.runtime.dialogue._questions import Answer, OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
-from quantgraph.tools.code import code_runner
+from quantgraph.tools import code_runner
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 from states import flat
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.recording import Recorder
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal._attempts import earlier_messages, open_attempts, with_errors

@@ -11,7 +11,7 @@ import pytest
 from states import flat
 from thinned import thinned
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.market import session_of
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

@@ -14,7 +14,7 @@ from states import flat, grouped
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (

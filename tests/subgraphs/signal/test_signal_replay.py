@@ -22,7 +22,7 @@ from quantgraph.runtime import Resources
 from quantgraph.sandbox import CodeResult
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.tools import CodeSession
+from quantgraph.tools import ToolContext
 
 
 class Watched:
@@ -123,9 +123,8 @@ def test_cells_that_were_run_before_are_restored_without_running(play, runner, s
     source = SampleSource()
     symbols, days = [play.ONE], source.sessions()[:9]
     ref = store.update("ohlcv", source.bars(symbols, days[0], days[-1]))
-    frames = store.view(Moment(days[-1]), ref).frozen()
     watched = Watched(runner)
-    session = CodeSession(runner=watched, frames=frames)
+    session = ToolContext(store.view(Moment(days[-1]), ref), code=watched)
     session.restore([play.GOOD_CODE], ["up_day"])
     assert (session.names, watched.runs) == (("up_day",), 0)
     assert session.run("signal.shape").value == "(9, 1)", "the next cell sees what the earlier ones made"

@@ -29,8 +29,7 @@ from quantgraph.subgraphs.signal import (
     validation_node,
 )
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS
-from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar
-from quantgraph.tools.code import python_repl
+from quantgraph.tools import ToolContext, python_repl, tushare_daily_bar
 
 THREAD = {"configurable": {"thread_id": "t"}}
 BROKEN_CODE = "1 / 0"
@@ -464,7 +463,7 @@ INTRUSIONS = {
 def test_13_code_cannot_change_the_store(name, store, runner, frame):
     ref = store.update("ohlcv", {"close": frame})
     tree = store.checkout(ref)
-    session = CodeSession(runner=runner, frames=tree.view(Moment.at("2024-01-08")).frozen())
+    session = ToolContext(tree.view(Moment.at("2024-01-08")), code=runner)
     session.run(INTRUSIONS[name])
     assert store.head == tree.ref == ref
     np.testing.assert_array_equal(store.snapshot(ref)["ohlcv"]["close"].to_numpy(), frame.to_numpy())
@@ -484,8 +483,7 @@ def test_13_what_a_snapshot_hands_out_in_this_process_cannot_change_the_store_ei
 def test_13_only_a_validated_signal_comes_back(store, runner, frame):
     tree = store.checkout(store.update("ohlcv", {"close": frame}))
     before = tree.ref
-    session = CodeSession(runner=runner, frames=tree.view(Moment.at("2024-01-08")).frozen())
-    context = ToolContext(source=None, tree=tree, as_of=Moment.at("2024-01-08"), code=session, publish=True)
+    context = ToolContext(tree.view(Moment.at("2024-01-08")), code=runner, tree=tree, publish=True)
     half = "GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})"
     whole = (
         "GLOBAL_DATA_STATE.update('ohlcv', {'close': snapshot['ohlcv']['close'] * 0 + 7})\n"

@@ -11,7 +11,7 @@ from langgraph.types import Command
 from states import flat
 
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 

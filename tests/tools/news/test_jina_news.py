@@ -12,8 +12,8 @@ from quantgraph.market import Moment, Rulebook
 from quantgraph.recording import Recording
 from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.tools import call_tool, trader_catalog
-from quantgraph.tools.news._jina import JinaNews
+from quantgraph.tools import call_tool, tools_of
+from quantgraph.tools.news._sources import JinaNews
 
 KEY = "jina-secret-4711"
 NOW = Moment.at("2025-10-15", "open")
@@ -43,7 +43,7 @@ def tools(news):
 
 
 def ask(context, query="Apple news"):
-    return call_tool(trader_catalog["get_information"], {"query": query}, context, timeout=5)
+    return call_tool(tools_of("trader")["get_information"], {"query": query}, context, timeout=5)
 
 
 def test_pages_are_found_read_and_pass_the_gate():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from quantgraph.broker import Account, DecisionContext, Fill
-from quantgraph.tools.claims import NumberFacts, numbers_in, unresolved_numbers
+from quantgraph.tools import NumberFacts, numbers_in, unresolved_numbers
 
 _MOST = 20
 

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from quantgraph._util.files import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, UnknownQuestion
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.recording import Recorder
 from quantgraph.recording.scope import recorded_answer
 from quantgraph.runtime import Resources

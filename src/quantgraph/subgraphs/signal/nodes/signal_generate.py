@@ -119,10 +119,10 @@ def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
         raise
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
-    attempt = attempt_of(request, replies, context.code.cells)
+    attempt = attempt_of(request, replies, context.cells)
     if (said := instead_of_code(replies)) is not None:
         return _said_update(state, said, attempts, attempt)
-    if not context.code.names:
+    if not context.names:
         return _failed(state, attempts, attempt, no_signal_error(replies), called=_has_called(replies))
     try:
         made = _made_signal(resources, context, request, data_ref)
@@ -141,14 +141,14 @@ def _made_signal(
     resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str
 ) -> dict[str, Any]:
     """Return what the cells made, run once: the commit, the sessions they need, and notes."""
-    name = context.code.names[-1]
+    name = context.names[-1]
     facts = {
         "step": "signal_generate",
         "data_ref": data_ref,
-        "code_hash": code_hash(context.code.needed()),
+        "code_hash": code_hash(context.needed_cells()),
         "name": name,
         "request": request,
-        "as_of": str(context.as_of),
+        "as_of": str(context.moment),
     }
     return recorded("code", facts, lambda: _commit_signal(resources, context, request, data_ref, name))
 
@@ -157,7 +157,7 @@ def _signal_update(
     state: SignalSubgraphState, context: ToolContext, attempt: Attempt, made: Mapping[str, Any]
 ) -> Update:
     """Return the update of an attempt that made a signal: its commit, its strategy, and the request for it."""
-    request, name, cells = attempt["request"], context.code.names[-1], list(context.code.needed())
+    request, name, cells = attempt["request"], context.names[-1], list(context.needed_cells())
     window = _without_earlier_sessions(request)
     if made["data_start"]:
         window["data_start"] = made["data_start"]
@@ -165,7 +165,7 @@ def _signal_update(
     warmed = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
-        "signals": list(context.code.names),
+        "signals": list(context.names),
         "cells": cells,
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
@@ -208,7 +208,7 @@ def _prompt(
     attempts: Sequence[Attempt],
     packages: Sequence[str],
 ) -> str:
-    view = context.tree.view(context.as_of)
+    view = context.view
     told = {error for attempt in attempts for error in attempt["errors"]}
     errors = [error for error in state.get("error_messages", []) if error not in told]
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
@@ -291,16 +291,16 @@ def _commit_signal(
 ) -> dict[str, Any]:
     """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
     draft = DraftStrategy(
-        cells=context.code.needed(),
+        cells=context.needed_cells(),
         name=name,
         data_ref=data_ref,
-        signal=context.code.signal(name),
+        signal=context.signal(name),
         runner=resources.runner,
         store=resources.store,
     )
     traded = traded_symbols(request, context.source)
     only_traded(name, draft.signal, traded)  # before the longer runs
-    warm = run_with_warm_up(draft, request, context.source, context.as_of)
+    warm = run_with_warm_up(draft, request, context.source, context.moment)
     signal = only_traded(name, warm.signal, traded)
     return {
         "data_ref": warm.data_ref,

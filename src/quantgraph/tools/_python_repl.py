@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph.errors import BadOption
 from quantgraph.sandbox import Isolation
-from quantgraph.tools._context import ToolContext, current_context
+from quantgraph.tools._code import ReplTool
+from quantgraph.tools._context import context_of
 from quantgraph.tools._results import with_docstring
-from quantgraph.tools.code._trusted_runner import ReplTool
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -52,7 +52,7 @@ class PythonRepl(ReplTool):
     """Run a cell in a process of its own that holds only the run's view of the data.
 
     Called outside of an agent, it publishes signals to ``GLOBAL_DATA_STATE``. In an agent they stay in the
-    :class:`~quantgraph.tools.CodeSession`, where the node finds them.
+    :class:`~quantgraph.tools.ToolContext`, where the node finds them.
 
     Raises
     ------
@@ -72,12 +72,12 @@ class PythonRepl(ReplTool):
         runtime: ToolRuntime[Any, Any] | None = None,
         run_manager: CallbackManagerForToolRun | None = None,  # noqa: ARG002 - the base class passes it
     ) -> tuple[str, dict[str, Any]]:
-        context = current_context(runtime)
+        context = context_of(runtime, by_hand=True)
         fenced = _FENCE.match(query)
-        result = context.code.run(fenced.group(1) if fenced else query)
+        result = context.run(fenced.group(1) if fenced else query)
         if result.error is not None:
             raise result.error
-        if result.signals and isinstance(context, ToolContext) and context.publish:
+        if result.signals and context.publish:
             context.tree.update("signal", result.signals)
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
         if result.isolation in _ISOLATION_NOTES:

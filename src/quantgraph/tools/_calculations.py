@@ -20,8 +20,8 @@ from quantgraph._util.texts import escape_controls
 from quantgraph._util.values import is_number
 from quantgraph.errors import QuantGraphError, UnknownSymbol
 from quantgraph.recording.scope import recorded
-from quantgraph.tools._context import DecisionTools
-from quantgraph.tools._indicators import INDICATORS, indicator_params, indicator_values
+from quantgraph.tools._context import ToolContext
+from quantgraph.tools._prices import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools._results import to_plain
 from quantgraph.tools._symbol_bars import (
     PRICES,
@@ -84,7 +84,7 @@ def formula_of(text: str) -> Formula | str:
 
 
 def evaluated(
-    formula: Formula, inputs: Mapping[str, Any], bars: SymbolBars, context: DecisionTools
+    formula: Formula, inputs: Mapping[str, Any], bars: SymbolBars, context: ToolContext
 ) -> float | str:
     """Return the formula's number, computed in a process of its own, or why there is none.
 
@@ -103,7 +103,7 @@ def evaluated(
     request = {"calculation": formula.code, "cell": cell}
 
     def run() -> dict[str, Any]:
-        result = context.code.evaluate(cell)
+        result = context.evaluate(cell)
         return {"error": result.error.line if result.error else None, "value": result.value}
 
     answer = recorded("code", request, run)
@@ -169,13 +169,7 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNumber:
-    """A number under its key.
-
-    Attributes
-    ----------
-    half_unit
-        Half a unit of the last decimal that was written.
-    """
+    """A number under its key; ``half_unit`` is half a unit of the last decimal that was written."""
 
     key: str
     value: float
@@ -325,7 +319,7 @@ _MISSING = 'a number is missing: write it into intermediate_result, such as {"rs
 
 def check_calculation(
     calculation: Mapping[str, Any],
-    context: DecisionTools,
+    context: ToolContext,
     symbol: str,
     *,
     shown: Any = (),
@@ -436,7 +430,7 @@ def _is_earlier(text: str) -> bool:
     return _EARLIER.search(text) is not None
 
 
-def _by_formula(claim: _Claim, references: Sequence[SymbolBars], context: DecisionTools) -> Check:
+def _by_formula(claim: _Claim, references: Sequence[SymbolBars], context: ToolContext) -> Check:
     """Hold a number against what the formula beside it gives, over one of the references."""
     formula = formula_of(claim.text)
     if isinstance(formula, str):
@@ -514,7 +508,7 @@ def _spelling(name: object) -> str:
     return str(name).strip().casefold()
 
 
-def _symbol(inputs: Mapping[str, Any], context: DecisionTools, symbol: str) -> str:
+def _symbol(inputs: Mapping[str, Any], context: ToolContext, symbol: str) -> str:
     """The symbol that the inputs name, else the one that is decided."""
     try:
         return known_symbol(context.view, str(inputs.get("symbol") or symbol))
@@ -528,9 +522,9 @@ def _timeframe(inputs: Mapping[str, Any], timeframe: str) -> Timeframe:
     return _TIMEFRAMES.get(said) or check_timeframe(timeframe)
 
 
-def _references(context: DecisionTools, symbol: str, shown: Any, by: Timeframe) -> Iterator[SymbolBars]:
+def _references(context: ToolContext, symbol: str, shown: Any, by: Timeframe) -> Iterator[SymbolBars]:
     """All bars that are known, then with the running one, then those that the model was shown."""
-    bars = bars_by(context.bars(symbol), by, context.as_of)
+    bars = bars_by(context.bars(symbol), by, context.moment)
     yield bars.complete()
     if bars.running:
         yield bars

@@ -1,21 +1,33 @@
-"""News found on the web by Jina's search, read by its reader (https://jina.ai/reader).
+"""Sources of news by name: the data's own, and those that ask a live server.
 
-What it finds is what the web has today. See :func:`~quantgraph.tools.check_news`.
+Jina searches the web and reads pages (https://jina.ai/reader); what it finds is what the web has today, see
+:func:`~quantgraph.tools.news.check_news`. The news of tushare, its endpoint ``news``, are written to its
+documentation and not tried on its server.
 """
 
 from __future__ import annotations
 
 import json
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 import requests
 from pydantic import SecretStr
 
-from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
+from quantgraph.data.tushare import Endpoint, TushareClient
+from quantgraph.errors import (
+    BadOption,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    RunDiverged,
+    SourceUnavailable,
+)
 from quantgraph.market import Moment
-from quantgraph.tools.news._gate import NewsItem, first_text
+from quantgraph.settings import Settings, load_settings
+from quantgraph.tools.news._gate import NewsItem, NewsSource, first_text, ranked, ranked_text
 
 _MOST_BYTES = 4_000_000
 _REFUSED = {401: "the key is refused", 402: "the key's balance is used up", 403: "the key may not do this"}
@@ -115,3 +127,95 @@ def _data(status: int, text: bytes, host: str) -> Any:
 def _time(fields: dict[str, Any]) -> str | None:
     found = (fields.get(name) for name in _TIMES)
     return next((f"{value}" for value in found if value not in (None, "")), None)
+
+
+NEWS_ENDPOINT = Endpoint(
+    name="news",
+    text=("datetime", "title", "content"),
+    dates=(),
+    row_limit=1_500,
+    order=("datetime",),
+    access="list",
+    may_be_empty=True,
+)
+_PUBLISHER, _DAYS = "sina", timedelta(days=3)
+_MOST_RESULTS = 10
+_MISSING = {"None", "nan", "<NA>"}
+
+
+class TushareNews:
+    """Ranks the news of the last days before the moment."""
+
+    name, live = "tushare", True
+
+    def __init__(self, client: TushareClient) -> None:
+        self._client = client
+        self.zone: tzinfo | None = ZoneInfo("Asia/Shanghai")
+
+    def search(self, query: str, moment: Moment) -> list[NewsItem]:
+        """Return at most ten items for a query; errors are those of :meth:`.TushareClient.fetch`."""
+        end = moment.timestamp
+        window = {
+            "src": _PUBLISHER,
+            "start_date": f"{end - _DAYS:%Y-%m-%d %H:%M:%S}",
+            "end_date": f"{end:%Y-%m-%d %H:%M:%S}",
+        }
+        rows = self._client.fetch(NEWS_ENDPOINT, window).sort_values("datetime", kind="stable")
+        items = [
+            NewsItem(title=_text(title), content=_text(content), published=_text(when))
+            for when, title, content in zip(rows["datetime"], rows["title"], rows["content"], strict=True)
+        ]
+        texts = [ranked_text(each.title, each.content) for each in items]
+        return [items[place] for place in ranked(query, texts)[:_MOST_RESULTS]]
+
+
+def _text(value: object) -> str:
+    return "" if f"{value}" in _MISSING else f"{value}".strip()
+
+
+NEWS_NAMES = ("commit", "jina", "tushare")
+"""``commit``: the news of the data. The others ask a live server."""
+
+
+def named_news(name: str, settings: Settings | None = None) -> NewsSource | None:
+    """Return a source of news; None for ``commit``, the news that a view has.
+
+    Raises
+    ------
+    BadOption
+        If there is none of that name.
+    """
+    if name == "commit":
+        return None
+    settings = settings or load_settings()
+    if name == "jina":
+        return JinaNews(settings.jina_api_key)
+    if name == "tushare":
+        token = settings.tushare_token
+        return TushareNews(TushareClient(token=token.get_secret_value() if token else None))
+    raise BadOption(
+        f"news={name!r:.60}; valid are {', '.join(NEWS_NAMES)}, or a NewsSource", parameter="news"
+    )
+
+
+class RecordedNews:
+    """Stands for a source that a run was given as an object, where its recorded answers alone are needed.
+
+    Parameters
+    ----------
+    name, live
+        Those of the source.
+    """
+
+    zone: tzinfo | None = None
+
+    def __init__(self, name: str, *, live: bool) -> None:
+        self.name, self.live = name, live
+
+    def search(self, query: str, moment: Moment) -> list[NewsItem]:
+        """Raise ``RunDiverged``: what is asked now was not asked then."""
+        del query, moment
+        raise RunDiverged(
+            f"the news of {self.name!r:.60} came from an object of the caller's, and are asked for again; "
+            "pass the decider with it"
+        )

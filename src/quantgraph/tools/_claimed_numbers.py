@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
 
-from quantgraph.tools.claims._calculations import ModelNumber
+from quantgraph.tools._calculations import ModelNumber
 
 Kind = Literal["percent", "shares", "money", "number"]
 
