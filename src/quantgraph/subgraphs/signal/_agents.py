@@ -179,8 +179,12 @@ def build_clarify_model(resources: OpenResources) -> BaseChatModel:
 
 def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
     """Return the run's moment: nothing later is fetched, shown or used."""
+    return _moment(state, market_source(state, resources))
+
+
+def _moment(state: SignalSubgraphState, source: MarketDataSource) -> Moment:
     given = request_of(state)["as_of"]
-    return Moment.at(given) if given else Moment(market_source(state, resources).sessions()[-1])
+    return Moment.at(given) if given else Moment(source.sessions()[-1])
 
 
 def market_source(state: SignalSubgraphState, resources: OpenResources) -> MarketDataSource:
@@ -191,7 +195,8 @@ def market_source(state: SignalSubgraphState, resources: OpenResources) -> Marke
 
 def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSource:
     """Return the source as known at the run's moment, which is what nodes use."""
-    return AsOfSource(market_source(state, resources), as_of(state, resources))
+    source = market_source(state, resources)
+    return AsOfSource(source, _moment(state, source))
 
 
 def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:

@@ -25,7 +25,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.market import session_of
-from quantgraph.runtime import OpenResources
+from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
@@ -224,17 +224,20 @@ _PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a model read in a sentence, and what the steps so far have made of it."""
+    """What was read in a sentence, and what the steps so far have made of it."""
 
     state: SignalSubgraphState
     resources: OpenResources
     source: AsOfSource
-    given: Mapping[str, str]
+    """The source as known at the run's moment."""
+    agent: Agent | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
     """Parameters that the caller fixed."""
-    reply: ReflectionReply
-    kind: str
+    reply: ReflectionReply | None = None
+    """What the model read; None while nothing was, or if there is nothing new to read."""
+    kind: str = "unclear"
     """What is wanted: ``data_fetch``, ``signal_gen``, ``mixed`` or ``unclear``."""
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] = field(default_factory=dict)
     needs_clarification: bool = False
     symbols: Symbols = field(default_factory=lambda: Symbols(watch=[], trade=[], index=[]))
     said_fields: tuple[str, ...] = ()
@@ -248,24 +251,31 @@ class Reading:
     request: Mapping[str, Any] = field(default_factory=dict)
     """The request as checked by code."""
     understanding: Understanding | None = None
+    noted: Update = field(default_factory=dict)
+    """Changes that stand whatever comes of the reading."""
 
     @property
-    def read(self) -> Update:
-        """The changes of a sentence that was read."""
+    def changes(self) -> Update:
+        """What the reading changes in the state; nothing while nothing was read."""
+        if self.reply is None:
+            return self.noted
+        made = {"checked": dict(self.request), "understanding": self.understanding} if self.request else {}
+        params = dict(self.params)
         return {
+            **self.noted,
             "user_intent": {
                 "type": self.kind,
-                "params": dict(self.params),
+                "params": params,
                 "needs_clarification": self.needs_clarification,
             },
-            "params": dict(self.params),
-            "reflected_on": user_messages(self.state)[-1].id,
-            "answering": None,
+            "params": params,
+            **_message_read(self.state),
+            **made,
         }
 
     def asking(self, question: Update) -> Question:
         """Return a question about this reading."""
-        return Question(changes={**self.read, **question})
+        return Question(changes={**replace(self, request={}).changes, **question})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,31 +288,21 @@ class Question:
 Step = Callable[[Reading], Reading | Question]
 
 
-def checked_reading(
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-    reply: ReflectionReply,
-    given: Mapping[str, str],
-) -> Update:
-    """Return the changes of a reading: the request and the understanding, a question, or the end."""
-    reading = Reading(
-        state=state,
-        resources=resources,
-        source=source,
-        given=given,
-        reply=reply,
-        kind=reply.task_type,
-        params=reply.user_intent.params.model_dump(),
-        needs_clarification=reply.user_intent.needs_clarification,
+def _message_read(state: SignalSubgraphState) -> Update:
+    return {"reflected_on": user_messages(state)[-1].id, "answering": None}
+
+
+def misread_question(reading: Reading, slips: Sequence[Slip]) -> Question:
+    """Return the question to a person, after the model has repeated what the sentence does not say."""
+    state = reading.state
+    unread = [slip.note.text(language(state)) for slip in slips]
+    reason = say(
+        language(state),
+        zh=f"模型两次没有读对：{'; '.join(unread)}。请说明您的意思。",
+        en=f"The model misread this twice: {'; '.join(unread)}. What did you mean?",
     )
-    for step in SIGNAL_STEPS if resources.makes_signal else DATA_STEPS:
-        result = step(reading)
-        if isinstance(result, Question):
-            return result.changes
-        reading = result
-    emit_said(understanding_lines(cast("Understanding", reading.understanding), language(state)))
-    return {**reading.read, "checked": dict(reading.request), "understanding": reading.understanding}
+    asked = question_update(state, slips[0].kind, reason, unread=unread)
+    return Question(changes={**_message_read(state), **asked})
 
 
 def read_words(reading: Reading) -> Reading:
@@ -339,7 +339,7 @@ def set_clauses_aside(reading: Reading) -> Reading:
     invented = "" if params["strategy_desc"] else read
     if params["strategy_desc"]:  # the indicators that a rule needs are not fetched without it
         params["required_indicators"] = []
-    rule = rule_in_text(params, reading.reply.unread, text, decider.called)
+    rule = rule_in_text(params, cast("ReflectionReply", reading.reply).unread, text, decider.called)
     not_executed, is_one_word = rule, rule.isascii() and " " not in rule
     if decider.reads_rule and not is_one_word and not has_keyless_models(decider, reading.resources):
         not_executed = "; ".join(not_done_words(params, []))
@@ -366,7 +366,7 @@ def read_fields(reading: Reading) -> Reading:
 
 def ask_for_missing_parts(reading: Reading) -> Reading | Question:
     """Ask for the symbols, the window or the rule, or what the model asks."""
-    state, reply = reading.state, reading.reply
+    state, reply = reading.state, cast("ReflectionReply", reading.reply)
     missing = missing_part(reading.kind, reading.params)
     if not missing and not reading.needs_clarification and reading.kind != "unclear":
         return reading
@@ -376,7 +376,7 @@ def ask_for_missing_parts(reading: Reading) -> Reading | Question:
     worded = bool(reply.clarification_question)
     again = repeat_question_update(state, kind, reading.params, reply.unread, reason, worded=worded)
     if again:
-        return Question(changes=again)
+        return Question(changes={**reading.noted, **again})
     return reading.asking(question_update(state, kind, reason, unread=reply.unread, worded=worded))
 
 
@@ -465,7 +465,7 @@ def without_rule(reading: Reading) -> Reading:
 
 def understand_signal(reading: Reading) -> Reading:
     """Say what was understood, for a decider that trades a signal."""
-    return replace(reading, understanding=_understood(reading, reading.params))
+    return _said(reading, _understood(reading, reading.params))
 
 
 def understand_data(reading: Reading) -> Reading:
@@ -476,6 +476,11 @@ def understand_data(reading: Reading) -> Reading:
     if reading.rule:
         became = say(language(reading.state), zh="交给模型", en="given to the models")
         understanding["clauses"].append({"words": reading.rule, "became": became, "status": "done"})
+    return _said(reading, understanding)
+
+
+def _said(reading: Reading, understanding: Understanding) -> Reading:
+    emit_said(understanding_lines(understanding, language(reading.state)))
     return replace(reading, understanding=understanding)
 
 
@@ -500,6 +505,11 @@ DATA_STEPS: tuple[Step, ...] = (
     *(check_with_source, add_needs, without_rule, understand_data),
 )
 """The same for a decider that uses no signal: symbols and window, and its rule in words."""
+
+
+def reading_steps(resources: OpenResources) -> tuple[Step, ...]:
+    """Return the steps of a reading, in order, for a decider that uses a signal or for one that does not."""
+    return SIGNAL_STEPS if resources.makes_signal else DATA_STEPS
 
 
 def with_request(state: SignalSubgraphState, resources: OpenResources) -> SignalSubgraphState:

@@ -222,7 +222,8 @@ def answer_update(
     by: Literal["person", "callable", "default"] = "person",
 ) -> Update:
     """Return the update for an answer: the question is closed and the attempts start again."""
-    waived, symbols = list(dialogue_of(state)["waived"]), list(dialogue_of(state)["waived_symbols"])
+    dialogue = dialogue_of(state)
+    waived, symbols = list(dialogue["waived"]), list(dialogue["waived_symbols"])
     kinds = ("symbol", "fields", "plan", "strategy")
     gone = is_waiver(text, task["unread"], task["language"])
     gone = gone or (task["kind"] == "plan" and restates_without(text, task["unread"]))
@@ -238,7 +239,7 @@ def answer_update(
     return {
         "waived": waived,
         "waived_symbols": symbols,
-        "answers": [*dialogue_of(state)["answers"], answered],
+        "answers": [*dialogue["answers"], answered],
         "answering": task,
         "clarification_needed": None,
         "clarification": None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
@@ -12,7 +14,6 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import say
-from quantgraph.data import AsOfSource
 from quantgraph.data.symbols import INDEX_NAMES, is_code, names_in
 from quantgraph.errors import (
     BadOption,
@@ -56,7 +57,16 @@ from quantgraph.subgraphs.signal._agents import (
     tool_context,
 )
 from quantgraph.subgraphs.signal._needs import has_needed_records
-from quantgraph.subgraphs.signal._reading import Slip, checked_reading, is_echo, reading_slips
+from quantgraph.subgraphs.signal._reading import (
+    Question,
+    Reading,
+    Slip,
+    Step,
+    is_echo,
+    misread_question,
+    reading_slips,
+    reading_steps,
+)
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,
@@ -175,25 +185,19 @@ def reflection_node(
     resources = open_resources(resources)
     changes = _begin(state)
     now = changed(state, changes)
+    if (asked := _not_to_be_read(now)) is not None:
+        return written(state, changes | asked)
+    _check_runner(resources)
     try:
-        for message in user_messages(now):
-            check_sentence(str(message.text), "messages")
-    except BadOption as error:
-        return written(state, changes | end_update(now, "needs_answer", error))
-    if now.get("clarification_needed"):
-        return written(state, changes | {"current_task": "clarify"})
-    if (check := getattr(resources.runner, "check", None)) and not replaying():
-        with suppress(CodeUnavailable):  # raised again when code is run
-            check()  # before a model is asked for code that may not run
-    try:
-        source = known_source(now, resources)
-        if _needs_model(now):
-            changes |= _read_request(now, resources, agent, source)
-            now = changed(state, changes)
-        if not now.get("clarification_needed") and not now.get("ended_because"):
-            if check_symbols is not None:
-                check_symbols(traded_symbols(request_of(now)["checked"], source))
-            changes |= _confirmation(now, resources) or _readiness(now, resources, source)
+        reading = Reading(state=now, resources=resources, source=known_source(now, resources), agent=agent)
+        steps: list[Step] = [ask_model, *reading_steps(resources)] if _needs_model(now) else []
+        steps += [partial(_check_tradable, check_symbols), _confirm]
+        for step in steps:
+            result = step(reading)
+            if isinstance(result, Question):
+                return written(state, changes | result.changes)
+            reading = result
+        changes |= reading.changes | _readiness(reading)
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
@@ -201,21 +205,49 @@ def reflection_node(
     return written(state, changes)
 
 
-def _confirmation(state: SignalSubgraphState, resources: OpenResources) -> Update:
-    """Return the question whether the understanding is right; empty if none is due, or it was confirmed."""
+def _not_to_be_read(state: SignalSubgraphState) -> Update | None:
+    """Return the end of a request with a message that is too long, or the open question; else None."""
+    try:
+        for message in user_messages(state):
+            check_sentence(str(message.text), "messages")
+    except BadOption as error:
+        return end_update(state, "needs_answer", error)
+    return {"current_task": "clarify"} if state.get("clarification_needed") else None
+
+
+def _check_runner(resources: OpenResources) -> None:
+    """Check that code can run before a model is asked for it; the code that cannot says so again."""
+    if (check := getattr(resources.runner, "check", None)) and not replaying():
+        with suppress(CodeUnavailable):
+            check()
+
+
+def _check_tradable(check: Callable[[Sequence[str]], None] | None, reading: Reading) -> Reading:
+    if check is not None:
+        check(traded_symbols(_request(reading), reading.source))
+    return reading
+
+
+def _request(reading: Reading) -> Mapping[str, Any]:
+    """Return the request as it was read now, or before."""
+    return reading.request or request_of(reading.state)["checked"]
+
+
+def _confirm(reading: Reading) -> Reading | Question:
+    """Ask whether the understanding is right, if that is wished or a model's echo was replaced."""
+    resources, dialogue = reading.resources, dialogue_of(reading.state)
     asks = resources.on_clarify not in ("default", "fail")
-    unsure = any(line.startswith(_PLANNER_READ) for line in dialogue_of(state)["assumptions"])
-    if not resources.confirm and not (asks and unsure):
-        return {}
-    understanding = cast("Understanding", request_of(state)["understanding"])
-    if dialogue_of(state)["confirmed"] == understanding_hash(understanding):
-        return {}
-    lines = "; ".join(understanding_lines(understanding, language(state)))
-    reason = say(
-        language(state), zh=f"将这样执行：{lines}。对吗？", en=f"This is what will run: {lines}. Go on?"
-    )
-    options = say(language(state), zh="是 否", en="yes no").split()
-    return question_update(state, "confirmation", reason, options=options)
+    unsure = any(line.startswith(_PLANNER_READ) for line in dialogue["assumptions"])
+    understanding = reading.understanding or request_of(reading.state)["understanding"]
+    due = (resources.confirm or (asks and unsure)) and understanding is not None
+    if not due or dialogue["confirmed"] == understanding_hash(understanding):
+        return reading
+    words = language(reading.state)
+    lines = "; ".join(understanding_lines(cast("Understanding", understanding), words))
+    reason = say(words, zh=f"将这样执行：{lines}。对吗？", en=f"This is what will run: {lines}. Go on?")
+    options = say(words, zh="是 否", en="yes no").split()
+    asked = question_update(reading.state, "confirmation", reason, options=options)
+    return Question(changes=reading.changes | asked)
 
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
@@ -262,17 +294,19 @@ def _needs_model(state: SignalSubgraphState) -> bool:
     )
 
 
-def _read_request(
-    state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, source: AsOfSource
-) -> dict[str, Any]:
-    messages = user_messages(state)
-    if not messages:
-        return _first_question(state, resources)
+def ask_model(reading: Reading) -> Reading | Question:
+    """Let the model read what the user said; what it misreads goes back to it once, then to the user.
+
+    The keyless planner reads in its place if it repeats the prompt's template.
+    """
+    state, source = reading.state, reading.source
+    if not user_messages(state):
+        return _first_question(reading)
     given = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
     text = with_constraints(request_text(state), given)
-    agent = agent or build_agent("reflection", resources)
-    tools = tool_context(state, resources, current_ref(state, resources))
-    facts = _facts(source, user_text(state), resources)
+    agent = reading.agent or build_agent("reflection", reading.resources)
+    tools = tool_context(state, reading.resources, current_ref(state, reading.resources))
+    facts = _facts(reading, user_text(state))
 
     errors, slips = list(state["error_messages"]), list[Slip]()
     for _ in range(_READINGS):
@@ -280,49 +314,40 @@ def _read_request(
         try:
             reply = invoke_agent_for(agent, tools, prompt, ReflectionReply, tag="context", facts=facts)
         except MODEL_ERRORS as error:
-            return end_update(state, "model_unavailable", error)
+            return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):
-            return _read_by_planner(state, resources, source, prompt, facts=facts, given=given)
-        slips = _slips_of(reply, said_text(state), source, facts["names"], given)
+            reading, reply = _read_by_planner(reading, prompt, facts)
+            slips = []
+        else:
+            slips = _slips_of(reply, reading, facts["names"], given)
         if not slips:
-            return checked_reading(state, resources, source, reply, given)
+            return replace(
+                reading,
+                given=given,
+                reply=reply,
+                kind=reply.task_type,
+                params=reply.user_intent.params.model_dump(),
+                needs_clarification=reply.user_intent.needs_clarification,
+            )
         errors = [*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)]
-    return _misread_question(state, slips)
+    return misread_question(reading, slips)
 
 
 def _slips_of(
-    reply: ReflectionReply, text: str, source: AsOfSource, names: Mapping[str, str], given: Mapping[str, str]
+    reply: ReflectionReply, reading: Reading, names: Mapping[str, str], given: Mapping[str, str]
 ) -> list[Slip]:
     """Return where a reading differs from what the user said; a question has none."""
     if reply.user_intent.needs_clarification or reply.task_type == "unclear":
         return []
     params = reply.user_intent.params.model_dump() | dict(given)
-    return reading_slips(params, text, sessions=source.sessions(), names=names, fixed=given)
-
-
-def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict[str, Any]:
-    """Return the question of a person, after the model has repeated what the sentence does not say."""
-    found = "; ".join(slip.note.text(language(state)) for slip in slips)
-    reason = say(
-        language(state),
-        zh=f"模型两次没有读对：{found}。请说明您的意思。",
-        en=f"The model misread this twice: {found}. What did you mean?",
-    )
-    read = {"reflected_on": user_messages(state)[-1].id, "answering": None}
-    unread = [slip.note.text(language(state)) for slip in slips]
-    return {**read, **question_update(state, slips[0].kind, reason, unread=unread)}
+    text, sessions = said_text(reading.state), reading.source.sessions()
+    return reading_slips(params, text, sessions=sessions, names=names, fixed=given)
 
 
 def _read_by_planner(
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-    prompt: str,
-    *,
-    facts: Mapping[str, Any],
-    given: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return what the keyless planner reads, noted as an assumption, in place of a model's echo.
+    reading: Reading, prompt: str, facts: Mapping[str, Any]
+) -> tuple[Reading, ReflectionReply]:
+    """Return what the keyless planner reads in place of a model's echo, noted as an assumption.
 
     Raises
     ------
@@ -335,22 +360,22 @@ def _read_by_planner(
     if reply.user_intent.needs_clarification or reply.unread:
         raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
     line = f"{_PLANNER_READ} because the model repeated the prompt's template"
-    assumptions = [*dialogue_of(state)["assumptions"], line]
-    noted = changed(state, {"assumptions": assumptions})
-    reading = checked_reading(noted, resources, source, reply, given)
-    return {"assumptions": assumptions, **reading}
+    noted = {"assumptions": [*dialogue_of(reading.state)["assumptions"], line]}
+    return replace(reading, state=changed(reading.state, noted), noted=noted), reply
 
 
-def _first_question(state: SignalSubgraphState, resources: OpenResources) -> Update:
-    if resources.makes_signal:
-        reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
-        return question_update(state, "strategy", reason)
-    reason = say(language(state), zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
-    return question_update(state, "symbol", reason)
+def _first_question(reading: Reading) -> Question:
+    words = language(reading.state)
+    if reading.resources.makes_signal:
+        reason = say(words, zh="请说说您的策略。", en="Please describe your strategy.")
+        return Question(changes=question_update(reading.state, "strategy", reason))
+    reason = say(words, zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
+    return Question(changes=question_update(reading.state, "symbol", reason))
 
 
-def _facts(source: AsOfSource, text: str, resources: OpenResources) -> dict[str, Any]:
+def _facts(reading: Reading, text: str) -> dict[str, Any]:
     """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
+    source, resources = reading.source, reading.resources
     sessions, listed = source.sessions(), source.symbols()
     called = () if resources.makes_signal else current_decider(resources).called
     named = [name for name in called if name.casefold() in text.casefold()]
@@ -390,17 +415,18 @@ def _message_parts(state: SignalSubgraphState, text: str) -> str:
     return "\n".join(parts)
 
 
-def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsOfSource) -> dict[str, Any]:
-    request = request_of(state)["checked"]
-    ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
-    bars, indicators = has_data(resources.store, ref, request, source)
-    bars = bars and has_needed_sessions(resources.store, ref, request)
-    bars = bars and has_needed_records(resources.store, ref, request, source, current_decider(resources))
-    signal = bars and indicators and has_signal(resources.store, ref, request, strategy_of(state))
+def _readiness(reading: Reading) -> Update:
+    """Return what this request still needs: data, its indicators, its signal, or a check of them."""
+    state, store, source = reading.state, reading.resources.store, reading.source
+    request, kind = _request(reading), reading.kind if reading.reply else state["user_intent"]["type"]
+    ref = restrict_to_request(store, current_ref(state, reading.resources), request, source)
+    bars, indicators = has_data(store, ref, request, source)
+    bars = bars and has_needed_sessions(store, ref, request)
+    bars = bars and has_needed_records(store, ref, request, source, current_decider(reading.resources))
+    signal = bars and indicators and has_signal(store, ref, request, strategy_of(state))
     task = "data_fetch"
     if bars and indicators:
-        wants_signal = state["user_intent"]["type"] != "data_fetch"
-        task = "signal_gen" if wants_signal and not signal else "validate"
+        task = "signal_gen" if kind != "data_fetch" and not signal else "validate"
     return {
         "data_ref": ref,
         "data_ready": bars,
