@@ -18,7 +18,7 @@ from quantgraph.llm import KeylessPlanner
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 ROOT = Path(quantgraph.__file__).parent
-MODEL_DEPTH, FILL_DEPTH, ORDER_DEPTH = 14, 8, 8
+MODEL_DEPTH, FILL_DEPTH, ORDER_DEPTH = 11, 8, 8
 
 
 def functions_of(frames: Iterable[FrameType | None]) -> dict[CodeType, str]:

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from itertools import takewhile
 from typing import Any, TypeVar, cast
 
@@ -21,7 +20,7 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
-from quantgraph.llm.messages import Tag, ask_json, wrap
+from quantgraph.llm.messages import Tag, wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
@@ -241,7 +240,7 @@ def invoke_agent(
     BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
         What ends the node, see :data:`~quantgraph.runtime.endings.FATAL_ERRORS`.
     """
-    messages = [*_conversation(prompt, tag, facts), *earlier]
+    messages = [*agent_question(prompt, tag, facts), *earlier]
     replies: list[AnyMessage] = agent.invoke({"messages": messages}, context=tools)["messages"][
         len(messages) :
     ]
@@ -249,25 +248,10 @@ def invoke_agent(
     return replies
 
 
-def invoke_agent_for(
-    agent: Agent, tools: ToolContext, prompt: str, schema: type[T], *, tag: Tag, facts: Mapping[str, Any]
-) -> T:
-    """Like :func:`invoke_agent`, but return the reply as ``schema``.
-
-    See :func:`~quantgraph.llm.messages.ask_json`.
-
-    Raises
-    ------
-    ModelOutputInvalid
-        If two replies in a row do not fit the schema.
-    NoProgress
-        If the agent reached a limit on its calls.
-    """
-    invoke: Any = partial(agent.invoke, context=tools)
-    return ask_json(invoke, _conversation(prompt, tag, facts), schema, check=_check_finished)
-
-
-def _conversation(prompt: str, tag: Tag | None, facts: Mapping[str, Any] | None) -> list[AnyMessage]:
+def agent_question(
+    prompt: str, tag: Tag | None = None, facts: Mapping[str, Any] | None = None
+) -> list[AnyMessage]:
+    """Return the messages of a prompt, before it ``facts`` as JSON inside ``tag``."""
     messages: list[AnyMessage] = [HumanMessage(prompt)]
     if tag:
         messages.insert(0, SystemMessage(wrap(tag, json.dumps(facts, ensure_ascii=False))))
@@ -279,8 +263,8 @@ def _check_replied(replies: Sequence[AnyMessage]) -> None:
         raise ModelUnavailable("the model returned no message; check the model's name and its server")
 
 
-def _check_finished(replies: Sequence[AnyMessage]) -> None:
-    """Check that there is a reply, and that no limit ended the agent."""
+def check_finished(replies: Sequence[AnyMessage]) -> None:
+    """Check that there is a reply, and that no limit ended the agent; raise ``NoProgress`` if one did."""
     _check_replied(replies)
     if line := stop_line(replies):
         raise NoProgress(line)

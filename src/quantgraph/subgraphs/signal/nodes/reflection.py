@@ -25,9 +25,9 @@ from quantgraph.errors import (
     StorageUnavailable,
 )
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import escape_tags, read_json, wrap
+from quantgraph.llm.messages import ask_json, escape_tags, read_json, wrap
 from quantgraph.recording.scope import keep_answer, replaying
-from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent_for, open_resources
+from quantgraph.runtime import Agent, OpenResources, Resources, agent_question, check_finished, open_resources
 from quantgraph.runtime.dialogue import parse_answer
 from quantgraph.runtime.endings import (
     MODEL_ERRORS,
@@ -306,13 +306,15 @@ def ask_model(reading: Reading) -> Reading | Question:
     text = with_constraints(request_text(state), given)
     agent = reading.agent or build_agent("reflection", reading.resources)
     tools = tool_context(state, reading.resources, current_ref(state, reading.resources))
+    invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
     errors, slips = list(state["error_messages"]), list[Slip]()
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
-            reply = invoke_agent_for(agent, tools, prompt, ReflectionReply, tag="context", facts=facts)
+            question = agent_question(prompt, "context", facts)
+            reply = ask_json(invoke, question, ReflectionReply, check=check_finished)
         except MODEL_ERRORS as error:
             return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):

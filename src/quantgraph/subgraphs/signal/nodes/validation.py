@@ -20,10 +20,11 @@ from quantgraph.errors import (
     NoSignal,
     QuantGraphError,
 )
+from quantgraph.llm.messages import ask_json
 from quantgraph.market import session_of
 from quantgraph.market import sessions as exchange_sessions
 from quantgraph.recording.scope import recorded
-from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent_for, open_resources
+from quantgraph.runtime import Agent, OpenResources, Resources, agent_question, check_finished, open_resources
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
     MODEL_ERRORS,
@@ -288,7 +289,6 @@ def _review(
     prompt = VALIDATION_NODE_PROMPT.format(
         validation_type=target, expected_fields=request_of(state)["checked"]["indicators"]
     )
-    context = tool_context(state, resources, ref)
     view = resources.store.view(as_of(state, resources), ref)
     facts: dict[str, Any] = {"target": target}
     if target == "signal":
@@ -297,13 +297,10 @@ def _review(
         understood = request_of(state)["understanding"] or request_of(state)["checked"]["strategy"]
         facts |= review_facts(user_text(state), understood, strategy["cells"], signal, view["ohlcv"]["close"])
     try:
-        review = invoke_agent_for(
-            agent or build_agent("validation", resources),
-            context,
-            prompt,
-            ReviewReply,
-            tag="validate",
-            facts=facts,
+        agent = agent or build_agent("validation", resources)
+        invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
+        review = ask_json(
+            invoke, agent_question(prompt, "validate", facts), ReviewReply, check=check_finished
         )
     except (ModelOutputInvalid, NoProgress) as error:
         return [
