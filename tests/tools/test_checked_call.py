@@ -18,7 +18,6 @@ from langgraph.types import Command
 
 from quantgraph.errors import BadOption, CodeFailed, RateLimited, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.recording import Recording
-from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.tools import call_tool, python_repl
 from quantgraph.tools._prices import get_kline_data
@@ -194,7 +193,7 @@ def run_of(tmp_path):
     """Enter the scope of a node of one run, as a live try or as a replay."""
 
     def enter(mode="record"):
-        recording = Recording("run", RecordingTable(tmp_path / "recordings.db"), mode=mode)
+        recording = Recording("run", tmp_path / "recordings.db", mode=mode)
         return in_scope(Scope(recording=recording, path="decide"))
 
     return enter

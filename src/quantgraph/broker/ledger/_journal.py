@@ -40,6 +40,7 @@ from quantgraph.broker.accounts._orders import (
     escape_surrogates,
     normalize_quantity,
     number_text,
+    order_from_json,
 )
 from quantgraph.broker.accounts._results import DayLines, Line, Mark, SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
@@ -213,21 +214,9 @@ def _order_text(order: Order) -> str:
 
 
 def _order_of(body: Mapping[str, Any]) -> Order:
-    sizes: dict[str, Any] = {
-        name: _quantity(body[name]) if "quantity" in name else Decimal(body[name])
-        for name in SIZES
-        if name in body
-    }
-    limit = body.get("limit_price")
-    return Order(
-        symbol=body["symbol"],
-        side=body.get("wish"),
-        **sizes,
-        type=body["type"],
-        limit_price=None if limit is None else Decimal(limit),
-        sequence=body["sequence"],
-        reason=body["reason"],
-    )
+    sizes = {name: body[name] for name in (*SIZES, "limit_price") if name in body}
+    named = {name: body[name] for name in ("symbol", "type", "sequence", "reason")}
+    return order_from_json({"side": body.get("wish"), **named, **sizes})
 
 
 def _day_body_of(before: Account, result: SessionResult) -> str:
