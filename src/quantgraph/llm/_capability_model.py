@@ -1,4 +1,7 @@
-"""The two modes of calling tools, the conversation without them, and how a server refuses tools."""
+"""A chat model that calls tools natively, whatever the inner model can do.
+
+Text behind a call is ignored: the model has not seen the result, so it makes one up.
+"""
 
 from __future__ import annotations
 

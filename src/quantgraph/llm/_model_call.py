@@ -1,7 +1,7 @@
-"""Replies kept across runs, by the content of the request and how often the run has made it before.
+"""One model call: served from the record or the cache, else sent within the budget and recorded.
 
-The replies of an attempt are kept together once the attempt has succeeded: the result shows whether they are
-usable. The replies of a failed attempt are dropped, even those that an earlier attempt had kept.
+The cache keeps replies across runs, by the content of the request and how often the run has made it before:
+those of an attempt once it has succeeded, which shows that they are usable, and none of a failed one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Waits that can be cancelled: for a model's reply, or until the next attempt.
+"""Failures of model calls: what is tried again and how long, with which error it ends, and kept secrets.
 
-``check`` is called every :data:`CHECK_SECONDS` seconds of a wait; an exception from it ends the wait.
+No model library is imported: exceptions are recognised by their class names and by the attributes that
+OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``). Waits can be
+cancelled: ``check`` is called every :data:`CHECK_SECONDS` seconds, and an exception from it ends the wait.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A tool is a function with a docstring, decorated as LangChain's tool; it reads its context and nothing else.
 ``tools_of`` knows the tools of every agent. ``call_tool`` makes every call: checked, recorded, its error a
-message with a stable code. ``check_calculation`` and ``unresolved_numbers`` hold what a model claims against
-the data.
+message with a stable code. ``check_calculation`` holds what a model claims to have calculated against the
+data.
 
 To add a tool: a function in the module of its kind and its name in ``_catalog``.
 """
@@ -16,10 +16,9 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.tools._account import MOST_SYMBOLS
-    from quantgraph.tools._calculations import check_calculation
+    from quantgraph.tools._calculations import ModelNumber, check_calculation
     from quantgraph.tools._call import call_tool, tools_catalog
     from quantgraph.tools._catalog import TRADES, tools_of
-    from quantgraph.tools._claimed_numbers import NumberFacts, numbers_in, unresolved_numbers
     from quantgraph.tools._code import code_runner
     from quantgraph.tools._context import ToolContext
     from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_SYMBOLS",
     "TRADES",
-    "NumberFacts",
+    "ModelNumber",
     "ToolContext",
     "call_tool",
     "check_calculation",
     "code_runner",
     "known_symbol",
-    "numbers_in",
     "python_repl",
     "read_window",
     "refusal",
@@ -46,7 +44,6 @@ __all__ = [
     "tools_of",
     "tushare_daily_bar",
     "tushare_daily_basic",
-    "unresolved_numbers",
     "with_docstring",
 ]
 

@@ -1,7 +1,10 @@
-"""The cells of a session that its signals need: those that only looked at the data are left out.
+"""Where an agent's cells run, and which of them its signals need.
 
 A cell is left out where its syntax shows that it only looked: it neither publishes nor changes anything, and
 binds no name that a kept cell reads. In doubt it is kept.
+
+Trusted code runs in this process by LangChain's Python tool, whose package is being sunset. It is imported
+here only: without it, the base class is ``BaseTool``.
 """
 
 from __future__ import annotations

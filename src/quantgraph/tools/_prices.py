@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -149,30 +149,6 @@ def _in_range(name: str, key: str, value: Any, least: float) -> float:
     return int(number) if whole else number
 
 
-def _ma(bars: Mapping[str, Floats], params: Params) -> Lines:
-    import talib
-
-    return {"ma": talib.SMA(bars["close"], int(params["period"]))}
-
-
-def _ema(bars: Mapping[str, Floats], params: Params) -> Lines:
-    import talib
-
-    return {"ema": talib.EMA(bars["close"], int(params["period"]))}
-
-
-def _rsi(bars: Mapping[str, Floats], params: Params) -> Lines:
-    import talib
-
-    return {"rsi": talib.RSI(bars["close"], int(params["period"]))}
-
-
-def _atr(bars: Mapping[str, Floats], params: Params) -> Lines:
-    import talib
-
-    return {"atr": talib.ATR(bars["high"], bars["low"], bars["close"], int(params["period"]))}
-
-
 def _boll(bars: Mapping[str, Floats], params: Params) -> Lines:
     import talib
 
@@ -198,21 +174,29 @@ def _kdj(bars: Mapping[str, Floats], params: Params) -> Lines:
 
 
 def _of_period(
-    compute: Callable[[Mapping[str, Floats], Params], Lines], default: int, *, least: int, more: int = 0
+    name: str, function: str, default: int, *, least: int, more: int = 0, fields: tuple[str, ...] = ("close",)
 ) -> TalibIndicator:
+    """An indicator of one line and one period, by the name of TA-Lib's function."""
+
+    def compute(bars: Mapping[str, Floats], params: Params) -> Lines:
+        import talib
+
+        return {name: getattr(talib, function)(*(bars[field] for field in fields), int(params["period"]))}
+
     return TalibIndicator(
         defaults={"period": default},
         least={"period": least},
         other_names=_PERIOD,
         needs=lambda params: int(params["period"]) + more,
         compute=compute,
+        fields=fields,
     )
 
 
 _RANGE = ("high", "low", "close")
 INDICATORS: dict[str, TalibIndicator] = {
-    "MA": _of_period(_ma, 20, least=2),
-    "EMA": _of_period(_ema, 20, least=2),
+    "MA": _of_period("ma", "SMA", 20, least=2),
+    "EMA": _of_period("ema", "EMA", 20, least=2),
     "MACD": TalibIndicator(
         defaults={"fast": 12, "slow": 26, "signal": 9},
         least={"fast": 2, "slow": 3, "signal": 1},
@@ -224,7 +208,7 @@ INDICATORS: dict[str, TalibIndicator] = {
         needs=lambda params: int(params["slow"] + params["signal"]) - 1,
         compute=_macd,
     ),
-    "RSI": _of_period(_rsi, 14, least=2, more=1),
+    "RSI": _of_period("rsi", "RSI", 14, least=2, more=1),
     "BOLL": TalibIndicator(
         defaults={"period": 20, "deviations": 2},
         least={"period": 2, "deviations": 0.1},
@@ -249,7 +233,7 @@ INDICATORS: dict[str, TalibIndicator] = {
         compute=_kdj,
         fields=_RANGE,
     ),
-    "ATR": replace(_of_period(_atr, 14, least=1, more=1), fields=_RANGE),
+    "ATR": _of_period("atr", "ATR", 14, least=1, more=1, fields=_RANGE),
 }
 """By name; the values are TA-Lib's."""
 

@@ -1,4 +1,4 @@
-"""The configuration of the dual agent: ``cfg`` as a mapping with known keys, and the models it names."""
+"""The configuration of the dual agent, ``cfg``, and how the models that it names are asked and counted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One batch of symbols under decision: asked, checked, asked again, and settled.
+"""A whole decision: the filter chooses symbols for fundamentals, then all are decided in batches.
 
-The steps take and return a :class:`Draft`, which is plain JSON: the nodes of the subgraph keep it in their
-state, and :func:`decide_batch` runs the same steps in a row.
+The steps of a batch take and return a :class:`Draft`, which is plain JSON: the nodes of the subgraph keep it
+in their state, and :func:`decide_batch` runs the same steps in a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decisions tried on the market of the morning: what it refuses is decided again."""
+"""The dual agent as a decider of the daily loop: what the market refuses is decided again."""
 
 from __future__ import annotations
 

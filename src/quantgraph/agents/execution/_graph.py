@@ -1,4 +1,4 @@
-"""The options of the stepwise agent, checked once, and the desk that they make."""
+"""The stepwise agent as a subgraph: think → act → observe, until there is a decision."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from quantgraph.agents.execution._prompt import (
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_of
+from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
@@ -129,7 +129,7 @@ class ExecutionOptions:
             raise BadOption(
                 f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
             )
-        catalog = dict(tools_of("execution"))
+        catalog = dict(tools_catalog)
         for tool in self.tools:
             if not isinstance(tool, BaseTool):
                 raise BadOption(
@@ -144,7 +144,11 @@ class ExecutionOptions:
             catalog[tool.name] = tool
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "catalog", catalog)
-        object.__setattr__(self, "described", _available(catalog, self.calling))
+        # By name alone where the model is offered the tools anyway.
+        names = [{"name": name} for name in catalog]
+        object.__setattr__(
+            self, "described", names if self.calling == "native" else described(catalog.values())
+        )
 
     def _check_size(self) -> None:
         if self.size not in SIZES:
@@ -213,11 +217,6 @@ class ExecutionOptions:
             keep=keep,
             status=status or {},
         )
-
-
-def _available(catalog: Mapping[str, BaseTool], calling: Calling) -> list[dict[str, Any]]:
-    """Return the tools as the prompt has them: by name alone where the model is offered them anyway."""
-    return [{"name": name} for name in catalog] if calling == "native" else described(catalog.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,12 +416,8 @@ def _facts(desk: Desk) -> dict[str, Any]:
 def _status(desk: Desk) -> dict[str, Any]:
     """Return what is held, and the open at which it may be traded; None without one."""
     context = desk.context
-    position = call_tool(
-        tools_of("execution")["get_position"],
-        {"symbol": desk.symbol},
-        context,
-        timeout=desk.options.tool_timeout,
-    )
+    held, timeout = {"symbol": desk.symbol}, desk.options.tool_timeout
+    position = call_tool(tools_catalog["get_position"], held, context, timeout=timeout)
     quote = context.quotes.get(desk.symbol)
     return {"open": quote.open if quote and quote.open > 0 else None, **position, **desk.status}
 

@@ -1,4 +1,4 @@
-"""One decision that was traded, with the outcome once it is known."""
+"""One decision that was traded, with its outcome once that is known, and where such episodes are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Earlier decisions, as known at a simulated moment."""
+"""Earlier decisions as known at a simulated moment, and a run's own ones, from its ledger alone."""
 
 from __future__ import annotations
 

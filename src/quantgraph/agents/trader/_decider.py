@@ -135,8 +135,8 @@ class TraderAgent(TraderOptions, Decider):
         Whether ``tools`` may be addresses: what other servers answer is not cut at the simulated moment. The
         result says so then.
     news
-        Where ``get_information`` searches: a source, or one of :data:`~.named_news.NEWS_NAMES`. Default: the
-        news of the run's data.
+        Where ``get_information`` searches: a source, or one of :data:`~quantgraph.tools.news.NEWS_NAMES`.
+        Default: the news of the run's data.
     allow_leaky_search
         Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
         result says so then.

@@ -1,8 +1,9 @@
-"""Tags that mark the variable parts of a prompt.
+"""A model's request and reply as JSON, which the recording and the cache keep, and the tags of prompts.
 
-A prompt puts the parts that change from call to call between ``<name>`` and ``</name>``. Text of a user or a
-tool cannot end its own part or open another one: :func:`wrap` escapes such tags, and :func:`escape_tags` does
-so for text outside of all parts.
+The same request has the same text in every process: message ids, which change from run to run, and secrets
+are left out; ids of tool calls stay. A prompt puts the parts that change from call to call between ``<name>``
+and ``</name>``. Text of a user or a tool cannot end its own part or open another one: :func:`wrap` escapes
+such tags, and :func:`escape_tags` does so for text outside of all parts.
 """
 
 from __future__ import annotations

@@ -96,9 +96,14 @@ def served_tool(name: str) -> ServedTool:
     return _of_catalog(tools_of("trader")[name])
 
 
+def parameters_of(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments."""
+    schema: Any = tool.tool_call_schema
+    return dict(schema if isinstance(schema, dict) else schema.model_json_schema())
+
+
 def _of_catalog(tool: BaseTool) -> ServedTool:
-    made: Any = tool.tool_call_schema
-    schema = dict(made if isinstance(made, dict) else made.model_json_schema())
+    schema = parameters_of(tool)
     properties, required = dict(schema.get("properties", {})), list(schema.get("required", ()))
     trades = tool.name in TRADES
     if trades:

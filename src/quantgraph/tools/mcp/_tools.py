@@ -18,7 +18,7 @@ from quantgraph.recording.scope import recorded, replaying
 from quantgraph.tools._call import RELAYED, call_tool, live_function
 from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import refusal
-from quantgraph.tools.mcp._served import SERVICES, ServedTool
+from quantgraph.tools.mcp._served import SERVICES, ServedTool, parameters_of
 
 OWN_TOOLS: Final = ("get_positions", "buy", "sell")
 """Tools that no other server may replace: the ledger would not have its trades."""
@@ -123,7 +123,7 @@ class _OwnDesk:
     @property
     def tools(self) -> Mapping[str, ServedTool]:
         return {
-            name: ServedTool(name=name, description=tool.description, parameters=_schema(tool))
+            name: ServedTool(name=name, description=tool.description, parameters=parameters_of(tool))
             for name, tool in self._catalog.items()
         }
 
@@ -140,11 +140,6 @@ class _OwnDesk:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-
-def _schema(tool: BaseTool) -> dict[str, Any]:
-    schema: Any = tool.tool_call_schema
-    return dict(schema if isinstance(schema, dict) else schema.model_json_schema())
 
 
 @contextmanager

@@ -1,4 +1,9 @@
-"""Ranking of texts for a query, in Chinese and English: BM25 over words and pairs of Chinese characters."""
+"""The gate of news: what was not surely published before the moment is not shown.
+
+Every item of every source passes :func:`published_items`. It fails closed: an item whose time is missing,
+cannot be read, has no zone in a source that states none, or is not before the moment, is dropped and counted.
+The news of the data are ranked by BM25 over words and pairs of Chinese characters.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,12 @@ import time
 
 import pytest
 
-from quantgraph.tools._claimed_numbers import NumberFacts, claimed_numbers, numbers_in, unresolved_numbers
+from quantgraph.agents.trader._closing_facts import (
+    NumberFacts,
+    claimed_numbers,
+    numbers_in,
+    unresolved_numbers,
+)
 
 # The account of the documented example: 10 AAPL, 5 MSFT and 8,500 of cash; 20 NVDA are bought at 145.2.
 FACTS = NumberFacts(
