@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph._util.texts import Note
 from quantgraph.cli._main import app
 from quantgraph.report.metrics import METRICS, Metric, _registry
 
@@ -20,9 +19,9 @@ SENTENCES = {
 BEST = Metric(
     "best_session",
     lambda track: track.returns.max(),
-    Note(zh="单日最大收益", en="best session"),
-    Note(zh="日收益的最大值", en="largest return of a session"),
-    "percent",
+    zh="单日最大收益：日收益的最大值",
+    en="best session: largest return of a session",
+    format="percent",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal as signals
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -206,18 +206,12 @@ def audit(  # noqa: PLR0917
     from quantgraph.runs import read_strategy
     from quantgraph.runs.verification import audit_strategy
 
+    data: dict[str, Any] = {"source": source, "symbols": symbols or (), "start": start, "end": end}
     if said is not None:
-        _audit_said(strategy, said, source=source, symbols=symbols, start=start, end=end, as_json=as_json)
+        _audit_said(strategy, said, data, as_json=as_json)
         return
     with usage_errors():
-        verdict = audit_strategy(
-            strategy,
-            source=source,
-            symbols=[symbols] if symbols else [],
-            start=start,
-            end=end,
-            exhaustive=exhaustive or "auto",
-        )
+        verdict = audit_strategy(strategy, exhaustive=exhaustive or "auto", **data)
         language = language_of(read_strategy(strategy).about)
     if as_json:
         echo_json(verdict.as_json())
@@ -227,16 +221,7 @@ def audit(  # noqa: PLR0917
         raise typer.Exit(FAILED)
 
 
-def _audit_said(
-    strategy: Path,
-    said: str,
-    *,
-    source: str | None,
-    symbols: str | None,
-    start: str | None,
-    end: str | None,
-    as_json: bool,
-) -> None:
+def _audit_said(strategy: Path, said: str, data: Mapping[str, Any], *, as_json: bool) -> None:
     """Show the findings of a strategy held against a sentence."""
     from dataclasses import asdict
 
@@ -244,8 +229,7 @@ def _audit_said(
     from quantgraph.runs.verification import audit_said
 
     with usage_errors():
-        codes = [symbols] if symbols else []
-        findings = audit_said(strategy, said, source=source, symbols=codes, start=start, end=end)
+        findings = audit_said(strategy, said, **data)
     if as_json:
         echo_json({"said": said, "findings": [asdict(finding) for finding in findings]})
     else:

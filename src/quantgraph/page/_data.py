@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
@@ -24,24 +24,12 @@ from quantgraph._util.texts import Language, escape_controls
 
 @dataclass(frozen=True, kw_only=True)
 class CallStory:
-    """A request to a model, an agent's tool or a person, as it was recorded.
+    """A request to a model, an agent's tool or a person, as it was recorded at the path of a node.
 
-    Attributes
-    ----------
-    path
-        Of the node, from the outermost graph down.
-    kind
-        ``model``, ``tool`` or ``answer``.
-    role
-        Of the model; who answered, if not a person.
-    asked
-        Messages that the calls before it at the same path did not have: who says it, and the text.
-    reply
-        Its text; the error's line if it failed.
-    tools
-        Tool calls in the reply: name and arguments.
-    tokens
-        Of prompt and completion, None if one is not known.
+    ``kind`` is ``model``, ``tool`` or ``answer``; ``role`` the model's, or who answered. ``asked`` has the
+    messages that the calls before it at the path did not have: who says it, and the text. ``reply`` is a
+    text, the error's line if it failed; ``tools`` its tool calls, name and arguments; ``tokens`` those of
+    prompt and completion, None if one is not known.
     """
 
     path: str
@@ -58,18 +46,9 @@ class CallStory:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionStory:
-    """A session of a decider that thinks.
+    """A session (``YYYYMMDD``) of a decider that thinks: its calls in order, the notes of its decision.
 
-    Attributes
-    ----------
-    session
-        ``YYYYMMDD``.
-    calls
-        Its calls, in order.
-    notes
-        Of its decision, plain JSON.
-    before, after
-        Shares held at the end of the session before, and of this one.
+    ``before`` and ``after`` are the shares held at the end of the session before, and of this one.
     """
 
     session: str
@@ -85,20 +64,10 @@ class RunView:
 
     Attributes
     ----------
-    run_id
-        Its name.
     language
         Of its sentence.
     result
         The content of ``result.json``.
-    closing
-        If it is not done: what happened, and what to do next.
-    resumed_by
-        The command that goes on with it; empty if it would end so again.
-    missing
-        Names of files and folders of the run that are gone, so that the page lacks what they had.
-    decider
-        Name of its decider.
     said
         What was understood, a line each.
     parameters
@@ -108,37 +77,58 @@ class RunView:
     days
         See :meth:`~quantgraph.broker.ledger.Ledger.days`; empty if nothing was traded.
     fills
-        A row a fill, in order: ``session`` (``YYYY-MM-DD``), ``symbol``, ``side``, ``quantity``, ``price``,
-        ``notional``, ``cost`` (all charges), ``sequence``, ``reason``.
+        A row a fill, in order: ``session`` is ``YYYY-MM-DD``, ``cost`` all charges.
     refused
-        A row an order that was refused, or cut off by the volume cap: ``session, symbol, side, quantity,
-        code, message, sequence, reason``.
+        A row an order that was refused, or cut off by the volume cap.
     splits
         By symbol: sessions in which a split changed a holding, and by how many shares.
     bars
         Frames sessions x symbols of open, high, low, close and vol, as far as there are any.
-    signal
-        The signal, sessions x symbols; None if there is none.
     indicators
         Called with symbols: by a label for people, the values (sessions x symbols) that the rule names.
-    stories
-        By session, of deciders that keep notes or ask models.
-    calls
-        Those outside of a session.
+    stories, calls
+        Sessions of deciders that keep notes or ask models; the calls outside of a session.
     code
         The strategy's source, empty if there is none.
+    closing, resumed_by
+        If it is not done: what happened, and what to do next; and the command that goes on with it, empty if
+        it would end so again.
+    missing
+        Names of files and folders of the run that are gone, so that the page lacks what they had.
     """
+
+    FILL_COLUMNS: ClassVar = (
+        "session",
+        "symbol",
+        "side",
+        "quantity",
+        "price",
+        "notional",
+        "cost",
+        "sequence",
+        "reason",
+    )
+    REFUSED_COLUMNS: ClassVar = (
+        "session",
+        "symbol",
+        "side",
+        "quantity",
+        "code",
+        "message",
+        "sequence",
+        "reason",
+    )
 
     run_id: str
     language: Language
     result: Mapping[str, Any]
-    decider: str
-    said: Sequence[str]
-    parameters: Mapping[str, Any]
-    hashes: Mapping[str, str]
-    days: pd.DataFrame
-    fills: pd.DataFrame
-    refused: pd.DataFrame
+    decider: str = ""
+    said: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    days: pd.DataFrame = field(default_factory=pd.DataFrame)
+    fills: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RunView.FILL_COLUMNS))
+    refused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RunView.REFUSED_COLUMNS))
     splits: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     bars: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     signal: pd.DataFrame | None = None
@@ -149,6 +139,14 @@ class RunView:
     closing: str = ""
     resumed_by: str = ""
     missing: Sequence[str] = ()
+
+    def equity(self, name: str) -> pd.Series[float] | None:
+        """The values of ``account``, ``benchmark`` or ``index``, initial cash first; None without."""
+        equity = self.result.get("equity")
+        if not equity or not equity.get(name):
+            return None
+        index = pd.DatetimeIndex(pd.to_datetime(equity["sessions"], format="%Y%m%d"))
+        return pd.Series(equity[name], index=index, dtype=np.float64)
 
 
 ROLLING = 63
@@ -330,15 +328,10 @@ def curve(values: pd.Series[float]) -> dict[str, Any]:
 
 
 def _curves(view: RunView) -> dict[str, Any]:
-    equity: Mapping[str, Any] | None = view.result.get("equity")
-    if not equity:
+    named = {name: view.equity(name) for name in ("account", "benchmark", "index")}
+    frames = {name: values for name, values in named.items() if values is not None}
+    if not frames:
         return {}
-    index = pd.DatetimeIndex(pd.to_datetime(equity["sessions"], format="%Y%m%d"))
-    frames = {
-        name: pd.Series(equity[name], index=index, dtype=np.float64)
-        for name in ("account", "benchmark", "index")
-        if equity.get(name)
-    }
     account, periods = frames["account"], view.result.get("periods_per_year") or 252
     rolling = rolling_ratios(account, frames.get("benchmark"), periods_per_year=periods)
     returns = account.pct_change(fill_method=None).iloc[1:]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import escape_controls, say
@@ -299,17 +298,8 @@ def _card_numbers(view: RunView) -> list[tuple[str, str]]:
     ]
 
 
-def equity_of(view: RunView, name: str) -> pd.Series[float] | None:
-    """The values of ``account``, ``benchmark`` or ``index`` by session, initial cash first; None without."""
-    equity = view.result.get("equity")
-    if not equity or not equity.get(name):
-        return None
-    index = pd.DatetimeIndex(pd.to_datetime(equity["sessions"], format="%Y%m%d"))
-    return pd.Series(equity[name], index=index, dtype=np.float64)
-
-
 def _episodes(view: RunView) -> list[Any]:
-    values = equity_of(view, "account")
+    values = view.equity("account")
     if values is None:
         return []
     first = values.index[min(1, len(values) - 1)]  # the initial cash stands on the day before
@@ -318,7 +308,7 @@ def _episodes(view: RunView) -> list[Any]:
 
 def _months(view: RunView) -> list[dict[str, Any]]:
     """Rows of the heat map: the year, its months' returns, and the years of account and benchmark."""
-    values, benchmark = equity_of(view, "account"), equity_of(view, "benchmark")
+    values, benchmark = view.equity("account"), view.equity("benchmark")
     if values is None:
         return []
     years = yearly_returns(values)
@@ -404,7 +394,7 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
     curves = {
         view.run_id: curve(values / values.iloc[0])
         for view in views
-        if (values := equity_of(view, "account")) is not None
+        if (values := view.equity("account")) is not None
     }
     mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
     data = page_json({"words": words, "mainland": mainland, "curves": curves})

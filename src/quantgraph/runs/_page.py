@@ -40,8 +40,6 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import understanding_lines
 
 _BARS = ("open", "high", "low", "close", "vol")
-_FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "cost", "sequence", "reason")
-_REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", "sequence", "reason")
 _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
 _FOLDERS = re.compile(
@@ -62,9 +60,11 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
             f"{folder} has no result.json: the run goes on, or was killed; wait for its end, or resume it"
         )
     spoken = language or language_of(manifest.spec.question)
-    traded = _Traded()
+    traded: dict[str, Any] = {}
     calls: tuple[CallStory, ...] = ()
     stories: tuple[SessionStory, ...] = ()
+    notes: Mapping[pd.Timestamp, Mapping[str, Any]] = {}
+    head = ""
     try:
         place = existing_ledger(manifest, folder)
     except BadFile:
@@ -74,11 +74,12 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     if place is not None:
         with Ledger(place) as ledger:
             if ledger.has_run(manifest.run_id):
-                traded = _Traded.read(ledger, manifest.run_id)
+                traded, notes = _traded(ledger, manifest.run_id), ledger.notes(manifest.run_id)
+                head = "{1} ({0})".format(*ledger.head(manifest.run_id))
     if place is not None and with_calls:
         with closing(Recorder(place).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
-        stories = _stories(by_session, traded.notes, place, manifest.run_id)
+        stories = _stories(by_session, notes, place, manifest.run_id)
     signal, bars = _data(folder, result)
     shown = _placeless(result)
     told, command = _ending(shown, spoken)
@@ -91,11 +92,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         decider=str(manifest.identity.configuration.get("decider", "")),
         said=_said(result, spoken),
         parameters=_parameters(manifest),
-        hashes=_hashes(manifest, result, traded.head),
-        days=traded.days,
-        fills=traded.fills,
-        refused=traded.refused,
-        splits=traded.splits,
+        hashes=_hashes(manifest, result, head),
         bars=bars,
         signal=signal,
         indicators=_indicators_of(manifest.spec.question, bars, spoken),
@@ -103,6 +100,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         calls=calls,
         code=_code(folder, result),
         missing=_missing(folder, result),
+        **traded,
     )
 
 
@@ -110,57 +108,32 @@ def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> R
     """The part of a view that the rows of its trades are made of, from a ledger that has the run."""
     run_id = str(result["run_id"])
     with Ledger(place) as ledger:
-        traded = _Traded.read(ledger, run_id)
-    return RunView(
-        run_id=run_id,
-        language="en",
-        result=result,
-        decider="",
-        said=(),
-        parameters={},
-        hashes={},
-        days=traded.days,
-        fills=traded.fills,
-        refused=traded.refused,
-        splits=traded.splits,
-        bars=_data(folder, result)[1],
-    )
+        traded = _traded(ledger, run_id)
+    return RunView(run_id=run_id, language="en", result=result, bars=_data(folder, result)[1], **traded)
 
 
-class _Traded:
-    """What the ledger tells."""
-
-    def __init__(self) -> None:
-        self.days = pd.DataFrame()
-        self.fills = pd.DataFrame(columns=_FILL_COLUMNS)
-        self.refused = pd.DataFrame(columns=_REFUSED_COLUMNS)
-        self.splits: dict[str, list[tuple[str, float]]] = defaultdict(list)
-        self.notes: Mapping[pd.Timestamp, Mapping[str, Any]] = {}
-        self.head = ""
-
-    @classmethod
-    def read(cls, ledger: Ledger, run_id: str) -> _Traded:
-        found = cls()
-        found.days, found.notes = ledger.days(run_id), ledger.notes(run_id)
-        orders = ledger.orders(run_id)
-        days = {day: f"{day:%Y-%m-%d}" for day in orders["trade_date"].unique()}
-        orders = orders.assign(session=orders["trade_date"].map(days)).rename(columns={"ts_code": "symbol"})
-        found.fills = orders.loc[orders["price"].notna(), list(_FILL_COLUMNS)].reset_index(drop=True)
-        found.refused = _refused(orders[orders["code"] != ""])
-        for event in ledger.event_records(run_id):
-            if isinstance(event, Split):
-                change = float(event.after - event.before)
-                found.splits[event.symbol].append((f"{event.session:%Y-%m-%d}", change))
-        lines, head = ledger.head(run_id)
-        found.head = f"{head} ({lines})"
-        return found
+def _traded(ledger: Ledger, run_id: str) -> dict[str, Any]:
+    """What the ledger tells a view: days, fills, refused orders, splits."""
+    orders = ledger.orders(run_id)
+    days = {day: f"{day:%Y-%m-%d}" for day in orders["trade_date"].unique()}
+    orders = orders.assign(session=orders["trade_date"].map(days)).rename(columns={"ts_code": "symbol"})
+    splits = defaultdict[str, list[tuple[str, float]]](list)
+    for event in ledger.event_records(run_id):
+        if isinstance(event, Split):
+            splits[event.symbol].append((f"{event.session:%Y-%m-%d}", float(event.after - event.before)))
+    return {
+        "days": ledger.days(run_id),
+        "fills": orders.loc[orders["price"].notna(), list(RunView.FILL_COLUMNS)].reset_index(drop=True),
+        "refused": _refused(orders[orders["code"] != ""]),
+        "splits": splits,
+    }
 
 
 def _refused(orders: pd.DataFrame) -> pd.DataFrame:
     side = orders["side"].where(orders["side"] != "", orders["wish"])
     message = orders["message"].map(_without_folders)
     table = orders.assign(side=side, quantity=orders["size"], message=message)
-    return table[list(_REFUSED_COLUMNS)].reset_index(drop=True)
+    return table[list(RunView.REFUSED_COLUMNS)].reset_index(drop=True)
 
 
 def _calls(

@@ -29,7 +29,13 @@ from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
 from quantgraph.integrations.ai_trader._config import TraderMarket, check_signature
-from quantgraph.integrations.ai_trader._replay import LogForm, SessionMessage, records_of_session, session_log
+from quantgraph.integrations.ai_trader._replay import (
+    LogForm,
+    SessionMessage,
+    positions_of_results,
+    records_of_session,
+    session_log,
+)
 from quantgraph.integrations.ai_trader._trades import PositionRecord, opening_record, record_line
 from quantgraph.llm import KEYLESS, Model, get_llm
 from quantgraph.market import Rulebook, session_of
@@ -98,13 +104,14 @@ class TraderFiles:
     def _with_other_prices(
         self, book: Ledger, run_id: str, results: tuple[SessionResult, ...] | Any
     ) -> Iterator[bytes]:
-        last = opening_record(self._init_date, float(book.cash(run_id)), self._symbols)
-        lines = [record_line(last)]
-        for result in results:
-            for record in records_of_session(last, result, with_price=not self._with_price):
-                lines.append(record_line(record))
-                last = record
-        yield "".join(f"{line}\n" for line in lines).encode("ascii")
+        records = positions_of_results(
+            results,
+            opening_date=self._init_date,
+            cash=book.cash(run_id),
+            symbols=self._symbols,
+            with_price=not self._with_price,
+        )
+        yield "".join(f"{record_line(record)}\n" for record in records).encode("ascii")
 
     def _write_log(self, book: Ledger, run_id: str, result: SessionResult) -> None:
         date = f"{result.session:%Y-%m-%d}"
@@ -210,7 +217,7 @@ class BaseAgent:
     decider
         In place of a ``TraderAgent`` of the options above.
     log_form, with_price
-        See :func:`~quantgraph.integrations.ai_trader._replay`, and whether ``position.jsonl`` has the prices.
+        Form of ``log.jsonl``, ``messages`` or ``ai-trader``; whether ``position.jsonl`` has the prices.
     resources
         Settings, ledger, checkpointer, what watches and what stops the run.
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Language
 from quantgraph.broker.accounts import Delisting, Event, Split
 from quantgraph.broker.ledger import OrderTable
 from quantgraph.report._round_trips import round_trip_statistics
@@ -122,8 +122,8 @@ class Metric:
         Its key in the result.
     formula
         Called with the values, beside all of the run; NaN or None where it is not defined.
-    label, explanation
-        What tables call it, and its formula in words; a part of the result without them is in no table.
+    zh, en
+        What tables call it, a colon, and its formula in words; a part of the result without is in no table.
     format
         How it is shown.
     of
@@ -136,8 +136,8 @@ class Metric:
 
     name: str
     formula: Formula
-    label: Note | None = None
-    explanation: Note | None = None
+    zh: str = ""
+    en: str = ""
     format: Format = "ratio"
     of: Owner = "each"
     on_terminal: bool = True
@@ -145,11 +145,14 @@ class Metric:
 
     def words(self, language: Language) -> str:
         """What tables call the number."""
-        return self.label.text(language) if self.label else self.name
+        return self._parts(language)[0]
 
     def explained(self, language: Language) -> str:
         """Its formula in words."""
-        return self.explanation.text(language) if self.explanation else ""
+        return self._parts(language)[2]
+
+    def _parts(self, language: Language) -> tuple[str, str, str]:
+        return self.zh.partition("：") if language == "zh" else self.en.partition(": ")
 
     def text(self, value: float | None) -> str:
         """The number as a page shows it."""
@@ -168,7 +171,7 @@ def shown_number(value: float | None, form: Format) -> str:
 def table_metrics() -> list[Metric]:
     """The metrics that tables show, in their order."""
     shown: list[Metric] = []
-    waiting = [metric for metric in METRICS if metric.label is not None]
+    waiting = [metric for metric in METRICS if metric.en]
     for metric in (each for each in waiting if not each.below):
         shown += [metric, *(each for each in waiting if each.below == metric.name)]
     return shown
@@ -283,118 +286,109 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "final_value",
         lambda track: float(track.values.iloc[-1]),
-        Note(zh="期末资产", en="final value"),
-        Note(zh="最后一个交易日的现金加持仓市值", en="cash and stocks at the last session's mark"),
-        "money",
+        zh="期末资产：最后一个交易日的现金加持仓市值",
+        en="final value: cash and stocks at the last session's mark",
+        format="money",
     ),
     Metric(
         "return",
         lambda track: float(track.values.iloc[-1] / track.values.iloc[0] - 1),
-        Note(zh="收益", en="return"),
-        Note(zh="期末资产 ÷ 初始资金 − 1", en="final value / initial cash - 1"),
-        "percent",
+        zh="收益：期末资产 ÷ 初始资金 − 1",
+        en="return: final value / initial cash - 1",
+        format="percent",
     ),
     Metric(
         "max_drawdown",
         lambda track: float((track.values / track.values.cummax() - 1).min()),
-        Note(zh="最大回撤", en="max drawdown"),
-        Note(zh="min(资产 ÷ 此前最高 − 1)", en="min(value / highest so far - 1)"),
-        "percent",
+        zh="最大回撤：min(资产 ÷ 此前最高 − 1)",
+        en="max drawdown: min(value / highest so far - 1)",
+        format="percent",
         below="calmar",
     ),
     Metric("drawdown", drawdown_dates),
     Metric(
         "annual_return",
         _of_values(annual_return),
-        Note(zh="年化收益", en="annual return"),
-        Note(zh="(期末 ÷ 期初)^(252 ÷ 交易日数) − 1", en="(final / initial) ^ (252 / sessions) - 1"),
-        "percent",
+        zh="年化收益：(期末 ÷ 期初)^(252 ÷ 交易日数) − 1",
+        en="annual return: (final / initial) ^ (252 / sessions) - 1",
+        format="percent",
     ),
     Metric(
         "volatility",
         _of_returns(volatility),
-        Note(zh="年化波动", en="volatility"),
-        Note(zh="日收益标准差（ddof 1）× √252", en="deviation of daily returns (ddof 1) x root of 252"),
-        "percent",
+        zh="年化波动：日收益标准差（ddof 1）× √252",
+        en="volatility: deviation of daily returns (ddof 1) x root of 252",
+        format="percent",
     ),
     Metric(
         "sharpe",
         _of_returns(sharpe_ratio),
-        Note(zh="夏普比率", en="Sharpe ratio"),
-        Note(
-            zh="日收益均值 ÷ 标准差 × √252，无风险利率 0",
-            en="mean of daily returns / deviation x root of 252, riskless rate 0",
-        ),
+        zh="夏普比率：日收益均值 ÷ 标准差 × √252，无风险利率 0",
+        en="Sharpe ratio: mean of daily returns / deviation x root of 252, riskless rate 0",
     ),
     Metric(
         "sortino",
         _of_returns(sortino_ratio),
-        Note(zh="索提诺比率", en="Sortino ratio"),
-        Note(
-            zh="日收益均值 ÷ 亏损的均方根 × √252",
-            en="mean of daily returns / root mean square of losses x root of 252",
-        ),
+        zh="索提诺比率：日收益均值 ÷ 亏损的均方根 × √252",
+        en="Sortino ratio: mean of daily returns / root mean square of losses x root of 252",
         on_terminal=False,
     ),
     Metric(
         "calmar",
         _of_values(calmar_ratio),
-        Note(zh="卡玛比率", en="Calmar ratio"),
-        Note(zh="年化收益 ÷ |最大回撤|", en="annual return / |max drawdown|"),
+        zh="卡玛比率：年化收益 ÷ |最大回撤|",
+        en="Calmar ratio: annual return / |max drawdown|",
         on_terminal=False,
     ),
     Metric(
         "tracking_error",
         _against(tracking_error),
-        Note(zh="跟踪误差", en="tracking error"),
-        Note(zh="账户与它的日收益之差的标准差 × √252", en="deviation of the difference x root of 252"),
-        "percent",
+        zh="跟踪误差：账户与它的日收益之差的标准差 × √252",
+        en="tracking error: deviation of the difference x root of 252",
+        format="percent",
         of="benchmark",
         on_terminal=False,
     ),
     Metric(
         "information_ratio",
         _against(information_ratio),
-        Note(zh="信息比率", en="information ratio"),
-        Note(
-            zh="账户与它的日收益之差：均值 ÷ 标准差 × √252",
-            en="mean of the difference / its deviation x root of 252",
-        ),
+        zh="信息比率：账户与它的日收益之差：均值 ÷ 标准差 × √252",
+        en="information ratio: mean of the difference / its deviation x root of 252",
         of="benchmark",
         on_terminal=False,
     ),
     Metric(
         "beta",
         _against(beta),
-        Note(zh="贝塔", en="beta"),
-        Note(zh="账户与它的协方差 ÷ 它的方差", en="covariance with it / its variance"),
+        zh="贝塔：账户与它的协方差 ÷ 它的方差",
+        en="beta: covariance with it / its variance",
         of="benchmark",
         on_terminal=False,
     ),
     Metric(
         "alpha",
         _against(alpha),
-        Note(zh="阿尔法", en="alpha"),
-        Note(zh="（账户均值 − 贝塔 × 它的均值）× 252", en="(mean - beta x its mean) x 252"),
-        "percent",
+        zh="阿尔法：（账户均值 − 贝塔 × 它的均值）× 252",
+        en="alpha: (mean - beta x its mean) x 252",
+        format="percent",
         of="benchmark",
         on_terminal=False,
     ),
     Metric(
         "trades",
         lambda track: int(track.run.total("fills")),
-        Note(zh="成交笔数", en="fills"),
-        Note(zh="账本中的成交", en="fills in the ledger"),
-        "count",
+        zh="成交笔数：账本中的成交",
+        en="fills: fills in the ledger",
+        format="count",
         of="account",
         on_terminal=False,
     ),
     Metric(
         "rejections",
         lambda track: int(track.run.total("rejections")),
-        Note(zh="被拒委托", en="refused orders"),
-        Note(zh="被拒绝或被成交量上限截断的委托", en="orders refused, or cut by the volume cap"),
-        "count",
+        zh="被拒委托：被拒绝或被成交量上限截断的委托",
+        en="refused orders: orders refused, or cut by the volume cap",
+        format="count",
         of="account",
         on_terminal=False,
     ),
@@ -406,30 +400,27 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "buys_not_followed",
         _buys_not_followed,
-        Note(zh="未执行的买入信号", en="buy signals not followed"),
-        Note(zh="没有委托的买入信号", en="buys of the signal without an order"),
-        "count",
+        zh="未执行的买入信号：没有委托的买入信号",
+        en="buy signals not followed: buys of the signal without an order",
+        format="count",
         of="account",
         on_terminal=False,
     ),
     Metric(
         "win_rate",
         _win_rate,
-        Note(zh="胜率", en="win rate"),
-        Note(
-            zh="盈利的卖出 ÷ 全部卖出，含双边费用",
-            en="sales with a profit / sales, costs of both sides included",
-        ),
-        "share",
+        zh="胜率：盈利的卖出 ÷ 全部卖出，含双边费用",
+        en="win rate: sales with a profit / sales, costs of both sides included",
+        format="share",
         of="account",
         below="round_trips",
     ),
     Metric(
         "realised",
         lambda track: round(track.run.total("realised"), 2),
-        Note(zh="已实现盈亏", en="realised"),
-        Note(zh="卖出所得 − 平均成本，含费用", en="proceeds - average cost, costs included"),
-        "money",
+        zh="已实现盈亏：卖出所得 − 平均成本，含费用",
+        en="realised: proceeds - average cost, costs included",
+        format="money",
         of="account",
         on_terminal=False,
         below="average_holding",
@@ -437,59 +428,59 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "round_trips",
         lambda track: track.run.round_trips["round_trips"],
-        Note(zh="平仓次数", en="round trips"),
-        Note(zh="卖出笔数，按平均成本", en="sales, at average cost"),
-        "count",
+        zh="平仓次数：卖出笔数，按平均成本",
+        en="round trips: sales, at average cost",
+        format="count",
         of="account",
         on_terminal=False,
     ),
     Metric(
         "profit_factor",
         lambda track: track.run.round_trips["profit_factor"],
-        Note(zh="盈亏比", en="profit factor"),
-        Note(zh="盈利之和 ÷ 亏损之和", en="sum of profits / sum of losses"),
+        zh="盈亏比：盈利之和 ÷ 亏损之和",
+        en="profit factor: sum of profits / sum of losses",
         of="account",
         on_terminal=False,
     ),
     Metric(
         "average_holding",
         lambda track: track.run.round_trips["average_holding"],
-        Note(zh="平均持有天数", en="mean sessions held"),
-        Note(zh="从首次买入到卖出的交易日数的均值", en="mean sessions from first purchase to sale"),
-        "days",
+        zh="平均持有天数：从首次买入到卖出的交易日数的均值",
+        en="mean sessions held: mean sessions from first purchase to sale",
+        format="days",
         of="account",
         on_terminal=False,
     ),
     Metric(
         "turnover",
         lambda track: track.run.total("traded") / track.run.days["value"].mean(),
-        Note(zh="换手", en="turnover"),
-        Note(zh="成交额之和 ÷ 平均资产", en="traded notional / mean value"),
-        "times",
+        zh="换手：成交额之和 ÷ 平均资产",
+        en="turnover: traded notional / mean value",
+        format="times",
         of="account",
     ),
     Metric(
         "exposure",
         lambda track: (track.run.days["stocks"] / track.run.days["value"]).mean(),
-        Note(zh="平均仓位", en="exposure"),
-        Note(zh="持仓市值 ÷ 资产的均值", en="mean of stocks / value"),
-        "share",
+        zh="平均仓位：持仓市值 ÷ 资产的均值",
+        en="exposure: mean of stocks / value",
+        format="share",
         of="account",
     ),
     Metric(
         "largest_weight",
         lambda track: (track.run.days["largest"] / track.run.days["value"]).max(),
-        Note(zh="最大单一持仓", en="largest weight"),
-        Note(zh="单只股票占资产的最大比例", en="largest share of one stock in the value"),
-        "share",
+        zh="最大单一持仓：单只股票占资产的最大比例",
+        en="largest weight: largest share of one stock in the value",
+        format="share",
         of="account",
     ),
     Metric(
         "dividends",
         lambda track: round(track.run.total("dividends"), 2),
-        Note(zh="分红", en="dividends"),
-        Note(zh="到账的现金分红", en="cash dividends earned"),
-        "money",
+        zh="分红：到账的现金分红",
+        en="dividends: cash dividends earned",
+        format="money",
         of="account",
     ),
     Metric("ex_dates", ex_dates, of="account"),
