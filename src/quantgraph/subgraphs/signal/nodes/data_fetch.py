@@ -118,24 +118,11 @@ def _outcome(
     try:
         data_ref = restrict_to_request(resources.store, context.tree.ref, request, context.source)
         bars, indicators = has_data(resources.store, data_ref, request, context.source)
-        if bars and indicators and "data_start" in request:
-            data_ref, request, notes = fetch_needed_sessions(
-                resources.store,
-                data_ref,
-                request,
-                context.source,
-                current_decider(resources),
-                attempt=_attempt(state),
-            )
-            request = _with_notes(state, request, notes)
-        if bars and indicators:
-            data_ref, request, notes = fetch_needed_records(
-                resources.store,
-                data_ref,
-                request,
-                context.source,
-                current_decider(resources),
-                attempt=_attempt(state),
+        earlier = [fetch_needed_sessions] if "data_start" in request else []
+        for fetch in (*earlier, fetch_needed_records) if bars and indicators else ():
+            decider, attempt = current_decider(resources), _attempt(state)
+            data_ref, request, notes = fetch(
+                resources.store, data_ref, request, context.source, decider, attempt=attempt
             )
             request = _with_notes(state, request, notes)
     except FATAL_ERRORS:
