@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from quantgraph.integrations.ai_trader import BaseAgent, TraderConfig, TraderModel
     from quantgraph.integrations.mcp import McpAccess
     from quantgraph.runtime import Resources
+    from quantgraph.settings import Settings
 
 
 TOKEN_VARIABLE = "QUANTGRAPH_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -244,27 +245,18 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
             "stock_symbols": codes or None,
             "rules": Rulebook.zero_cost(read.market) if rules == "zero-cost" else None,
         }
-    question = TRADER_QUESTION[read.market]
-    language = language_of(question)
+    language = language_of(TRADER_QUESTION[read.market])
     for key in read.without_effect:
         print_status(say(language, zh=f"{key} 在这里不起作用", en=f"{key} has no effect here"))
+    again = f"quantgraph trader {config}" + (f" --signature {signature}" if signature else "")
+    shown = {"quiet": as_json, "debug": debug, "again": again}
     rows: list[dict[str, Any]] = []
     statuses: list[int] = []
     for model in chosen:
         traded = _Traded(read, model, language)
-        again = f"quantgraph trader {config}" + (f" --signature {signature}" if signature else "")
         if len(chosen) > 1:
             print_status(f"{model.signature}:")
-        try:
-            with shown_run(
-                question, as_json=False, quiet=as_json, headless=True, debug=debug, again=again
-            ) as shown:
-                shown.result = traded.run(resources=replace(shown.live, settings=settings), **options)
-            statuses.append(0)
-        except typer.Exit as ended:
-            statuses.append(ended.exit_code)
-        finally:
-            traded.print_done()
+        statuses.append(traded.run(settings, options, shown))
         rows.append(traded.row())
         if statuses[-1] == CANCELLED:
             break
@@ -290,8 +282,22 @@ class _Traded:
         self._agent: BaseAgent | None = None
         self._error: str | None = None
 
-    def run(self, **options: Any) -> dict[str, Any]:
-        """Begin the model's run or go on with it, and return its result."""
+    def run(self, settings: Settings, options: Mapping[str, Any], shown: Mapping[str, Any]) -> int:
+        """Begin the model's run or go on with it, and return its exit status."""
+        from quantgraph.integrations.ai_trader import TRADER_QUESTION
+
+        question = TRADER_QUESTION[self._config.market]
+        try:
+            with shown_run(question, as_json=False, headless=True, **shown) as run:
+                live = replace(run.live, settings=settings)
+                run.result = self._result(resources=live, **options)
+        except typer.Exit as ended:
+            return ended.exit_code
+        finally:
+            self.print_done()
+        return 0
+
+    def _result(self, **options: Any) -> dict[str, Any]:
         try:
             self._agent = _agent(self._config, self._model, **options)
             return self._agent.run_for_dates()

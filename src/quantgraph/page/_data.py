@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph._util.texts import Language, escape_controls
+from quantgraph.report.metrics import Drawdown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,28 +156,12 @@ ROLLING = 63
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Episode:
-    """A fall of a value from a peak and its way back.
-
-    Attributes
-    ----------
-    depth
-        The largest fall as a fraction of the peak, negative.
-    """
-
-    peak: pd.Timestamp
-    trough: pd.Timestamp
-    recovery: pd.Timestamp | None
-    depth: float
-
-
 def drawdown(values: pd.Series[float]) -> pd.Series[float]:
     """Value over the highest so far, less 1."""
     return values / values.cummax() - 1
 
 
-def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Episode]:
+def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Drawdown]:
     """The deepest falls that do not overlap, the deepest first."""
     array = values.to_numpy(dtype=np.float64)
     highest = np.maximum.accumulate(array)
@@ -186,7 +171,7 @@ def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Episode]
     for first, end in zip(edges[::2], edges[1::2], strict=True):
         trough = first + int(np.argmin(array[first:end] / highest[first:end]))
         episodes.append(
-            Episode(
+            Drawdown(
                 peak=values.index[first - 1],
                 trough=values.index[trough],
                 recovery=values.index[end] if end < len(array) else None,

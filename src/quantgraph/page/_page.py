@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from quantgraph.page._data import (
     yearly_returns,
 )
 from quantgraph.page._drawings import labels, path_drawing, per_symbol, share_card, trade_rows
-from quantgraph.report.metrics import metric_rows, shown_number, table_metrics
+from quantgraph.report.metrics import metric_rows, table_metrics
 
 
 def ending(view: RunView) -> dict[str, str]:
@@ -271,13 +272,17 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(ending=ending, shown=shown_number, day=shown_day, signed=_signed)
+    made.filters.update(ending=ending, money=_money, day=shown_day, signed=_signed)
     return made
 
 
 def _clean(value: Any) -> Any:
     """Texts without characters that are obeyed instead of shown; scripts and style are ours."""
     return escape_controls(value, multiline=True) if type(value) is str else value
+
+
+def _money(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:,.2f}"
 
 
 def _signed(value: float | None) -> str:

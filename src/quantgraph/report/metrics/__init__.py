@@ -12,6 +12,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.report.metrics._metrics import (
+        Drawdown,
         alpha,
         annual_return,
         beta,
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
         Metric,
         metric_rows,
         rejection_counts,
-        shown_number,
         table_metrics,
     )
 
 __all__ = [
     "METRICS",
+    "Drawdown",
     "Metric",
     "alpha",
     "annual_return",
@@ -51,7 +52,6 @@ __all__ = [
     "rejection_counts",
     "session_returns",
     "sharpe_ratio",
-    "shown_number",
     "sortino_ratio",
     "table_metrics",
     "total_return",

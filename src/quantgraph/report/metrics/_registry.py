@@ -156,16 +156,11 @@ class Metric:
 
     def text(self, value: float | None) -> str:
         """The number as a page shows it."""
-        return shown_number(value, self.format)
+        return "–" if value is None or math.isnan(value) else _FORMATS[self.format][0].format(value)
 
     def short_text(self, value: float | None) -> str:
         """The number as the terminal shows it."""
         return "-" if value is None else _FORMATS[self.format][1].format(value)
-
-
-def shown_number(value: float | None, form: Format) -> str:
-    """A number for people; a dash where it is not defined."""
-    return "–" if value is None or math.isnan(value) else _FORMATS[form][0].format(value)
 
 
 def table_metrics() -> list[Metric]:
