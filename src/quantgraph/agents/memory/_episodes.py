@@ -21,6 +21,10 @@ from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import session_of
 from quantgraph.market.rules import find_board
 
+if os.name == "posix":
+    import fcntl
+
+
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
@@ -238,10 +242,6 @@ def _plain(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _invalid(name, value, "a dict of plain JSON")
     return value
-
-
-if os.name == "posix":
-    import fcntl
 
 
 _PAGE = 1000
