@@ -28,8 +28,8 @@ def thinking(resources, market):
 def test_a_prompt_that_tells_the_sources_last_session_is_found(resources, thinking, monkeypatch):
     facts = reflection._facts
 
-    def told(source, text, decider):
-        return facts(source, text, decider) | {"last_session": f"{resources.source.sessions()[-1]:%Y%m%d}"}
+    def told(reading, text):
+        return facts(reading, text) | {"last_session": f"{resources.source.sessions()[-1]:%Y%m%d}"}
 
     monkeypatch.setattr(reflection, "_facts", told)
     with pytest.raises(CanaryFound, match=r"prompt .*last_session.*21770709"):

@@ -57,16 +57,8 @@ from quantgraph.subgraphs.signal._agents import (
     tool_context,
 )
 from quantgraph.subgraphs.signal._needs import has_needed_records
-from quantgraph.subgraphs.signal._reading import (
-    Question,
-    Reading,
-    Slip,
-    Step,
-    is_echo,
-    misread_question,
-    reading_slips,
-    reading_steps,
-)
+from quantgraph.subgraphs.signal._reading import Question, Reading, Step, misread_question, reading_steps
+from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,
