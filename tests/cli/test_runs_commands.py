@@ -157,7 +157,7 @@ def test_what_is_no_run_or_not_whole_is_one_line(two_runs: Any, tmp_path: Path) 
         ("nowhere", "there is no run.json in nowhere or in runs/nowhere"),
         ("empty", "there is no run.json in empty or in runs/empty"),
         ("older", "has format 1, and this quantgraph reads format"),
-        ("torn", "is damaged, or lacks a part: KeyError"),
+        ("torn", "is damaged, or lacks a part: ValueError"),
         ("lacking", "strategy.py"),
     ):
         status, _, err = call("show", name)
