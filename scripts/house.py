@@ -23,9 +23,9 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 74_500,
+    "lines": 74_100,
     "lines of statements": 38_700,
-    "modules": 320,
+    "modules": 290,
     "modules that a stranger sees": 75,
     "exported names": 560,
     "imports around a face": 0,
