@@ -26,7 +26,7 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._ledger import recorded_folder
-from quantgraph.cli._run import RecordedRun, RunsFolder, codes_of, settings_with, shown_run
+from quantgraph.cli._run import RecordedRun, RunsFolder, settings_with, shown_run
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -82,15 +82,8 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
 
         if new is not None and run is not None:
             raise BadOption("RUN and --new are both given; give one of them", parameter="new")
-        own = {
-            "source": source,
-            "start": start,
-            "end": end,
-            "symbols": symbols,
-            "cash": cash,
-            "market": market,
-        }
-        own |= {"model": model}
+        own = {"source": source, "start": start, "end": end, "symbols": symbols, "cash": cash}
+        own |= {"market": market, "model": model}
         work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
         access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
     with shown_run(question, as_json=as_json, headless=True, debug=debug) as shown:
@@ -108,6 +101,7 @@ def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str 
 
 def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
     from quantgraph.broker import Account
+    from quantgraph.data.symbols import symbol_list
     from quantgraph.integrations.mcp import start_mcp_run
     from quantgraph.market import Rulebook
     from quantgraph.runs import RunSpec
@@ -119,7 +113,7 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
         rules = Rulebook.us() if own["market"] == "us" else Rulebook.mainland()
     spec = RunSpec(
         question=new,
-        symbols=codes_of(own["symbols"]),
+        symbols=symbol_list(own["symbols"] or ()),
         start=own["start"] or "",
         end=own["end"] or "",
         cash=Account.opening(1_000_000 if own["cash"] is None else own["cash"]).cash,
@@ -230,19 +224,19 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     at the end.
     """
     with usage_errors(debug=debug):
+        from quantgraph.data.symbols import symbol_list
         from quantgraph.integrations.ai_trader import TRADER_QUESTION, read_trader_config
         from quantgraph.market import Rulebook
 
         read = read_trader_config(config)
         chosen = read.chosen(signature)
         settings = settings_with(budget, session_budget)
-        codes = [code.strip() for code in codes_of(symbols)]
         options = {
             "source": source,
             "log_form": log_form,
             "with_price": with_price,
             "log_path": out or read.log_path,
-            "stock_symbols": codes or None,
+            "stock_symbols": symbol_list(symbols or ()) or None,
             "rules": Rulebook.zero_cost(read.market) if rules == "zero-cost" else None,
         }
     language = language_of(TRADER_QUESTION[read.market])

@@ -35,7 +35,6 @@ from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
 from quantgraph.cli._run import (
     DeciderPlace,
-    codes_of,
     decider_of,
     replay,
     resume,
@@ -261,6 +260,7 @@ def _specification(
     **more: Any,
 ) -> RunSpec:
     from quantgraph.broker import Account
+    from quantgraph.data.symbols import symbol_list
     from quantgraph.runs import RunSpec
 
     if not question.strip():
@@ -270,7 +270,9 @@ def _specification(
         )
     if cash is not None:
         more["cash"] = Account.opening(cash).cash
-    return RunSpec(question=question, symbols=codes_of(symbols), start=start or "", end=end or "", **more)
+    return RunSpec(
+        question=question, symbols=symbol_list(symbols or ()), start=start or "", end=end or "", **more
+    )
 
 
 def _confirmed(confirm: bool, *, headless: bool) -> bool:

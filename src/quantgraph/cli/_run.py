@@ -104,11 +104,6 @@ def settings_with(budget: str | None, session_budget: str | None) -> Settings:
     return load_settings(**{name: text for name, text in budgets.items() if text})
 
 
-def codes_of(symbols: str | None) -> tuple[str, ...]:
-    """The codes of ``--symbols``, which are joined by commas."""
-    return tuple(code for code in (symbols or "").replace("，", ",").split(",") if code.strip())
-
-
 def decider_of(place: str | None) -> Decider | None:
     """Make the decider of ``--decider``; None for the default."""
     if place is None:
