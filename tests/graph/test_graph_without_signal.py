@@ -427,3 +427,9 @@ def test_a_stopped_run_with_needs_is_resumed_and_replays(tmp_path):
     assert (done["equity"], done["data_ref"]) == (whole["equity"], whole["data_ref"])
     assert min(decider.seen) > "20240304"
     assert replay(done["run_dir"], decider=Watching(**needs)).identical
+
+
+def test_its_graph_has_no_node_that_writes_code(graph):
+    nodes = {each.rpartition(":")[2] for each in graph(BuyAndHold()).get_graph(xray=1).nodes}
+    assert "signal_generate" not in nodes
+    assert {"reflection", "data_fetch", "validate", "clarify"} <= nodes

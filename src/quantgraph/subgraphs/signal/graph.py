@@ -100,32 +100,31 @@ def build_signal_graph(
     reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
-    signal_generate = bound(
-        signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
-    )
     validate = bound(validation_node, "validate", agent=build_agent("validation", opened))
     clarify = bound(clarify_node, "clarify", model=build_clarify_model(opened))
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", reflection, input_schema=SignalSubgraphState)
     graph.add_node("data_fetch", data_fetch, input_schema=SignalSubgraphState)
-    graph.add_node("signal_generate", signal_generate, input_schema=SignalSubgraphState)
     graph.add_node("validate", validate, input_schema=SignalSubgraphState)
     graph.add_node("clarify", clarify, input_schema=SignalSubgraphState)
     graph.add_edge(START, "reflection")
+    code = []  # a decider that uses no signal has a graph without its code
+    if opened.makes_signal:
+        code = ["signal_generate"]
+        generate = bound(
+            signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
+        )
+        graph.add_node("signal_generate", generate, input_schema=SignalSubgraphState)
+        graph.add_conditional_edges(
+            "signal_generate", route_after_signal_gen, ["reflection", *code, "validate", "clarify", END]
+        )
     graph.add_conditional_edges(
-        "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]
+        "reflection", route_from_reflection, ["clarify", "data_fetch", *code, "validate", END]
     )
     graph.add_conditional_edges(
         "data_fetch", route_after_data_fetch, ["reflection", "data_fetch", "validate", "clarify", END]
     )
-    graph.add_conditional_edges(
-        "signal_generate",
-        route_after_signal_gen,
-        ["reflection", "signal_generate", "validate", "clarify", END],
-    )
-    graph.add_conditional_edges(
-        "validate", route_after_validation, ["reflection", "signal_generate", "clarify", END]
-    )
+    graph.add_conditional_edges("validate", route_after_validation, ["reflection", *code, "clarify", END])
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph
 
