@@ -167,7 +167,9 @@ def graph(panel: Panel) -> Figures:
                 settings=load_settings(runs_dir=folder),
                 resources=Resources(store=DataState()),
             )
-            state = trading.invoke({"messages": [HumanMessage(SENTENCE)], "given": given})
+            state = trading.invoke(
+                {"messages": [HumanMessage(SENTENCE)], "quantgraph": {"request": {"given": given}}}
+            )
             assert state["ended_because"] == "done", state.get("error_messages")
             account = state["summary"]["account"]
             return account["trades"], account["final_value"]
