@@ -461,3 +461,23 @@ def test_mapping_begins_clean_and_keeps_what_the_host_fixed():
     names = ("messages", "data_ref", "given", "as_of", "max_retries")
     assert {name: flat(mapped)[name] for name in names} == {name: main[name] for name in names}
     assert (mapped["retry_count"], mapped["error_messages"], mapped["data_ready"]) == (0, [], False)
+
+
+def test_mapping_a_later_request_keeps_what_the_host_fixes_now():
+    before = {"request": {"given": {"ts_code": "000341.SZ"}, "as_of": "20240115"}}
+    main = {"messages": [HumanMessage("x")], "quantgraph": before, "max_retries": 5}
+    kept = map_to_subgraph_state(main)
+    assert (kept["max_retries"], flat(kept)["given"]) == (5, before["request"]["given"])
+    freed = map_to_subgraph_state({**main, "given": {}, "as_of": None})
+    assert (flat(freed)["given"], flat(freed)["as_of"]) == ({}, None)
+
+
+@pytest.mark.parametrize("other", ["v2", [1], {"mine": {}}, {"strategy": "momentum"}, {"request": ["x"]}])
+def test_something_else_under_the_key_quantgraph_is_a_typed_error(other):
+    with pytest.raises(BadOption, match="quantgraph") as invoked:
+        create_signal_subgraph(on_clarify="default").invoke(
+            {"messages": [HumanMessage("x")], "quantgraph": other}
+        )
+    assert invoked.value.data["parameter"] == "quantgraph"
+    with pytest.raises(BadOption, match="quantgraph"):
+        map_to_subgraph_state({"messages": [], "quantgraph": other})

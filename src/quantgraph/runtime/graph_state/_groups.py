@@ -231,12 +231,21 @@ def replace_groups(old: Groups | None, new: Groups | None) -> Groups:
     BadOption
         If a host has something else under this key.
     """
-    if not isinstance(new, Mapping | None) or not Groups.__annotations__.keys() >= (new or {}).keys():
-        raise BadOption(
-            f"the state's quantgraph={new!r:.60} is not what quantgraph keeps there; rename it",
-            parameter="quantgraph",
-        )
+    for value in (old, new):
+        if not _are_groups(value):
+            raise BadOption(
+                f"the state's quantgraph={value!r:.60} is not what quantgraph keeps there; rename it",
+                parameter="quantgraph",
+            )
     return {**(old or {}), **(new or {})}
+
+
+def _are_groups(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return value is None
+    return value.keys() <= Groups.__annotations__.keys() and all(
+        isinstance(group, Mapping) for group in value.values()
+    )
 
 
 def request_of(state: Mapping[str, Any]) -> RequestGroup:

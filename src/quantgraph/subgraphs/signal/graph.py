@@ -133,7 +133,8 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
     """Return the subgraph's input for a host that invokes it inside a node of its own.
 
     It has the host's ``messages``, and of ``data_ref``, ``given``, ``as_of`` and ``max_retries`` what is set.
-    With ``quantgraph`` from :func:`map_to_main_state` a later message may change the request before.
+    With ``quantgraph`` from :func:`map_to_main_state` a later message may change the request before; an empty
+    ``given`` or ``as_of`` frees what it had fixed.
 
     Notes
     -----
@@ -146,8 +147,11 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
         def signal(state):
             return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
     """
-    fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
-    start = {} if main_state.get("quantgraph") else initial_state(main_state.get("max_retries", 3))
+    none: dict[str, Any] = {"given": {}, "as_of": None}  # what the host no longer fixes
+    fixed = {key: main_state[key] or none[key] for key in none if key in main_state}
+    fixed |= {key: main_state[key] for key in ("data_ref",) if main_state.get(key)}
+    retries = main_state.get("max_retries", 3)
+    start = {"max_retries": retries} if main_state.get("quantgraph") else initial_state(retries)
     changes = {**start, **fixed, "messages": main_state["messages"]}
     return cast("SignalSubgraphState", changed({"quantgraph": main_state.get("quantgraph")}, changes))
 
