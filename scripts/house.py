@@ -27,7 +27,7 @@ CEILINGS = {
     "lines of statements": 38_700,
     "modules": 290,
     "modules that a stranger sees": 75,
-    "exported names": 560,
+    "exported names": 561,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -119,7 +119,7 @@ class Session:
     >>> ref = store.update("ohlcv", {"open": prices, "close": prices})
     >>> market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
     >>> session = Session.open(market, days[1], Account.opening(10_000))
-    >>> session.submit(Order(symbol="600000.SH", side="buy", quantity=900, sequence=1)).code
+    >>> session.submit(Order(symbol="600000.SH", side="buy", quantity=1000, sequence=1)).code
     'insufficient_cash'
     >>> session.submit(Order(symbol="600000.SH", side="buy", quantity=500, sequence=2)).price
     Decimal('11')

@@ -322,12 +322,13 @@ def written(state: Mapping[str, Any], changes: Mapping[str, Any]) -> Update:
     update = {name: value for name, value in changes.items() if name not in _FIELDS}
     groups: dict[str, Any] = dict(changes.get("quantgraph") or {})
     now = {"quantgraph": replace_groups(state.get("quantgraph"), cast("Groups", groups))}
+    there = now["quantgraph"]  # a group that is not is written: side by side, the whole of one result stays
     for name, read in _READERS.items():
         before: Mapping[str, Any] = read(now)
         own = {field: changes[field] for field in before if field in changes}
-        if any(before[field] != value for field, value in own.items()):
+        if own and (name not in there or any(before[field] != value for field, value in own.items())):
             groups[name] = {**before, **own}
-    if changes.get("strategy", before := strategy_of(now)) != before:
+    if "strategy" in changes and ("strategy" not in there or changes["strategy"] != strategy_of(now)):
         groups["strategy"] = changes["strategy"]
     return {**update, "quantgraph": groups} if groups else update
 
@@ -337,3 +338,20 @@ def changed(state: S, changes: Mapping[str, Any]) -> S:
     update = written(state, changes)
     groups = replace_groups(state.get("quantgraph"), update.get("quantgraph"))
     return cast("S", {**state, **update, "quantgraph": groups})
+
+
+def check_version(state: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of a thread that an earlier version began and did not end.
+
+    Raises
+    ------
+    BadOption
+        If a node that is not the first finds what was done before, and no groups.
+    """
+    begun = any(state.get(name) for name in ("execution_history", "clarification_needed", "ended_because"))
+    if begun and not state.get("quantgraph"):
+        raise BadOption(
+            "an earlier version of quantgraph began this thread, and its checkpoint has no 'quantgraph': "
+            "finish it with that version, or send the request on a new thread_id",
+            parameter="thread_id",
+        )

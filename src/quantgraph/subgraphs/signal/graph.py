@@ -14,7 +14,7 @@ from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
 from quantgraph.runtime.dialogue import OnClarify
-from quantgraph.runtime.graph_state import changed
+from quantgraph.runtime.graph_state import changed, check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._updates import initial_state
@@ -30,7 +30,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields, check_version
+from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 
 _RESULT_FIELDS = ("messages", "data_ref", "ended_because", "error_messages", "quantgraph")
 
@@ -105,25 +105,23 @@ def build_signal_graph(
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", reflection, input_schema=SignalSubgraphState)
     graph.add_node("data_fetch", data_fetch, input_schema=SignalSubgraphState)
+    code = ["signal_generate"] if opened.makes_signal else []  # else the graph has no node that writes code
+    for name in code:
+        generate = bound(signal_generate_node, name, agent=build_agent("signal_generate", opened))
+        graph.add_node(name, generate, input_schema=SignalSubgraphState)
     graph.add_node("validate", validate, input_schema=SignalSubgraphState)
     graph.add_node("clarify", clarify, input_schema=SignalSubgraphState)
     graph.add_edge(START, "reflection")
-    code = []  # a decider that uses no signal has a graph without its code
-    if opened.makes_signal:
-        code = ["signal_generate"]
-        generate = bound(
-            signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
-        )
-        graph.add_node("signal_generate", generate, input_schema=SignalSubgraphState)
-        graph.add_conditional_edges(
-            "signal_generate", route_after_signal_gen, ["reflection", *code, "validate", "clarify", END]
-        )
     graph.add_conditional_edges(
         "reflection", route_from_reflection, ["clarify", "data_fetch", *code, "validate", END]
     )
     graph.add_conditional_edges(
         "data_fetch", route_after_data_fetch, ["reflection", "data_fetch", "validate", "clarify", END]
     )
+    for name in code:
+        graph.add_conditional_edges(
+            name, route_after_signal_gen, ["reflection", name, "validate", "clarify", END]
+        )
     graph.add_conditional_edges("validate", route_after_validation, ["reflection", *code, "clarify", END])
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph

@@ -80,22 +80,6 @@ def check_fields(state: Mapping[str, Any]) -> None:
             ) from None
 
 
-def check_version(state: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of a thread that an earlier version began and did not end.
-
-    Raises
-    ------
-    BadOption
-        If a node that is not the first finds no groups.
-    """
-    if not state.get("quantgraph"):
-        raise BadOption(
-            "an earlier version of quantgraph began this thread, and its checkpoint has no 'quantgraph': "
-            "finish it with that version, or send the request on a new thread_id",
-            parameter="thread_id",
-        )
-
-
 @cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
     hints = get_type_hints(SignalSubgraphState)

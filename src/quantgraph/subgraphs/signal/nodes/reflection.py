@@ -254,7 +254,10 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
         last = state.get("user_intent", {}).get("params") or request["params"] or dialogue["last_request"]
         cells = strategy_of(state).get("cells") or dialogue["last_cells"]
         return {**clean, "ended_because": None, "last_request": last, "last_cells": cells}
-    there = {**state, **request, **dialogue, **progress_of(state), "strategy": strategy_of(state)}
+    groups = state.get("quantgraph") or {}
+    there: dict[str, Any] = {**state, "strategy": groups.get("strategy")}
+    for name, fields in (("request", request), ("dialogue", dialogue), ("progress", progress_of(state))):
+        there |= fields if name in groups else {}
     absent = {key: value for key, value in clean.items() if there.get(key) is None}
     task = dialogue["clarification"]
     if task and messages and messages[-1].id != dialogue["reflected_on"]:
