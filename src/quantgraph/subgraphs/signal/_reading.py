@@ -121,7 +121,7 @@ class Reading:
 
     def asking(self, question: Update) -> Question:
         """Return a question about this reading."""
-        return Question(changes={**replace(self, request={}).changes, **question})
+        return Question(changes={**self.changes, **question})
 
 
 @dataclass(frozen=True, kw_only=True)

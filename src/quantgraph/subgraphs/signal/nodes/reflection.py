@@ -239,7 +239,7 @@ def _confirm(reading: Reading) -> Reading | Question:
     reason = say(words, zh=f"将这样执行：{lines}。对吗？", en=f"This is what will run: {lines}. Go on?")
     options = say(words, zh="是 否", en="yes no").split()
     asked = question_update(reading.state, "confirmation", reason, options=options)
-    return Question(changes=reading.changes | asked)
+    return reading.asking(asked)
 
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
