@@ -13,7 +13,7 @@ from typing import Any
 
 from core import missed, show
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState

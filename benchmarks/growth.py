@@ -72,7 +72,7 @@ def run(symbols: int, sessions: int, slow: int = 20, cuts: int = 40) -> dict[str
         )
         seconds: dict[str, float] = defaultdict(float)
         begun, started, state = time.perf_counter(), {}, {}
-        task = {"messages": [HumanMessage(sentence)], "given": given}
+        task = {"messages": [HumanMessage(sentence)], "quantgraph": {"request": {"given": given}}}
         modes = ["custom", "values"]
         for _, mode, part in graph.stream(task, stream_mode=modes, subgraphs=True):
             if mode == "values":

@@ -149,7 +149,7 @@ def graph(panel: Panel) -> Figures:
 
     from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
     from quantgraph.broker.session import load_block_code
-    from quantgraph.broker.session._market import BLOCKS_FROM, is_block_code_loaded
+    from quantgraph.broker.session._simulate import BLOCKS_FROM, is_block_code_loaded
     from quantgraph.runtime import Resources
     from quantgraph.settings import load_settings
 
@@ -167,7 +167,9 @@ def graph(panel: Panel) -> Figures:
                 settings=load_settings(runs_dir=folder),
                 resources=Resources(store=DataState()),
             )
-            state = trading.invoke({"messages": [HumanMessage(SENTENCE)], "given": given})
+            state = trading.invoke(
+                {"messages": [HumanMessage(SENTENCE)], "quantgraph": {"request": {"given": given}}}
+            )
             assert state["ended_because"] == "done", state.get("error_messages")
             account = state["summary"]["account"]
             return account["trades"], account["final_value"]

@@ -52,4 +52,5 @@ if __name__ == "__main__":
         source=source, on_clarify="default", resources=Resources(store=DataState())
     )
     state = graph.invoke({"messages": [("user", "正弦和余弦，5日均线上穿20日均线买入，下穿卖出")]})
-    print(state["ended_because"], state["validation"]["data_summary"]["signal_counts"])
+    report = state["quantgraph"]["progress"]["validation"]
+    print(state["ended_because"], report["data_summary"]["signal_counts"])

@@ -21,13 +21,14 @@ class DeskState(MessagesState):
     """What the parent keeps; fields of the same name come back from the subgraph."""
 
     data_ref: str
-    strategy: dict[str, Any]
+    quantgraph: dict[str, Any]
     ended_because: str
 
 
 def file_it(state: DeskState) -> dict[str, Any]:
     """Stand for whatever the parent does with a signal."""
-    return {"messages": [("ai", f"{state['ended_because']}: filed {state['strategy']['name']}")]}
+    name = state["quantgraph"]["strategy"]["name"]
+    return {"messages": [("ai", f"{state['ended_because']}: filed {name}")]}
 
 
 def run(folder: Path, task: Any) -> dict[str, Any]:

@@ -15,12 +15,12 @@ def main() -> None:
     state = graph.invoke({"messages": [("user", SENTENCE)]})
     if state["ended_because"] != "done":
         raise SystemExit(state["error_messages"][-1])
-    strategy = state["strategy"]
+    strategy = state["quantgraph"]["strategy"]
     signal = GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][strategy["name"]]
     print(strategy["cells"][-1])
     print(f"{strategy['name']}: {signal.shape[0]} sessions x {signal.shape[1]} symbols")
     print(f"buy {(signal == 1).sum().sum()}, sell {(signal == -1).sum().sum()}")
-    print("assumed:", ", ".join(state.get("assumptions", [])) or "nothing")
+    print("assumed:", ", ".join(state["quantgraph"]["dialogue"]["assumptions"]) or "nothing")
 
 
 if __name__ == "__main__":

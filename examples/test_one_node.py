@@ -32,7 +32,7 @@ def test_reflection_reads_what_the_model_replies_and_fetches_first() -> None:
 
     update = reflection_node(state, resources=resources)
 
-    assert update["request"]["start"] == "20250101"
+    assert update["quantgraph"]["request"]["checked"]["start"] == "20250101"
     assert update["data_ready"] is False
     assert route_from_reflection({**state, **update}) == "data_fetch"
     assert len(model.calls) == 1

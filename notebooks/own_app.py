@@ -18,17 +18,16 @@ class DeskState(MessagesState):
     """What the desk keeps; fields of these names come back from the subgraph."""
 
     data_ref: str
-    strategy: dict[str, Any]
-    validation: dict[str, Any]
+    quantgraph: dict[str, Any]
     ended_because: str
     verdict: str
 
 
 def judge(state: DeskState) -> dict[str, Any]:
     """Look at the signal, as a desk would before it trades."""
-    signal = GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]
+    signal = GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][state["quantgraph"]["strategy"]["name"]]
     buys = int((signal == 1).sum().sum())
-    return {"verdict": f"{state['strategy']['name']}: {buys} buys over {len(signal)} sessions"}
+    return {"verdict": f"{state['quantgraph']['strategy']['name']}: {buys} buys over {len(signal)} sessions"}
 
 
 builder = StateGraph(DeskState)
@@ -71,13 +70,13 @@ state["ended_because"], state["verdict"]
 # The code of the signal was run with other futures, and its signal held against the first one.
 
 # %%
-state["validation"]["data_summary"]["causality"]["text"]
+state["quantgraph"]["progress"]["validation"]["data_summary"]["causality"]["text"]
 
 # %% [markdown]
 # Frames are not in the state. `data_ref` names the commit that holds them.
 
 # %%
-GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]].iloc[-3:, :4]
+GLOBAL_DATA_STATE.snapshot(state["data_ref"])["signal"][state["quantgraph"]["strategy"]["name"]].iloc[-3:, :4]
 
 # %% [markdown]
 # ## Signals to trades

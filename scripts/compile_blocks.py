@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quantgraph.broker.session._market import compile_block_code
+from quantgraph.broker.session._simulate import compile_block_code
 
 if __name__ == "__main__":
     compile_block_code()

@@ -23,11 +23,12 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 74_500,
+    "lines": 74_100,
     "lines of statements": 38_700,
-    "modules": 320,
+    "modules": 290,
     "modules that a stranger sees": 75,
-    "exported names": 560,
+    "exported names": 561,
+    "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
 }
@@ -218,6 +219,10 @@ def parameters(function: FunctionNode) -> int:
     return len([name for name in names if name not in ("self", "cls")])
 
 
+def _functions(known: Mapping[str, Module]) -> list[FunctionNode]:
+    return [function for module in known.values() for function in module.functions()]
+
+
 def figures(known: Mapping[str, Module]) -> dict[str, int]:
     """What has a ceiling, see :data:`CEILINGS`."""
     exported = {name for names in faces(known).values() for name in names} - FIXED
@@ -227,6 +232,7 @@ def figures(known: Mapping[str, Module]) -> dict[str, int]:
         "modules": len(known),
         "modules that a stranger sees": sum(module.is_visible for module in known.values()),
         "exported names": len(exported),
+        "lines of the longest function's body": max(map(body_lines, _functions(known)), default=0),
         "imports around a face": len(around_faces(known)),
         "import circles, types included": len(circles(known)),
     }
@@ -246,7 +252,7 @@ def shapes(known: Mapping[str, Module]) -> dict[str, str]:
     """Sizes of modules and functions."""
     sizes = {name: module.lines for name, module in known.items()}
     greatest = max(sizes, key=lambda name: sizes[name])
-    functions = [function for module in known.values() for function in module.functions()]
+    functions = _functions(known)
     bodies = sorted(map(body_lines, functions))
     most = max((each for each in functions if not each.name.startswith("_")), key=parameters)
     return {
@@ -254,7 +260,6 @@ def shapes(known: Mapping[str, Module]) -> dict[str, str]:
         "lines of the greatest": f"{sizes[greatest]} ({greatest})",
         "lines of a function's body, median": f"{statistics.median(bodies):.0f}",
         "the same, 95 of 100 are at most": str(bodies[len(bodies) * 95 // 100]),
-        "the same, longest": str(bodies[-1]),
         "most parameters of a public function": f"{parameters(most)} ({most.name})",
     }
 

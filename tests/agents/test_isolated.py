@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from one_session import trade_session
 
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, Market, Order, simulate
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.errors import (
     BadFile,
     BadOption,

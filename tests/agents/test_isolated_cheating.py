@@ -25,12 +25,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.lib.stride_tricks import as_strided
+from one_session import trade_session
 
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
@@ -223,7 +223,6 @@ class Cheat(Honest):
             "reading": lambda: store.trusted_view(Moment(DAYS[0]), ref),
             "checkout": lambda: store.checkout(ref),
             "another store": lambda: DataState().snapshot(),
-            "spill": lambda: store.spill_to("spilled"),
         }
         # The moment that it was handed is the one it is held to; writing into it must not move that.
         object.__setattr__(view.moment, "session", DAYS[-1])

@@ -7,8 +7,13 @@ import threading
 
 import pytest
 
-from quantgraph.broker.session import _market as block_code
-from quantgraph.broker.session._market import BLOCKS_FROM, LOADED_FROM, is_block_code_loaded, load_block_code
+from quantgraph.broker.session import _simulate as block_code
+from quantgraph.broker.session._simulate import (
+    BLOCKS_FROM,
+    LOADED_FROM,
+    is_block_code_loaded,
+    load_block_code,
+)
 
 
 @pytest.fixture

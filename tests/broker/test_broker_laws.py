@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Order, simulate
+from quantgraph.broker import Account, Order, Session, simulate
 from quantgraph.broker.accounts import Block
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import DayLines
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
-from quantgraph.broker.session import TradingSession, advance, run_sessions
+from quantgraph.broker.session import advance, run_sessions
 from quantgraph.market import Rulebook
 
 rm = load_script(Path(__file__).with_name("random_market.py"))
@@ -351,9 +351,9 @@ def test_what_is_read_back_is_what_was_done(kind, case):
 def test_what_was_bought_at_a_close_without_an_open_has_a_price_for_weights():
     """Found by the laws: the only price of such a holding is the one it was bought at."""
     quotes = {"AAPL": Quote(open=np.nan, close=10.0), "MSFT": Quote(open=20.0, close=20.0)}
-    trading_session = TradingSession(
+    trading_session = Session(
         Account.opening(1000), quotes, Rulebook.zero_cost("us"), rm.weekdays("2024-01-02", 1)[0]
     )
     trading_session.submit(Order(symbol="AAPL", side="buy", quantity=10, type="close", sequence=1))
     fill = trading_session.submit(Order(symbol="MSFT", target_weight=rm.D("0.5"), type="close", sequence=2))
-    assert (fill.quantity, trading_session.equity()) == (25, 1000)
+    assert (fill.quantity, trading_session.account.cash) == (25, 400)

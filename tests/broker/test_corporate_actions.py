@@ -19,7 +19,7 @@ from quantgraph.broker.accounts import (
     mark,
     value_of,
 )
-from quantgraph.broker.accounts._corporate_actions import (
+from quantgraph.broker.accounts._account import (
     ActionBook,
     action_book,
     apply_corporate_actions,

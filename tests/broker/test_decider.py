@@ -8,7 +8,7 @@ from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker import DataNeeds, Decider, Decision, Order
-from quantgraph.broker._decider import check_decider, validate_decision
+from quantgraph.broker.session._simulate import check_decider, validate_decision
 from quantgraph.errors import BadOption
 from quantgraph.integrations.mcp import McpClient
 from quantgraph.report import BuyAndHold

@@ -192,7 +192,7 @@ def test_an_error_that_ends_the_run_ends_it_though_the_decider_swallowed_it(mark
         raise BudgetExceeded("the run's budget", limit="calls", of="run")
 
     view = market.store.view(Moment(days[0], "open"), market.data_ref)
-    from quantgraph.broker.session._open_session import collect_decision
+    from quantgraph.broker.session import collect_decision
 
     with pytest.raises(BudgetExceeded):
         collect_decision(Remembers(), DecisionContext(view, Account.opening(1), run=RunContext(check=ended)))

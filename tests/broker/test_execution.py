@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Fill, Order, Rejection
+from quantgraph.broker import Account, Fill, Order, Rejection, Session
 from quantgraph.broker.accounts import Position, quotes_at
 from quantgraph.broker.accounts._orders import REJECTION_CODES
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.session import TradingSession, submit_batch
-from quantgraph.broker.session._matching import submit
+from quantgraph.broker.session._matching import match_order
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
@@ -52,16 +51,16 @@ def code_of(outcome):
 
 
 def bought(quantity, *, symbol=CODE, quote=QUOTE, rules=RULES, cash=10_000_000):
-    return code_of(submit(buy(quantity, symbol), Account.opening(cash), quote, rules, DAY))
+    return code_of(match_order(buy(quantity, symbol), Account.opening(cash), quote, rules, DAY))
 
 
 def sold(quantity, account, quote=QUOTE, rules=RULES):
     (symbol,) = account.positions
-    return code_of(submit(sell(quantity, symbol), account, quote, rules, DAY))
+    return code_of(match_order(sell(quantity, symbol), account, quote, rules, DAY))
 
 
 def test_a_buy_by_hand():
-    fill = submit(buy(1000), Account.opening(100_000), QUOTE, RULES, DAY)
+    fill = match_order(buy(1000), Account.opening(100_000), QUOTE, RULES, DAY)
     assert isinstance(fill, Fill)
     # 10,000 at the minimum commission of 5 and 0.001 % transfer fee
     assert (fill.price, fill.notional, fill.side, fill.quantity) == (D("10"), D("10000.00"), "buy", 1000)
@@ -71,7 +70,7 @@ def test_a_buy_by_hand():
 
 
 def test_a_sell_by_hand():
-    fill = submit(sell(1000), holding(1000), QUOTE, RULES, DAY)
+    fill = match_order(sell(1000), holding(1000), QUOTE, RULES, DAY)
     assert (fill.commission, fill.stamp_duty, fill.transfer_fee) == (D("5.00"), D("5.00"), D("0.10"))
     assert fill.cash_change == D("9989.90")
 
@@ -205,7 +204,7 @@ SITUATIONS = [
 def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, account, where, text):
     quote = where.get("quote", QUOTE)
     session = where.get("session", DAY)
-    trading_session = TradingSession(
+    trading_session = Session(
         account or Account.opening(10_000),
         {} if quote is None else {order.symbol: quote},
         where.get("rules", RULES),
@@ -219,19 +218,21 @@ def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, accou
     assert "\n" not in refused.message
     assert trading_session.account == before
     if where.get("is_session", True):
-        assert submit(order, before, quote, trading_session._rules, session, others=before.cash) == refused
+        assert (
+            match_order(order, before, quote, trading_session.rules, session, others=before.cash) == refused
+        )
 
 
 def test_every_code_is_reached():
     assert {code for code, *_ in SITUATIONS} == set(REJECTION_CODES) - {
         "not_approved"
-    }  # not rejected by submit()
+    }  # not rejected by match_order()
     assert len(REJECTION_CODES) == 17
 
 
 def test_before_the_first_rule_nobody_knows():
     with pytest.raises(BadWindow, match="stamp duty"):
-        submit(sell(100), holding(100), Quote(open=10.0), RULES, pd.Timestamp("2007-01-04"))
+        match_order(sell(100), holding(100), Quote(open=10.0), RULES, pd.Timestamp("2007-01-04"))
 
 
 # Lots, limits, cash ------------------------------------------------------------------------------
@@ -338,8 +339,8 @@ def test_a_sale_at_the_upper_limit_and_a_buy_at_the_lower_one_are_filled():
 def test_chinext_has_a_wider_band_from_its_day_on():
     quote, cash = Quote(open=11.0, pre_close=10.0), Account.opening(10_000)
     before, after = pd.Timestamp("2020-08-21"), pd.Timestamp("2020-08-24")
-    assert code_of(submit(buy(100, "300750.SZ"), cash, quote, RULES, before)) == "limit_up"
-    assert code_of(submit(buy(100, "300750.SZ"), cash, quote, RULES, after)) == "filled"
+    assert code_of(match_order(buy(100, "300750.SZ"), cash, quote, RULES, before)) == "limit_up"
+    assert code_of(match_order(buy(100, "300750.SZ"), cash, quote, RULES, after)) == "filled"
 
 
 def test_without_limits_and_previous_close_no_band_is_judged():
@@ -351,8 +352,8 @@ def test_without_limits_and_previous_close_no_band_is_judged():
 
 def test_an_open_order_meets_the_open_and_a_close_order_the_close():
     cash = Account.opening(100_000)
-    assert submit(buy(100), cash, DONE, RULES, DAY).price == D("10")
-    assert submit(buy(100, type="close"), cash, DONE, RULES, DAY).price == D("10.2")
+    assert match_order(buy(100), cash, DONE, RULES, DAY).price == D("10")
+    assert match_order(buy(100, type="close"), cash, DONE, RULES, DAY).price == D("10.2")
 
 
 @pytest.mark.parametrize(
@@ -372,16 +373,16 @@ def test_an_open_order_meets_the_open_and_a_close_order_the_close():
 )
 def test_a_limit_order_gets_the_open_if_it_is_better_and_its_limit_if_it_is_reached(side, limit, price):
     order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
-    outcome = submit(order, holding(100), DONE, RULES, DAY)
+    outcome = match_order(order, holding(100), DONE, RULES, DAY)
     assert (outcome.price if isinstance(outcome, Fill) else None) == (price and D(price))
     assert isinstance(outcome, Fill) or outcome.code == "market_closed"
 
 
 def test_the_closing_price_is_held_to_the_limits_too():
     up = Quote(open=10.0, high=11.0, low=10.0, close=11.0, pre_close=10.0)
-    assert code_of(submit(buy(100, type="close"), Account.opening(10_000), up, RULES, DAY)) == "limit_up"
-    assert code_of(submit(buy(100), Account.opening(10_000), up, RULES, DAY)) == "filled"
-    assert code_of(submit(sell(100, type="close"), holding(100), up, RULES, DAY)) == "filled"
+    assert code_of(match_order(buy(100, type="close"), Account.opening(10_000), up, RULES, DAY)) == "limit_up"
+    assert code_of(match_order(buy(100), Account.opening(10_000), up, RULES, DAY)) == "filled"
+    assert code_of(match_order(sell(100, type="close"), holding(100), up, RULES, DAY)) == "filled"
 
 
 @pytest.mark.parametrize("day", ["2016-01-04", "2016-01-07"])
@@ -395,9 +396,9 @@ def test_the_closing_price_is_held_to_the_limits_too():
 )
 def test_on_a_day_of_the_circuit_breaker_the_close_could_not_be_traded(day, more, code):
     session = pd.Timestamp(day)
-    assert code_of(submit(buy(100, **more), Account.opening(10_000), DONE, RULES, session)) == code
+    assert code_of(match_order(buy(100, **more), Account.opening(10_000), DONE, RULES, session)) == code
     assert code_of(
-        submit(buy(100, **more), Account.opening(10_000), DONE, RULES, session + pd.Timedelta("1D"))
+        match_order(buy(100, **more), Account.opening(10_000), DONE, RULES, session + pd.Timedelta("1D"))
     ) == ("filled")
 
 
@@ -406,37 +407,37 @@ def test_on_a_day_of_the_circuit_breaker_the_close_could_not_be_traded(day, more
 
 def test_the_volume_cap_fills_a_part_and_says_what_became_of_the_rest():
     quote = Quote(open=10.0, volume=4_560.0)
-    fill = submit(buy(1000), Account.opening(100_000), quote, MARKET_CAP, DAY)
+    fill = match_order(buy(1000), Account.opening(100_000), quote, MARKET_CAP, DAY)
     # a tenth of 4,560 is 456: four lots
     assert (fill.quantity, fill.notional, fill.cash_change) == (400, D("4000.00"), D("-4005.04"))
     assert (fill.rest.code, fill.rest.order) == ("volume_cap", fill.order)
     assert (
         fill.rest.message == "400 of 1000 shares of 600000.SH; the cap is 0.1 of the session's volume, 4560"
     )
-    star = submit(buy(1000, "688981.SH"), Account.opening(100_000), quote, MARKET_CAP, DAY)
+    star = match_order(buy(1000, "688981.SH"), Account.opening(100_000), quote, MARKET_CAP, DAY)
     assert star.quantity == 456
     # a tenth of 1,990 is 199: less than a STAR order may be
     few = Quote(open=10.0, volume=1_990.0)
     assert (
-        code_of(submit(buy(1000, "688981.SH"), Account.opening(100_000), few, MARKET_CAP, DAY))
+        code_of(match_order(buy(1000, "688981.SH"), Account.opening(100_000), few, MARKET_CAP, DAY))
         == "volume_cap"
     )
-    assert submit(sell(1000), holding(1000), quote, MARKET_CAP, DAY).quantity == 400
-    assert submit(buy(400), Account.opening(100_000), quote, MARKET_CAP, DAY).rest is None
+    assert match_order(sell(1000), holding(1000), quote, MARKET_CAP, DAY).quantity == 400
+    assert match_order(buy(400), Account.opening(100_000), quote, MARKET_CAP, DAY).rest is None
 
 
 def test_at_the_open_nobody_knows_the_volume():
-    assert submit(buy(1000), Account.opening(100_000), QUOTE, MARKET_CAP, DAY).quantity == 1000
+    assert match_order(buy(1000), Account.opening(100_000), QUOTE, MARKET_CAP, DAY).quantity == 1000
 
 
 def test_us_shares_may_be_broken_where_the_broker_breaks_them():
     quote, cash = Quote(open=3.0), Account.opening(100)
     order = buy(D("2.5"), "AAPL")
-    fill = submit(order, cash, quote, Rulebook.us(fractional=True), DAY)
+    fill = match_order(order, cash, quote, Rulebook.us(fractional=True), DAY)
     assert (fill.quantity, fill.notional) == (D("2.5"), D("7.50"))
-    assert code_of(submit(order, cash, quote, Rulebook.us(), DAY)) == "bad_quantity"
+    assert code_of(match_order(order, cash, quote, Rulebook.us(), DAY)) == "bad_quantity"
     tiny = buy(D("0.0000000001"), "AAPL")
-    assert code_of(submit(tiny, cash, quote, Rulebook.us(fractional=True), DAY)) == "bad_quantity"
+    assert code_of(match_order(tiny, cash, quote, Rulebook.us(fractional=True), DAY)) == "bad_quantity"
 
 
 @pytest.mark.parametrize(
@@ -450,7 +451,7 @@ def test_us_shares_may_be_broken_where_the_broker_breaks_them():
     ],
 )
 def test_a_round_trip_in_one_session_where_the_market_allows_it(symbol, rules, code):
-    trading_session = TradingSession(Account.opening(100_000), {symbol: QUOTE}, rules, DAY)
+    trading_session = Session(Account.opening(100_000), {symbol: QUOTE}, rules, DAY)
     assert trading_session.submit(buy(100, symbol)).t_plus == (0 if code == "filled" else 1)
     assert code_of(trading_session.submit(sell(100, symbol, sequence=2))) == code
     assert (symbol in trading_session.account.positions) == (code != "filled")
@@ -458,10 +459,10 @@ def test_a_round_trip_in_one_session_where_the_market_allows_it(symbol, rules, c
 
 def test_slippage_costs_cash_and_leaves_the_price():
     rules = Rulebook.mainland(slippage_bps=12)
-    fill = submit(buy(1000), Account.opening(100_000), QUOTE, rules, DAY)
+    fill = match_order(buy(1000), Account.opening(100_000), QUOTE, rules, DAY)
     assert (fill.price, fill.notional, fill.slippage) == (D("10"), D("10000.00"), D("12.00"))
     assert fill.cash_change == D("-10017.10")
-    assert submit(sell(1000), holding(1000), QUOTE, rules, DAY).cash_change == D("9977.90")
+    assert match_order(sell(1000), holding(1000), QUOTE, rules, DAY).cash_change == D("9977.90")
     assert bought(1000, cash="10017.09", rules=rules) == "insufficient_cash"
 
 
@@ -469,8 +470,8 @@ def test_slippage_costs_cash_and_leaves_the_price():
 
 
 def traded(orders, account, quotes, rules=RULES, **more):
-    trading_session = TradingSession(account, quotes, rules, DAY, **more)
-    submit_batch(trading_session, orders)
+    trading_session = Session(account, quotes, rules, DAY, **more)
+    trading_session.batch(orders)
     return trading_session
 
 
@@ -518,7 +519,7 @@ def test_two_buys_that_fit_singly_do_not_pass_together():
         (2, "insufficient_cash"),
     ]
     for order in orders:
-        assert code_of(submit(order, Account.opening(15_000), QUOTE, RULES, DAY)) == "filled"
+        assert code_of(match_order(order, Account.opening(15_000), QUOTE, RULES, DAY)) == "filled"
 
 
 def test_a_rejection_changes_nothing():
@@ -527,14 +528,14 @@ def test_a_rejection_changes_nothing():
 
 
 def test_a_sequence_used_twice_in_a_batch_is_an_error_and_nothing_is_traded():
-    trading_session = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    trading_session = Session(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
     with pytest.raises(BadOption, match=r"sequence=1 of 600000\.SH is used twice"):
-        submit_batch(trading_session, [buy(100), buy(200)])
+        trading_session.batch([buy(100), buy(200)])
     assert trading_session.outcomes == ()
 
 
 def test_the_same_order_again_is_the_same_outcome_and_another_one_a_conflict():
-    trading_session = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    trading_session = Session(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
     first = trading_session.submit(buy(100))
     assert trading_session.submit(buy(100)) is first
     assert trading_session.outcomes == (first,)
@@ -544,15 +545,15 @@ def test_the_same_order_again_is_the_same_outcome_and_another_one_a_conflict():
     assert trading_session.outcomes == (first,)
 
 
-def test_equity_is_cash_and_holdings_at_the_open_or_the_last_known_price():
+@pytest.mark.parametrize(("cash", "shares"), [("4850.14", 400), ("4850.13", 300)])
+def test_a_weight_is_of_cash_and_holdings_at_the_open_or_the_last_known_price(cash, shares):
+    """400 shares at 10 cost 4,005.04, which is 0.3 of 13,350.14 rounded up: 8,500 are held."""
     quotes = {CODE: Quote(open=math.nan), OTHER: QUOTE}
-    account = holding(100, cash="50.00")
-    trading_session = TradingSession(account, quotes, RULES, DAY, prices={CODE: D("8.5")})
-    assert trading_session.equity() == D("900.00")
+    account, order = holding(1000, cash=cash), Order(symbol=OTHER, target_weight=D("0.3"), sequence=1)
+    trading_session = Session(account, quotes, RULES, DAY, last_prices=lambda _: {CODE: D("8.5")})
+    assert trading_session.submit(order).quantity == shares
     with pytest.raises(BadOption, match=r"600000\.SH is held without a known price"):
-        TradingSession(account, quotes, RULES, DAY).submit(
-            Order(symbol=OTHER, target_weight=D("0.5"), sequence=1)
-        )
+        Session(account, quotes, RULES, DAY).submit(order)
 
 
 @pytest.fixture
@@ -575,7 +576,7 @@ def test_eight_threads_share_a_desk_and_lose_nothing(seed, restless):
     for sequence in range(1, 401):
         make = draw.choice((buy, sell))
         orders.append(make(draw.choice((100, 200, 300, 150)), draw.choice(symbols), sequence))
-    trading_session, gate, cash = TradingSession(start, quotes, RULES, DAY), Barrier(8), []
+    trading_session, gate, cash = Session(start, quotes, RULES, DAY), Barrier(8), []
 
     def work(place):
         gate.wait()
@@ -588,7 +589,7 @@ def test_eight_threads_share_a_desk_and_lose_nothing(seed, restless):
     outcomes = trading_session.outcomes
     assert sorted(outcome.order.sequence for outcome in outcomes) == list(range(1, 401))
     assert min(cash) >= 0
-    again = TradingSession(start, quotes, RULES, DAY)
+    again = Session(start, quotes, RULES, DAY)
     assert tuple(again.submit(outcome.order) for outcome in outcomes) == outcomes
     assert again.account == trading_session.account
     assert {"filled", "insufficient_cash", "insufficient_shares", "lot_size", "t_plus_one"} == {
@@ -612,12 +613,12 @@ def test_a_limit_is_not_reached_where_the_data_has_no_high_and_low(side, limit):
     quotes = quotes_at(store.view(Moment(day, "close"), ref))
     account = holding(1000)
     order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
-    assert TradingSession(account, quotes, RULES, day).submit(order).code == "market_closed"
+    assert Session(account, quotes, RULES, day).submit(order).code == "market_closed"
 
 
 def test_many_small_orders_share_one_volume_cap():
     rules = Rulebook.mainland(volume_share="0.1")
-    trading_session = TradingSession(
+    trading_session = Session(
         Account.opening(10**6), {CODE: Quote(open=10.0, volume=10_000.0)}, rules, pd.Timestamp("2024-01-02")
     )
     outcomes = [
@@ -633,7 +634,7 @@ def test_without_a_known_volume_nothing_passes_a_volume_cap():
     store, ref, day = over(open=10.0, close=10.0)
     quotes = quotes_at(store.view(Moment(day, "close"), ref))
     order = Order(symbol=CODE, side="buy", quantity=100, sequence=1)
-    assert TradingSession(Account.opening(10**6), quotes, rules, day).submit(order).code == "volume_cap"
+    assert Session(Account.opening(10**6), quotes, rules, day).submit(order).code == "volume_cap"
 
 
 @pytest.mark.parametrize(
@@ -644,7 +645,7 @@ def test_a_limit_price_beyond_the_band_is_refused_whatever_the_market_does(side,
     """SSE trading rules 3.4.13: an order outside of the price limits is not valid."""
     quote = Quote(open=10.0, high=10.5, low=8.5, close=10.0, up_limit=11.0, down_limit=9.0)
     account = holding(1000)
-    trading_session = TradingSession(account, {CODE: quote}, RULES, pd.Timestamp("2024-01-02"))
+    trading_session = Session(account, {CODE: quote}, RULES, pd.Timestamp("2024-01-02"))
     order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
     assert trading_session.submit(order).code == code
 
@@ -654,13 +655,12 @@ def test_a_target_at_the_close_sells_first_when_the_close_makes_it_a_sale():
     other = "600036.SH"
     quotes = {CODE: Quote(open=10.0, close=12.0), other: Quote(open=10.0, close=10.0)}
     account = holding(1000, cash="0.00")
-    trading_session = TradingSession(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
-    submit_batch(
-        trading_session,
+    trading_session = Session(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
+    trading_session.batch(
         [
             Order(symbol=other, side="buy", quantity=200, type="close", sequence=1),
             Order(symbol=CODE, target_value=D(10_000), type="close", sequence=2),
-        ],
+        ]
     )
     assert [(fill.side, fill.quantity) for fill in trading_session.outcomes] == [("sell", 200), ("buy", 200)]
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 
-from quantgraph.broker.accounts._corporate_actions import action_book
+from quantgraph.broker.accounts._account import action_book
 from quantgraph.broker.accounts._quotes import per_commit
 from quantgraph.state import DataState
 

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from deciders import OneByOne
+from one_session import trade_session
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, SessionResult, simulate
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import advance, run_sessions
-from quantgraph.broker.session._simulate import run_identity, trade_session
+from quantgraph.broker.session import advance, run_identity, run_sessions
 from quantgraph.errors import BadWindow, FutureRequested, LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState

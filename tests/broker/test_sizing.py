@@ -5,11 +5,11 @@ from decimal import ROUND_HALF_UP, Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Order
+from quantgraph.broker import Account, Order, Session
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.session import TradingSession, largest_buy
-from quantgraph.broker.session._matching import submit
+from quantgraph.broker.session import largest_buy
+from quantgraph.broker.session._matching import match_order
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 
@@ -29,7 +29,7 @@ def holding(quantity, cash="100000.00", symbol=CODE):
 
 def traded(account, *, symbol=CODE, rules=RULES, quote=AT_10, **size):
     """Side and quantity of a target's fill, or the code."""
-    trading_session = TradingSession(account, {symbol: quote}, rules, DAY)
+    trading_session = Session(account, {symbol: quote}, rules, DAY)
     outcome = trading_session.submit(Order(symbol=symbol, sequence=1, **size))
     return getattr(outcome, "code", None) or (outcome.side, outcome.quantity)
 
@@ -176,8 +176,8 @@ def test_a_close_order_is_sized_at_the_close_and_a_limit_order_where_it_fills():
 def test_a_weight_without_a_value_to_be_a_share_of_is_an_error():
     order = Order(symbol=CODE, target_weight=D("0.5"), sequence=1)
     with pytest.raises(BadOption, match="needs others="):
-        submit(order, Account.opening(100), AT_10, RULES, DAY)
-    assert submit(order, Account.opening(3000), AT_10, RULES, DAY, others=D(3000)).quantity == 100
+        match_order(order, Account.opening(100), AT_10, RULES, DAY)
+    assert match_order(order, Account.opening(3000), AT_10, RULES, DAY, others=D(3000)).quantity == 100
 
 
 def test_a_weight_at_the_close_is_a_share_of_the_value_at_the_close():

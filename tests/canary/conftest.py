@@ -13,9 +13,10 @@ import pytest
 from canary_data import CanarySource, CanaryStore
 from canary_watch import CanaryWatch
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from states import flat, grouped
 
 from quantgraph.data.sample import SampleSource
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.market import Moment
 from quantgraph.runtime import Resources, open_resources
 from quantgraph.sandbox import CodeResult
@@ -136,12 +137,12 @@ def resources_at():
 def think(resources, moment, text):
     """Run the signal subgraph, and watch all that it says, with the questions that clarify would ask."""
     asked = HumanMessage(text, id="asked")  # one that is made is told in the state, and so is the run's name
-    given = {"messages": [asked], "as_of": f"{moment.session:%Y%m%d}", "run_id": "watched"}
+    given = grouped({"messages": [asked], "as_of": f"{moment.session:%Y%m%d}", "run_id": "watched"})
     with CanaryWatch(resources.store) as watch:
         state = build_signal_graph(resources).compile().invoke(given)
         assert state["ended_because"] == "done", state["error_messages"]
         watch.see("state", {**state, "messages": None})
-        watch.see("request", state["request"])
+        watch.see("request", flat(state)["request"])
         watch.see_signals(resources.store, state["data_ref"])
         for kind in ("symbol", "window", "strategy"):
             watch.see("question", _asked(resources, state, kind))
@@ -151,8 +152,8 @@ def think(resources, moment, text):
 def _asked(resources, state, kind):
     task = {"id": "1", "kind": kind, "reason": "?", "question": "", "default": None, "language": "en"}
     task |= {"rounds_left": 0, "unread": [], "options": [], "answer_schema": {}}
-    asking = {**state, "clarification": task, "clarification_needed": "?"}
-    return clarify_node(asking, resources=resources)["clarification"]
+    asking = grouped({**state, "clarification": task, "clarification_needed": "?"})
+    return flat(clarify_node(asking, resources=resources))["clarification"]
 
 
 class Helpers:

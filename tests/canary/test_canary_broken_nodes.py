@@ -28,8 +28,8 @@ def thinking(resources, market):
 def test_a_prompt_that_tells_the_sources_last_session_is_found(resources, thinking, monkeypatch):
     facts = reflection._facts
 
-    def told(source, text, decider):
-        return facts(source, text, decider) | {"last_session": f"{resources.source.sessions()[-1]:%Y%m%d}"}
+    def told(reading, text):
+        return facts(reading, text) | {"last_session": f"{resources.source.sessions()[-1]:%Y%m%d}"}
 
     monkeypatch.setattr(reflection, "_facts", told)
     with pytest.raises(CanaryFound, match=r"prompt .*last_session.*21770709"):
@@ -71,9 +71,10 @@ def test_a_state_that_tells_which_way_later_closes_went_is_another_in_another_pl
 
     def told(state, *, resources, agent):
         update = validate(state, resources=resources, agent=agent)
-        if "strategy" in update:
+        if "strategy" in update.get("quantgraph", {}):
             close = resources.store.snapshot(state.get("data_ref"))["ohlcv"]["close"]
-            update["strategy"] |= {"rose": (close.pct_change().iloc[-2:] > 0).to_numpy().tolist()}
+            rose = (close.pct_change().iloc[-2:] > 0).to_numpy().tolist()
+            update["quantgraph"]["strategy"] |= {"rose": rose}
         return update
 
     monkeypatch.setattr(graph, "validation_node", told)

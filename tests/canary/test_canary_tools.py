@@ -21,22 +21,21 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from quantgraph import tools
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market import Rulebook
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import (
-    CodeSession,
     ToolContext,
+    python_repl,
     tools_catalog,
-    trader_catalog,
+    tools_of,
     tushare_daily_bar,
     tushare_daily_basic,
 )
 from quantgraph.tools._data import publish_frames
-from quantgraph.tools._indicators import INDICATORS
-from quantgraph.tools.code import python_repl
+from quantgraph.tools._prices import INDICATORS
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 
@@ -64,9 +63,8 @@ def context_at(market):
         first = moment.session - pd.Timedelta(days=10)
         bars = market.SAMPLE.bars([ONE], first, moment.session)
         tree = store.checkout(store.update("ohlcv", bars))
-        code = CodeSession(runner=runner or market.Inline(), frames=tree.view(moment).frozen())
         source = CanarySource(market.SAMPLE, moment, seed=seed)
-        return store, ToolContext(source=source, tree=tree, as_of=moment, code=code)
+        return store, ToolContext(tree.view(moment), code=runner or market.Inline(), source=source, tree=tree)
 
     return make
 
@@ -102,7 +100,7 @@ def test_code_sees_and_prints_nothing_later(market, context_at):
         with CanaryWatch(store) as watch:
             text, _ = python_repl._run(market.LOOK, runtime=SimpleNamespace(context=context))
             watch.see("answer", text)
-            watch.see("code", context.code)
+            watch.see("code", [context.view.frozen(), context.cells, context.names, context.signals])
         assert f"{moment.session:%Y-%m-%d}" in text
 
 
@@ -119,7 +117,7 @@ def test_the_tools_of_a_decision_tell_nothing_later(market, context_at):
     for place in market.PLACES:
         moment = market.Moment(market.SESSIONS[place], "open")
         store, _ = context_at(moment, seed=place // 2 % 2)
-        context = tools.DecisionTools.of(store.view(moment), Account.opening(1000), Rulebook.mainland())
+        context = tools.ToolContext(store.view(moment), Account.opening(1000), Rulebook.mainland())
         with CanaryWatch(store) as watch:
             answers = [answer(tool, context, {"symbol": ONE, **args}) for tool, args in calls]
             watch.see("answers", answers)
@@ -180,12 +178,12 @@ def trading(market, moment, seed):
     store.update("ohlcv", market.SAMPLE.bars(codes, first, moment.session))
     store.record(market.SAMPLE.records(("name", "news"), codes, first, moment.session))
     view, account, rules = store.view(moment), Account.opening(50_000), Rulebook.mainland()
-    return store, tools.DecisionTools.of(view, account, rules, market=SessionMarket(view, account, rules))
+    return store, tools.ToolContext(view, account, rules, session=Session.at_open(view, account, rules))
 
 
 def called(context, name, params):
     try:
-        return tools.call_tool(trader_catalog[name], params, context, timeout=5)
+        return tools.call_tool(tools_of("trader")[name], params, context, timeout=5)
     except QuantGraphError as error:
         return error.line
 
@@ -201,7 +199,7 @@ def test_whatever_a_trader_asks_and_does_it_is_told_nothing_later(market, place,
         with CanaryWatch(store) as watch:
             for name, params in calls:
                 watch.see(name, called(context, name, params))
-            watch.see("orders", context.market.orders)
+            watch.see("orders", context.session.orders)
         told.append(watch.transcript)
     assert told[0] == told[1]
     days = {text[place : place + 10] for text in told[0] for place in _places_of("'date': '", text)}

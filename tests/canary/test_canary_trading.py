@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 from canary_data import CanarySource, CanaryStore
 from canary_watch import CanaryFound, CanaryWatch, differences
+from one_session import trade_session
+from states import grouped
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, DataNeeds, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.graph import create_trading_graph
 from quantgraph.market import Rulebook
 from quantgraph.report import BuyAndHold
@@ -125,7 +126,7 @@ def traded(market, folder, seed, decider=None):
             settings=load_settings(audit={"cuts": 1, "walk_seconds": 0}),
             resources=Resources(store=store, runner=market.Inline(), ledger=ledger),
         )
-        given = {"messages": [("user", text)], "run_id": "r", "as_of": f"{as_of.session:%Y%m%d}"}
+        given = grouped({"messages": [("user", text)], "run_id": "r", "as_of": f"{as_of.session:%Y%m%d}"})
         for update in graph.stream(given, stream_mode="updates", subgraphs=True):
             watch.see("streamed", update, transcript=False)
         assert len(ledger.sessions("r")) > 100

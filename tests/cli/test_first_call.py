@@ -15,7 +15,7 @@ from quantgraph.llm import KeylessPlanner
 
 PACKAGE = Path(quantgraph.__file__).parent
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
-MOST = 14
+MOST = 13
 """Frames of ours between the shell and the model; those of LangGraph, LangChain and typer are not counted."""
 
 

@@ -19,6 +19,7 @@ from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from load_script import load_script
+from states import grouped
 from thinned import thinned
 
 from quantgraph.broker import Fill
@@ -26,7 +27,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.graph import create_trading_graph
 from quantgraph.runtime import Resources
 from quantgraph.runtime._agents import CALLS_PER_NODE
-from quantgraph.runtime.endings import EndedBecause
+from quantgraph.runtime.graph_state import EndedBecause
 from quantgraph.sandbox import default_runner
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
@@ -52,7 +53,7 @@ SECRETS = {
 ALWAYS_THERE = {
     "messages", "current_task", "data_ready", "indicators_ready", "signal_ready", "user_intent",
     "clarification_needed", "clarification_count", "execution_history", "error_messages", "max_retries",
-    "retry_count", "request", "strategy", "validation", "assumptions", "ended_because", "run_id",
+    "retry_count", "quantgraph", "ended_because", "run_id",
 }  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def outfit(cast, ledger, runner, *, ask, fetch="code", source="sample", store=No
 def drive(here, sentence, caplog, **state):
     """Run to the end; a question for the window is answered with it, all others with the sentence."""
     config = {"configurable": {"thread_id": uuid4().hex}}
-    result = here.graph.invoke({"messages": [("user", sentence)], **state}, config)
+    result = here.graph.invoke(grouped({"messages": [("user", sentence)], **state}), config)
     questions = 0
     while "__interrupt__" in result:
         questions += 1

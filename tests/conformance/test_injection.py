@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pandas as pd
 import pytest
+from states import flat
 
 from quantgraph.broker import Fill
 from quantgraph.data.sample import SampleSource
@@ -71,7 +72,7 @@ def outcome(play, stands):
             for one in ledger.order_records(run_id)
             if isinstance(one, Fill)
         ]
-        signal = store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]
+        signal = store.snapshot(state["data_ref"])["signal"][flat(state)["strategy"]["name"]]
         read = "\n".join(str(message.text) for call in model.calls for message in call.messages)
         return (signal.to_csv(), fills, ledger.account(run_id).cash), read.casefold()
 
@@ -136,7 +137,7 @@ def test_words_of_the_user_are_obeyed_and_what_comes_of_it_passes_every_gate(tex
     obeying = {"reflection": reads(",".join(CODES), text), "signal_generate": MODELS["obeying"]()}
     run = play(dict.fromkeys(ROLES, "keyless") | obeying, f"{SENTENCE}。{text}")
     state = stands(run)
-    assert (state["ended_because"], state["strategy"].get("name"), state["error_messages"]) == (
+    assert (state["ended_because"], flat(state)["strategy"].get("name"), state["error_messages"]) == (
         "done",
         "buy_everything",
         [],
@@ -149,4 +150,4 @@ def test_what_the_caller_has_fixed_stands_whatever_a_model_obeys(play, stands):
     cast = dict.fromkeys(ROLES, "keyless") | {"reflection": reads("ALL", "2日均线上穿5日均线买入，下穿卖出")}
     state = stands(play(cast, SENTENCE, given=given))
     assert state["ended_because"] == "done"
-    assert state["request"]["ts_code"] == given["ts_code"]
+    assert flat(state)["request"]["ts_code"] == given["ts_code"]

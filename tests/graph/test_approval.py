@@ -17,13 +17,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
+from states import flat, grouped, then
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Fill, Market, Order
+from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, Session
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
-from quantgraph.broker.session import open_session, reject_orders
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import TradingState, daily_loop_node, decision_node
 from quantgraph.graph._approval import approve_node, parse_approval, propose_node
@@ -53,15 +53,16 @@ def committed(store, opens=OPENS, closes=CLOSES):
 
 
 def state_on(data_ref, language="en"):
-    return {
-        "messages": [],
-        "language": language,
-        "data_ref": data_ref,
-        "strategy": {"name": "s", "code_hash": "abc"},
-        "request": {"start": "20240102", "end": "20240105"},
-        "run_id": "r",
-        "handled": "m1",
-    }
+    return grouped(
+        {
+            "messages": [],
+            "language": language,
+            "data_ref": data_ref,
+            "strategy": {"name": "s", "code_hash": "abc"},
+            "request": {"start": "20240102", "end": "20240105"},
+            "run_id": "r",
+        }
+    )
 
 
 class Counting(SignalRule):
@@ -101,13 +102,13 @@ def trade(trading, state, answers):
 
     trading = replace(trading, resources=replace(trading.resources, on_clarify=answer))
     while True:
-        state |= daily_loop_node(state, trading=trading)
+        state = then(state, daily_loop_node(state, trading=trading))
         if state["session"] is None:
             return questions
-        state |= propose_node(state, trading=trading)
+        state = then(state, propose_node(state, trading=trading))
         if state["proposal"]["question"]:
-            state |= approve_node(state, trading=trading)
-        state |= decision_node(state, trading=trading)
+            state = then(state, approve_node(state, trading=trading))
+        state = then(state, decision_node(state, trading=trading))
         assert state["proposal"] is None
 
 
@@ -239,9 +240,9 @@ def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(trading,
     state = state_on(committed(store)) | {"session": "20240103"}
     alone = replace(trading, resources=replace(trading.resources, on_clarify="default"))
     alone.open_run("r", state)
-    state |= propose_node(state, trading=alone)
+    state = then(state, propose_node(state, trading=alone))
     update = approve_node(state, trading=alone)
-    assert update["assumptions"] == ["approval: 20240103 reject (default)"]
+    assert flat(update)["assumptions"] == ["approval: 20240103 reject (default)"]
     assert not update["proposal"]["approved"]
 
 
@@ -265,7 +266,7 @@ def test_three_answers_that_are_none_end_the_run(trading, store):
 
     lost = replace(trading, resources=replace(trading.resources, on_clarify=unclear))
     lost.open_run("r", state)
-    state |= propose_node(state, trading=lost)
+    state = then(state, propose_node(state, trading=lost))
     update = approve_node(state, trading=lost)
     assert update["ended_because"] == "needs_answer"
     words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
@@ -281,7 +282,7 @@ def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_pa
     )
     assert (done["ended_because"], words) == ("needs_answer", [])
     assert done["account"]["trades"] == 1
-    assert done["assumptions"][0].endswith("approve (callable)")
+    assert flat(done)["assumptions"][0].endswith("approve (callable)")
 
 
 def test_somebody_who_is_to_be_asked_needs_a_checkpointer(trading, store):
@@ -479,6 +480,6 @@ def test_half_a_surrogate_pair_in_a_reason_is_told_and_kept(store):
     again = order_from_json(json.loads(json.dumps(order_to_json(order)).encode()))
     assert again.reason == "up \\ud83d"
     market = Market(store=store, data_ref=committed(store), rules=Rulebook.mainland())
-    morning = open_session(market, DAYS[0], Account.opening(1000))
-    result = reject_orders(morning, "d", [again], "not_approved", "no")
+    refused = Rejection(order=again, session=DAYS[0], code="not_approved", message="no")
+    result = replace(Session.open(market, DAYS[0], Account.opening(1000)).close(), outcomes=(refused,))
     assert "ud83d" in day_lines(Account.opening(1000), result).lines[0][1]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from states import flat
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.settings import load_settings
@@ -52,8 +53,8 @@ def check(symbol: str, state: dict) -> None:
             assert list(frame.columns) == [symbol], (
                 f"{panel}[{name!r}] of {symbol} holds {list(frame.columns)}"
             )
-    assert list(snapshot["signal"]) == [state["strategy"]["name"]]
-    signal = snapshot["signal"][state["strategy"]["name"]][symbol]
+    assert list(snapshot["signal"]) == [flat(state)["strategy"]["name"]]
+    signal = snapshot["signal"][flat(state)["strategy"]["name"]][symbol]
     assert [i for i, value in enumerate(signal) if value == 1.0] == crosses(symbol)
 
 

@@ -18,6 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from load_script import load_script
+from states import flat
 from typing_extensions import TypedDict
 
 from quantgraph.errors import CheckpointerRequired
@@ -40,7 +41,7 @@ def ask(text: str) -> dict[str, Any]:
 def result(state: dict[str, Any]) -> tuple[Any, ...]:
     """What has to be the same whichever way the subgraph was used."""
     said = [(message.type, message.text) for message in state["messages"]]
-    return state["ended_because"], state["data_ref"], state["strategy"]["code_hash"], said
+    return state["ended_because"], state["data_ref"], flat(state)["strategy"]["code_hash"], said
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ class Host(TypedDict):
     owner: str
     ended_because: NotRequired[str | None]
     data_ref: NotRequired[str]
-    strategy: NotRequired[dict[str, Any]]
+    quantgraph: NotRequired[dict[str, Any]]
 
 
 @pytest.mark.parametrize("way", ["node", "inside"])
@@ -148,8 +149,8 @@ def test_a_second_process_takes_the_answer_and_goes_on(way, two_processes, expec
     assert first["ended_because"] is None
     assert (second["ended_because"], second["data_ref"], second["code_hash"]) == expected[:3]
     assert [text for _, text in second["messages"][1:3]] == [first["question"], child.ANSWER]
-    assert (first["calls"] + second["calls"]).count("reflect") == 2
-    assert second["calls"].count("first") == 0
+    assert (flat(first)["calls"] + flat(second)["calls"]).count("reflect") == 2
+    assert flat(second)["calls"].count("first") == 0
     assert second["signal"] == [117, 1]
 
 
@@ -211,7 +212,7 @@ def test_a_second_sentence_on_the_hosts_thread_is_a_request_of_its_own(way):
     second = graph.invoke(
         ask("000342.SZ, buy when RSI(14) is below 30, sell above 70, 2024-07-01 to 2024-12-31"), THREAD
     )
-    assert (first["strategy"]["name"], second["ended_because"]) == ("sma_cross_5_20", "done")
+    assert (flat(first)["strategy"]["name"], second["ended_because"]) == ("sma_cross_5_20", "done")
     (signal,) = store.snapshot(second["data_ref"])["signal"].values()
     assert list(signal.columns) == ["000342.SZ"]
     assert f"{signal.index[0]:%Y%m%d}" == "20240701"

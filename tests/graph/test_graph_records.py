@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from langgraph.runtime import RunControl
+from states import flat, grouped
 
 from quantgraph.broker import DataNeeds, Decider
 from quantgraph.broker.ledger import Ledger
@@ -130,7 +131,7 @@ def test_records_of_the_request_are_committed_and_shown_when_they_are_known(grap
     assert source.asked == [(["news"], CODES.split(","), "20231226", "20240115")]
     committed = [each.body["title"] for each in store.snapshot(state["data_ref"]).records("news")]
     assert sorted(committed) == sorted(SEEN[-1])
-    assert not any("records" in note or "记录" in note for note in state["request"]["notes"])
+    assert not any("records" in note or "记录" in note for note in flat(state)["request"]["notes"])
 
 
 def test_a_decider_that_needs_none_asks_for_none(graph, store, folder):
@@ -142,15 +143,15 @@ def test_a_decider_that_needs_none_asks_for_none(graph, store, folder):
 
 def test_kinds_that_the_source_or_these_symbols_do_not_have_are_named(graph, folder):
     state = graph(Reader("news", "filing"), folder).invoke(ask(REQUEST))
-    assert state["request"]["notes"] == ["no source gives records of kind filing"]
+    assert flat(state)["request"]["notes"] == ["no source gives records of kind filing"]
     (folder / "news.jsonl").write_text(news("about another", "2024-01-09", "000001.SZ"))
     source = FileSource(folder)
     state = graph(Reader("news"), source).invoke(ask(REQUEST, run_id="none"))
-    assert state["request"]["notes"] == [f"{folder} has no records of kind news about these symbols"]
+    assert flat(state)["request"]["notes"] == [f"{folder} has no records of kind news about these symbols"]
     state = graph(Reader("news"), source).invoke(
         ask(f"{CODES}，{DAYS[5]:%Y%m%d}到{DAYS[9]:%Y%m%d}", run_id="zh")
     )
-    assert state["request"]["notes"] == [f"{folder} 没有这些代码的 news 类记录"]
+    assert flat(state)["request"]["notes"] == [f"{folder} 没有这些代码的 news 类记录"]
 
 
 def test_a_kind_without_a_record_is_fetched_once_before_the_signal_too(graph, folder):
@@ -158,13 +159,13 @@ def test_a_kind_without_a_record_is_fetched_once_before_the_signal_too(graph, fo
     source = Counting(folder)
     state = graph(Reader("news", signal=True), source).invoke(ask(f"{REQUEST}, {RULE}"))
     assert (state["ended_because"], len(source.asked)) == ("done", 1)
-    notes = [note for note in state["request"]["notes"] if "records" in note]
+    notes = [note for note in flat(state)["request"]["notes"] if "records" in note]
     assert notes == [f"{folder} has no records of kind news about these symbols"]
 
 
 def test_news_after_the_runs_moment_is_not_fetched(graph, store, folder):
     decider = Reader("news")
-    state = graph(decider, folder).invoke(ask(REQUEST, as_of=f"{DAYS[6]:%Y%m%d}"))
+    state = graph(decider, folder).invoke(grouped(ask(REQUEST, as_of=f"{DAYS[6]:%Y%m%d}")))
     assert list(decider.seen.values()) == SEEN[:2]
     committed = {each.body["title"] for each in store.snapshot(state["data_ref"]).records("news")}
     assert committed == {"before", "early", "too late for the open"}
@@ -198,7 +199,7 @@ def test_given_data_are_traded_as_they_are_and_what_they_lack_is_named(graph, st
     state = graph(decider, source).invoke({"data_ref": given, "run_id": "r"})
     assert (state["ended_because"], state["data_ref"], source.asked) == ("done", given, [])
     assert decider.seen[f"{DAYS[5]:%Y%m%d}"] == ["the host's"]
-    assert state["request"]["notes"] == [
+    assert flat(state)["request"]["notes"] == [
         "no source gives records of kind filing",
         "the decider needs the indicator pe_ttm, which the data do not have",
     ]

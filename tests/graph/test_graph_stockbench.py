@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from langchain_core.messages import HumanMessage
+from states import grouped
 
 from quantgraph import create_trading_graph
 from quantgraph.broker.ledger import Ledger
@@ -45,7 +46,9 @@ def held(source: Path, folder: Path, **book: Any) -> tuple[dict[str, Any], Ledge
     )
     symbols = ",".join(pd.read_csv(source_bars(source))["symbol"].unique())
     given = {"ts_code": symbols, "start_date": "20250303", "end_date": "20250630"}
-    state = graph.invoke({"messages": [HumanMessage(SENTENCE)], "given": given, "run_id": "baseline"})
+    state = graph.invoke(
+        grouped({"messages": [HumanMessage(SENTENCE)], "given": given, "run_id": "baseline"})
+    )
     assert state["ended_because"] == "done"
     return state["summary"], ledger
 

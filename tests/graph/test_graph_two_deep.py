@@ -18,6 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from load_script import load_script
+from states import flat
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph
@@ -59,7 +60,7 @@ class Desk(TypedDict):
     notes: Annotated[list[str], operator.add]
     seen: Annotated[dict[str, int], counted]
     data_ref: NotRequired[str]
-    strategy: NotRequired[dict[str, Any]]
+    quantgraph: NotRequired[dict[str, Any]]
     ended_because: NotRequired[str | None]
     verdict: NotRequired[str]
 
@@ -86,7 +87,7 @@ def line(state_type: type, **nodes: Any) -> StateGraph[Any, Any, Any, Any]:
 
 
 def verdict(result: dict[str, Any]) -> str:
-    return " ".join([result["ended_because"], result["data_ref"], result["strategy"]["code_hash"]])
+    return " ".join([result["ended_because"], result["data_ref"], flat(result)["strategy"]["code_hash"]])
 
 
 def as_a_node(signal: Any) -> Any:
@@ -230,7 +231,8 @@ def test_two_side_by_side_ask_at_once_and_each_gets_its_own_answer(tmp_path):
 
         def work(_: Pair, side: str = side, signal: Any = signal, sentence: str = sentence) -> dict[str, str]:
             found = signal.invoke({"messages": [("user", sentence)]})
-            return {side: f"{found['strategy']['name']} {found['request']['start']} {found['ended_because']}"}
+            name, start = flat(found)["strategy"]["name"], flat(found)["request"]["start"]
+            return {side: f"{name} {start} {found['ended_because']}"}
 
         graph.add_node(side, work).add_edge(START, side).add_edge(side, END)
     with sqlite(tmp_path) as kept:

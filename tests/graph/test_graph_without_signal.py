@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
+from states import flat, grouped
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import DataNeeds, Decider, Market
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import NoData
+from quantgraph.errors import BadOption, NoData
 from quantgraph.graph._graph import create_trading_graph, route_after_data
 from quantgraph.llm import get_llm
 from quantgraph.market import Rulebook
@@ -111,7 +113,7 @@ def test_a_request_for_data_alone_is_traded_on_every_session(graph, store, ledge
     # The session of the purchase has no block rule and is a step of its own; the rest is one.
     step = ["daily_loop", "decision"]
     assert nodes == ["begin", "signal", *step, *step, "daily_loop", "report"]
-    assert (state["ended_because"], state["strategy"]) == ("done", {})
+    assert (state["ended_because"], flat(state)["strategy"]) == ("done", {})
     assert not list(store.snapshot(state["data_ref"])["signal"])
     assert ledger.sessions("r") == sessions_of(*MARCH)
     assert journal(ledger, "r") == by_hand(store, state["data_ref"], sessions_of(*MARCH), tmp_path)
@@ -145,19 +147,21 @@ def test_bars_of_a_file_are_traded_without_a_rule(graph, store, ledger, tmp_path
 )
 def test_a_rule_that_was_said_is_named_as_not_done(graph, ledger, text, line):
     state = graph(BuyAndHold()).invoke(ask(text))
-    (named,) = [note for note in state["request"]["notes"] if note.startswith(line)]
+    (named,) = [note for note in flat(state)["request"]["notes"] if note.startswith(line)]
     assert "20" in named.removeprefix(line)
     assert named in state["messages"][-1].text
-    assert state["strategy"] == {}
-    assert not [path for path in state["calls"] if "signal_generate" in path]
+    assert flat(state)["strategy"] == {}
+    assert not [path for path in flat(state)["calls"] if "signal_generate" in path]
     assert ledger.sessions("r") == sessions_of(*MARCH)
 
 
 def test_a_rule_nobody_understands_and_the_indicators_of_a_rule_hold_nothing_up(graph):
     state = graph(BuyAndHold()).invoke(ask(f"{CODES}, buy when the moon is full, March 2024"))
-    assert any(note.endswith("not execute: buy when the moon is full") for note in state["request"]["notes"])
+    assert any(
+        note.endswith("not execute: buy when the moon is full") for note in flat(state)["request"]["notes"]
+    )
     state = graph(BuyAndHold()).invoke(ask(f"{CODES}，市盈率低于10买入，高于20卖出，2024年3月", run_id="pe"))
-    assert (state["ended_because"], state["request"]["indicators"]) == ("done", [])
+    assert (state["ended_because"], flat(state)["request"]["indicators"]) == ("done", [])
 
 
 def test_symbols_and_window_are_still_asked_for(graph):
@@ -169,9 +173,11 @@ def test_symbols_and_window_are_still_asked_for(graph):
 
     state = graph(BuyAndHold(), on_clarify=answer).invoke(ask("hello"))
     assert (state["ended_because"], questions) == ("done", ["symbol", "window"])
-    assert create_trading_graph(decider=BuyAndHold(), on_clarify="default", source="sample").invoke(
-        {"messages": []}
-    )["assumptions"] == ["symbol: all stocks (default)", "window: from 20250101 to 20251231 (default)"]
+    silent = create_trading_graph(decider=BuyAndHold(), on_clarify="default", source="sample")
+    assert flat(silent.invoke({"messages": []}))["assumptions"] == [
+        "symbol: all stocks (default)",
+        "window: from 20250101 to 20251231 (default)",
+    ]
 
 
 def test_a_decider_that_uses_the_signal_does_not_trade_a_request_for_data(graph, ledger):
@@ -214,7 +220,7 @@ def test_the_high_of_52_weeks_is_known_on_the_first_session(graph, ledger):
     expected = SampleSource().bars(tuple(CODES.split(",")), before[0], before[-1])["high"]
     assert high.max().to_dict() == expected.max().to_dict()
     assert indicators == {"pe_ttm": 252}
-    assert state["request"]["data_start"] == f"{before[0]:%Y%m%d}"
+    assert flat(state)["request"]["data_start"] == f"{before[0]:%Y%m%d}"
     assert [f"{day:%Y%m%d}" for day in ledger.sessions("r")] == list(decider.seen)
     assert ledger.sessions("r") == sessions_of(*MARCH)
     assert len(state["summary"]["equity"]["sessions"]) == 21 + 1
@@ -225,7 +231,7 @@ def test_fewer_sessions_than_needed_and_records_are_named_before_the_first_sessi
     there = int((SampleSource().sessions() < "2024-03-01").sum())
     for mode in graph(decider).stream(ask(f"{CODES}, March 2024"), stream_mode="values"):
         if mode.get("session"):
-            notes = mode["request"]["notes"]
+            notes = flat(mode)["request"]["notes"]
             break
     assert notes[1:] == [
         "no source gives records of kind suspension",
@@ -251,7 +257,7 @@ def test_a_stock_that_was_listed_later_has_what_there_is(graph, ledger, tmp_path
     high, _ = decider.seen[f"{days[7]:%Y%m%d}"]
     assert list(high.index) == list(days[3:7])
     assert list(high["600519.SH"].notna()) == [False, False, True, True]
-    assert state["request"]["data_start"] == f"{days[3]:%Y%m%d}"
+    assert flat(state)["request"]["data_start"] == f"{days[3]:%Y%m%d}"
 
 
 class Late(SampleSource):
@@ -272,8 +278,8 @@ def test_bars_that_begin_later_than_the_sessions_are_named(graph, ledger, monkey
     state = graph(decider, source=Late()).invoke(ask(f"{CODES}, March 2024"))
     assert (state["ended_because"], len(decider.seen["20240301"][0])) == ("done", there)
     line = f"decider watching needs 5 sessions before the window; the data have {there}"
-    assert state["request"]["notes"][1:] == [line]
-    assert state["request"].get("data_start") == ("20240228" if there else None)
+    assert flat(state)["request"]["notes"][1:] == [line]
+    assert flat(state)["request"].get("data_start") == ("20240228" if there else None)
     assert ledger.sessions("r") == sessions_of(*MARCH)
 
 
@@ -281,9 +287,9 @@ def test_the_needs_of_a_decider_that_uses_the_signal_are_there_too(graph, ledger
     decider = Watching(signal=True, sessions=252, indicators=("pe_ttm",), records=("memory",))
     state = graph(decider).invoke(ask(f"{CODES}, {RULE}, March 2024"))
     high, indicators = decider.seen["20240301"]
-    assert (len(high), indicators, state["strategy"]["warm_up"]) == (252, {"pe_ttm": 252}, 21)
+    assert (len(high), indicators, flat(state)["strategy"]["warm_up"]) == (252, {"pe_ttm": 252}, 21)
     assert ledger.sessions("r") == sessions_of(*MARCH)
-    assert "no source gives records of kind memory" in state["request"]["notes"]
+    assert "no source gives records of kind memory" in flat(state)["request"]["notes"]
 
 
 def test_the_signal_is_the_same_with_and_without_earlier_data_for_the_decider(graph, store):
@@ -331,8 +337,12 @@ def commit(store):
 def test_a_commit_alone_is_traded_without_a_model_or_a_source(graph, ledger, commit, refuses, tmp_path):
     state = graph(BuyAndHold(), **refuses).invoke({"data_ref": commit.ref, "run_id": "r"})
     sessions = sessions_of("2024-01-01", "2024-03-29")
-    assert (state["ended_because"], state["data_ref"], state["calls"]) == ("done", commit.ref, {})
-    assert (state["request"]["ts_code"], state["request"]["start"], state["request"]["end"]) == (
+    assert (state["ended_because"], state["data_ref"], flat(state)["calls"]) == ("done", commit.ref, {})
+    assert (
+        flat(state)["request"]["ts_code"],
+        flat(state)["request"]["start"],
+        flat(state)["request"]["end"],
+    ) == (
         CODES,
         "20240102",
         "20240329",
@@ -345,15 +355,15 @@ def test_given_symbols_and_dates_of_a_commit_are_traded_with_what_is_before_them
 ):
     decider = Watching(sessions=60)
     given = {"ts_code": "000343.SZ, 000341.SZ", "start_date": "20240301", "end_date": "20240315"}
-    state = graph(decider, **refuses).invoke({"data_ref": commit.ref, "given": given, "run_id": "r"})
+    state = graph(decider, **refuses).invoke(grouped({"data_ref": commit.ref, "given": given, "run_id": "r"}))
     assert ledger.sessions("r") == sessions_of("2024-03-01", "2024-03-15")
     high, _ = decider.seen["20240301"]
     there = sessions_of("2024-01-01", "2024-02-29")
     assert (list(high.columns), list(high.index)) == (["000341.SZ", "000343.SZ"], there)
-    assert state["request"]["notes"] == [
+    assert flat(state)["request"]["notes"] == [
         f"decider watching needs 60 sessions before the window; the data have {len(there)}"
     ]
-    assert state["request"]["notes"][0] in state["messages"][-1].text
+    assert flat(state)["request"]["notes"][0] in state["messages"][-1].text
 
 
 @pytest.mark.parametrize(
@@ -364,7 +374,9 @@ def test_given_symbols_and_dates_of_a_commit_are_traded_with_what_is_before_them
     ],
 )
 def test_a_commit_without_the_given_data_ends_the_run(graph, commit, refuses, given, line):
-    state = graph(BuyAndHold(), **refuses).invoke({"data_ref": commit.ref, "given": given, "run_id": "r"})
+    state = graph(BuyAndHold(), **refuses).invoke(
+        grouped({"data_ref": commit.ref, "given": given, "run_id": "r"})
+    )
     assert state["ended_because"] == "data_unavailable"
     assert state["error_messages"][0].startswith(line)
     assert state["summary"] == {}
@@ -385,9 +397,9 @@ def test_what_the_user_says_about_a_commit_is_read(graph, ledger, commit):
 
 def test_a_run_of_data_alone_replays_identically(tmp_path):
     done = run_strategy(f"{CODES}, {RULE}, March 2024", decider=BuyAndHold(), out=tmp_path)
-    assert (done["strategy"], done["signal"], done["ended_because"]) == (None, None, "done")
+    assert (flat(done)["strategy"], done["signal"], done["ended_because"]) == (None, None, "done")
     assert any(note.startswith("decider buy_and_hold does not execute: ") for note in done["notes"])
-    not_done = [each for each in done["understanding"]["clauses"] if each["status"] == "not_done"]
+    not_done = [each for each in flat(done)["understanding"]["clauses"] if each["status"] == "not_done"]
     assert [each["words"] for each in not_done] == [
         note.removeprefix("decider buy_and_hold does not execute: ")
         for note in done["notes"]
@@ -416,3 +428,21 @@ def test_a_stopped_run_with_needs_is_resumed_and_replays(tmp_path):
     assert (done["equity"], done["data_ref"]) == (whole["equity"], whole["data_ref"])
     assert min(decider.seen) > "20240304"
     assert replay(done["run_dir"], decider=Watching(**needs)).identical
+
+
+def test_its_graph_has_no_node_that_writes_code(graph):
+    nodes = {each.rpartition(":")[2] for each in graph(BuyAndHold()).get_graph(xray=1).nodes}
+    assert "signal_generate" not in nodes
+    assert {"reflection", "data_fetch", "validate", "clarify"} <= nodes
+
+
+@pytest.mark.parametrize("decider", [BuyAndHold(), SignalRule()])
+def test_a_thread_that_an_earlier_version_left_in_its_loop_is_refused(decider, store):
+    kept = {"resources": Resources(store=store), "checkpointer": InMemorySaver()}
+    trading = create_trading_graph(decider=decider, source="sample", model="keyless", **kept)
+    thread = {"configurable": {"thread_id": "old"}}
+    old = {"messages": [("user", "x")], "run_id": "r", "data_ref": "x" * 64, "ended_because": "done"}
+    ready = {"data_ready": True, "signal_ready": True}
+    trading.update_state(thread, {**old, **ready}, as_node="signal")
+    with pytest.raises(BadOption, match="an earlier version of quantgraph began this thread"):
+        trading.invoke(None, thread)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from deciders import OneByOne
 from langchain_core.messages import HumanMessage
+from states import grouped, then
 
 from quantgraph._util.files import new_run_id
 from quantgraph.agents import SignalRule
@@ -23,6 +24,7 @@ from quantgraph.runtime import Resources, open_resources
 from quantgraph.runtime.endings import end_update
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
+from quantgraph.state._commits import write_commit
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
 CODE = "600519.SH"
@@ -52,14 +54,15 @@ def trading(store, tmp_path):
 
 @pytest.fixture
 def state(data_ref):
-    return {
-        "messages": [],
-        "data_ref": data_ref,
-        "strategy": {"name": "s", "code_hash": "abc"},
-        "request": {"start": "20240102", "end": "20240105"},
-        "run_id": "r",
-        "handled": "m1",
-    }
+    return grouped(
+        {
+            "messages": [],
+            "data_ref": data_ref,
+            "strategy": {"name": "s", "code_hash": "abc"},
+            "request": {"start": "20240102", "end": "20240105"},
+            "run_id": "r",
+        }
+    )
 
 
 def walk(state, trading):
@@ -90,7 +93,7 @@ def test_the_signal_of_a_session_is_traded_at_the_next_open(state, trading):
 
 
 def test_a_window_inside_the_data_is_all_that_is_traded(state, trading):
-    state["request"] = {"start": "20240103", "end": "20240104"}
+    state = grouped({**state, "request": {"start": "20240103", "end": "20240104"}})
     assert list(walk(state, trading)) == ["20240103", "20240104"]
     trading.close("r")
 
@@ -153,7 +156,7 @@ def test_nodes_leave_their_state_alone(state, trading):
 
 
 def test_deciding_a_session_again_records_it_once(state, trading):
-    state |= daily_loop_node(state, trading=trading)
+    state = then(state, daily_loop_node(state, trading=trading))
     for _ in range(3):
         decision_node(state, trading=trading)
     assert trading.ledger_of("r").sessions("r") == [DAYS[0]]
@@ -188,8 +191,8 @@ def test_a_new_request_is_a_new_run_and_the_same_request_is_not(state):
 
 @pytest.mark.parametrize("node", [daily_loop_node, decision_node])
 def test_a_run_of_that_name_with_another_strategy_is_a_conflict(node, state, trading):
-    state |= daily_loop_node(state, trading=trading)
-    other = {**state, "strategy": {"name": "s", "code_hash": "other"}}
+    state = then(state, daily_loop_node(state, trading=trading))
+    other = grouped({**state, "strategy": {"name": "s", "code_hash": "other"}})
     with pytest.raises(LedgerConflict, match="'r'"):
         node(other, trading=trading)
     assert trading.ledger_of("r").sessions("r") == []
@@ -198,7 +201,7 @@ def test_a_run_of_that_name_with_another_strategy_is_a_conflict(node, state, tra
 
 def test_no_strategy_and_no_data_say_so(state, trading):
     with pytest.raises(NoSignal, match="run the signal subgraph first"):
-        daily_loop_node({**state, "strategy": {}}, trading=trading)
+        daily_loop_node(grouped({**state, "strategy": {}}), trading=trading)
     with pytest.raises(UnknownCommit):
         daily_loop_node({**state, "data_ref": "0" * 32}, trading=trading)
 
@@ -233,7 +236,7 @@ def test_run_names_are_unique_and_sort_by_time():
 
 
 def test_a_desk_reads_a_spilled_commit_in_another_store(state, trading, store, tmp_path):
-    store.spill_to(tmp_path / "data")
+    write_commit(tmp_path / "data", *store._find(state["data_ref"]))
     elsewhere = Trading(
         resources=replace(trading.resources, store=DataState(tmp_path / "data")),
         decider=trading.decider,

@@ -14,10 +14,9 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import NoProgress
 from quantgraph.llm import role_model
-from quantgraph.llm._cache import CacheMode, ReplyCache, cached_attempt
+from quantgraph.llm._model_call import CacheMode, ReplyCache, cached_attempt
 from quantgraph.llm._recorded_model import RecordedChatModel
-from quantgraph.recording import Recorder
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget, Recorder
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
@@ -106,7 +105,7 @@ def test_write_only_calls_and_keeps_and_off_keeps_nothing(tmp_path: Path) -> Non
 
 def test_a_reply_is_served_until_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = [1000.0]
-    monkeypatch.setattr("quantgraph.llm._cache.time.time", lambda: hour[0] * 3600)
+    monkeypatch.setattr("quantgraph.llm._model_call.time.time", lambda: hour[0] * 3600)
     cache = ReplyCache(tmp_path / "models.sqlite", ttl_hours=24)
     cache.put("request", "{}")
     hour[0] += 23.9

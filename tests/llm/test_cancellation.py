@@ -19,10 +19,9 @@ from langgraph.runtime import RunControl
 
 from quantgraph.errors import BudgetExceeded
 from quantgraph.llm import get_llm
-from quantgraph.llm._cancellation import AT_ONCE
 from quantgraph.llm._recorded_model import RecordedChatModel
-from quantgraph.recording import Recorder
-from quantgraph.recording.budget import Budget
+from quantgraph.llm._retry import AT_ONCE
+from quantgraph.recording import Budget, Recorder
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel

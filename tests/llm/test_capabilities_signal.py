@@ -31,7 +31,7 @@ def run(**options):
     )
     state = graph.invoke({"messages": [HumanMessage(SENTENCE)]})
     assert state["ended_because"] == "done", state["error_messages"]
-    return state, store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]
+    return state, store.snapshot(state["data_ref"])["signal"][state["quantgraph"]["strategy"]["name"]]
 
 
 class Told(KeylessPlanner):
@@ -99,7 +99,7 @@ def test_the_signal_is_the_same_in_text(here, refusal, monkeypatch):
         "user",
         "assistant",
     }
-    assert state["strategy"]["code_hash"] == state_here["strategy"]["code_hash"]
+    assert state["quantgraph"]["strategy"]["code_hash"] == state_here["quantgraph"]["strategy"]["code_hash"]
     assert state["data_ref"] == state_here["data_ref"]
     assert signal.equals(signal_here)
 

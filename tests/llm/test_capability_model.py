@@ -12,8 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from pydantic import BaseModel
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm._capability_model import CapabilityChatModel
-from quantgraph.llm._capability_modes import MODES
+from quantgraph.llm._capability_model import MODES, CapabilityChatModel
 from quantgraph.llm._models import role_model
 from quantgraph.llm.messages._structured import ask_json
 from quantgraph.settings import load_settings

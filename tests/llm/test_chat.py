@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool, tool
 from pydantic import BaseModel
 
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.sentences import RequestContext, read_request, write_code
 
 RULE = "5日均线上穿20日均线买入，下穿卖出"

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 
 RISING = [10.0] * 39 + [12.0]  # MA20 = (19 * 10 + 12) / 20 = 10.1
 FALLING = [10.0] * 39 + [8.0]  # MA20 = (19 * 10 + 8) / 20 = 9.9

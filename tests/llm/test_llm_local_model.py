@@ -17,7 +17,7 @@ from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runtime import Resources
-from quantgraph.runtime.endings import EndedBecause
+from quantgraph.runtime.graph_state import EndedBecause
 from quantgraph.settings import load_settings
 
 pytestmark = pytest.mark.proof
@@ -98,7 +98,9 @@ def test_code_that_it_writes_is_traded_only_if_it_passed_every_check(address, tm
     state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
     print(state["ended_because"], state["error_messages"], state["execution_history"])
     check_bounds(state, asked(where), begun)
-    assert state["request"]["ts_code"] == "000341.SZ", "the planner has read the sentence"
+    assert state["quantgraph"]["request"]["checked"]["ts_code"] == "000341.SZ", (
+        "the planner has read the sentence"
+    )
     with Ledger(where) as ledger:
         traded = "r" in ledger.runs()
         assert traded == (state["ended_because"] == "done")

@@ -22,7 +22,7 @@ def run(sentence, **options):
     graph = create_signal_subgraph(on_clarify="fail", resources=Resources(store=store), **options)
     state = graph.invoke({"messages": [HumanMessage(sentence)]})
     assert state["ended_because"] == "done", state["error_messages"]
-    return state, store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]
+    return state, store.snapshot(state["data_ref"])["signal"][state["quantgraph"]["strategy"]["name"]]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_over_http_the_same_sentence_gives_the_same_signal_in_exactly_three_call
     assert paths == ["/v1/chat/completions"] * 3, (
         "to read, to code, and to close: no call tries the server out"
     )
-    assert here["strategy"]["code_hash"] == there["strategy"]["code_hash"]
+    assert here["quantgraph"]["strategy"]["code_hash"] == there["quantgraph"]["strategy"]["code_hash"]
     assert here["data_ref"] == there["data_ref"]
     assert signal_here.equals(signal_there)
 
@@ -63,4 +63,4 @@ def test_temporary_server_errors_do_not_change_the_result(served, monkeypatch):
         state, _ = run(SENTENCES[0])
         assert len(calm.requests) >= 5
     assert next(stumbles, None) is None
-    assert state["strategy"]["code_hash"] == expected["strategy"]["code_hash"]
+    assert state["quantgraph"]["strategy"]["code_hash"] == expected["quantgraph"]["strategy"]["code_hash"]

@@ -21,8 +21,7 @@ from quantgraph.llm import CallPolicy, get_llm
 from quantgraph.llm._model_call import load_prices
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.market import Moment
-from quantgraph.recording import Recorder, Recording
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget, Recorder, Recording
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

@@ -18,7 +18,7 @@ from quantgraph.agents.dual_agent._prompts import (
 )
 from quantgraph.agents.dual_agent._validation import CashFault
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 
 RISING = [100.0, 101.0, 102.0, 102.0, 102.5, 102.8, 103.0]  # +3 %
 FALLING = [100.0, 99.0, 98.5, 98.0, 97.5, 97.2, 97.0]  # -3 %

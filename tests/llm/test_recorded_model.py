@@ -37,9 +37,8 @@ from quantgraph.llm.messages._json import (
     reply_to_json,
     token_counts,
 )
-from quantgraph.recording import Entry, Recorder, Recording
+from quantgraph.recording import Budget, Entry, Recorder, Recording
 from quantgraph.recording._recordings import Mode
-from quantgraph.recording.budget import Budget
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
@@ -228,7 +227,7 @@ def test_an_interrupted_call_is_recorded_since_it_may_have_cost(tmp_path: Path) 
     "where",
     [
         "quantgraph.recording.Recording.add",
-        "quantgraph.recording.budget._budget.BudgetTracker.reserve",
+        "quantgraph.recording._budget.BudgetTracker.reserve",
     ],
 )
 def test_a_cancelled_task_loses_no_reply_and_keeps_no_reservation(

@@ -10,8 +10,8 @@ import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable
-from quantgraph.llm._cache import ReplyCache
 from quantgraph.llm._capability_model import CapabilityChatModel
+from quantgraph.llm._model_call import ReplyCache
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy, model_facts
 from quantgraph.llm.messages._json import build_request

@@ -9,8 +9,7 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm import CallPolicy
-from quantgraph.llm._capability_modes import MODES, ReplyForm
-from quantgraph.llm._capability_replies import parse_reply
+from quantgraph.llm._capability_model import MODES, ReplyForm, parse_reply
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm.messages._structured import find_json
 from quantgraph.testing import ScriptedChatModel

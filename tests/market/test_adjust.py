@@ -12,7 +12,7 @@ import pytest
 
 from quantgraph.data import open_source
 from quantgraph.errors import BadFrame, UnknownField
-from quantgraph.market.actions._adjust import adjusted, adjustment_factors
+from quantgraph.market.actions._actions import adjusted, adjustment_factors
 
 DAYS = pd.to_datetime(["2025-06-05", "2025-06-06", "2025-06-09", "2025-06-10", "2025-06-11"])
 NAN = float("nan")

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured, QuantGraphError
-from quantgraph.recording import Entry, Key, Recorder
-from quantgraph.recording._entry import error_json
-from quantgraph.recording.budget import Budget
-from quantgraph.recording.budget._budget import (
+from quantgraph.recording import Budget, Entry, Key, Recorder
+from quantgraph.recording._budget import (
     BudgetTracker,
     Caller,
     CallEstimate,
@@ -22,6 +20,7 @@ from quantgraph.recording.budget._budget import (
     Reservation,
     max_tokens_of,
 )
+from quantgraph.recording._entries import error_json
 from quantgraph.recording.scope import Scope, in_scope
 
 WHO = Caller("reflection", "m", None)
@@ -122,7 +121,7 @@ def test_a_session_has_a_budget_of_its_own() -> None:
 
 def test_seconds_pass_while_a_node_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("quantgraph.recording.budget._budget.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("quantgraph.recording._budget.time.monotonic", lambda: clock[0])
     tracker = BudgetTracker(Budget(seconds=10))
     with tracker.working(), tracker.working():
         clock[0] += 6

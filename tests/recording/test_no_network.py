@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from quantgraph.errors import RunDiverged
-from quantgraph.recording._replay import no_network
+from quantgraph.recording._entries import no_network
 
 
 def with_socket(kind, act):

@@ -7,8 +7,7 @@ import pytest
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelUnavailable, RunDiverged
 from quantgraph.recording import Entry, Key, Recording
-from quantgraph.recording._entry import error_json
-from quantgraph.recording._recordings import RecordingTable
+from quantgraph.recording._entries import error_json
 
 
 def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok", **more):
@@ -21,10 +20,11 @@ def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok"
 @pytest.fixture
 def replayed(tmp_path):
     def record(*entries):
-        tape = RecordingTable(tmp_path / "run.sqlite")
+        where = tmp_path / "run.sqlite"
+        live = Recording("run", where)
         for entry in entries:
-            tape.add("run", entry)
-        return Recording("run", tape, mode="replay")
+            live.add(entry)
+        return Recording("run", where, mode="replay")
 
     return record
 

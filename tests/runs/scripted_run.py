@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.testing import ChatRequest, Reply
 
 __all__ = ["ANSWER", "QUESTION", "script", "told"]

@@ -22,6 +22,7 @@ from quantgraph.errors import BadFile
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
+from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal.nodes import reflection
 from quantgraph.testing import Fault, OpenAIStub
 
@@ -109,8 +110,10 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
 
 
 def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(recorded, monkeypatch):
-    changed = reflection.REFLECTION_NODE_PROMPT.replace("You plan the work of", "You plan all work of")
-    monkeypatch.setattr(reflection, "REFLECTION_NODE_PROMPT", changed)
+    def changed(name, language):
+        return prompt_text(name, language).replace("You plan the work of", "You plan all work of")
+
+    monkeypatch.setattr(reflection, "prompt_text", changed)
     replayed = replay(recorded)
     assert not replayed.identical
     data = replayed.divergence.data

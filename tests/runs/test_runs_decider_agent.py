@@ -13,8 +13,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import create_node_agent, invoke_agent, tool_errors
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import ViewContext, tushare_daily_bar
-from quantgraph.tools.code import python_repl
+from quantgraph.tools import ToolContext, python_repl, tushare_daily_bar
 
 SENTENCE = "000341.SZ, buy when RSI(14) is below 30, 20250102 to 20250106"
 CODE = "close = snapshot['ohlcv']['close']\nprint(close.index[-1].date(), len(snapshot['ohlcv']['open']))"
@@ -39,7 +38,7 @@ class Agent(Decider):
 
         tools = [python_repl, tushare_daily_bar, buy]
         agent = create_node_agent("execution", context.model("execution"), tools, live_tools={"buy"})
-        messages = invoke_agent(agent, ViewContext.of(context.view), f"Decide {context.session:%Y-%m-%d}")
+        messages = invoke_agent(agent, ToolContext(context.view), f"Decide {context.session:%Y-%m-%d}")
         seen = next(str(message.text) for message in messages if message.name == "python_repl")
         return Decision(
             context.market.orders, notes={"saw": seen, "errors": tool_errors(messages)}, in_order=True
@@ -79,7 +78,7 @@ def test_its_code_sees_the_view_and_equal_orders_are_no_loop(recorded):
     # At the open the last close is that of the session before.
     assert [day for day, _ in closes[1:]] == ["2025-01-02", "2025-01-03"]
     assert [len(result.fills) for result in results] == [3, 3, 3]
-    refused = "bad_option: this tool fetches data, which a decider's agent cannot; read the view instead"
+    refused = "bad_option: this tool needs a data source, which its agent does not have; it is for agents that fetch data"
     assert [result.notes["errors"] for result in results] == [[refused]] * 3
 
 

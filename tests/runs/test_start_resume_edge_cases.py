@@ -11,7 +11,7 @@ from langgraph.runtime import RunControl
 from load_script import load_script
 
 from quantgraph.errors import BadFile
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings

@@ -8,7 +8,7 @@ import pytest
 
 from quantgraph._util.texts import language_of
 from quantgraph.runtime.endings._endings import closing_text
-from quantgraph.runtime.endings._state import EndedBecause
+from quantgraph.runtime.graph_state import EndedBecause
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessageChunk, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
+from states import flat
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
@@ -146,4 +147,4 @@ def test_events_do_not_disturb_a_node_that_runs_outside_of_a_graph():
     update = run_node(
         lambda state: reflection_node(state, resources=resources), "reflection", Recorder(), state
     )
-    assert update["clarification"]["kind"] == "window"
+    assert flat(update)["clarification"]["kind"] == "window"

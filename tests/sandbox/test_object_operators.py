@@ -8,7 +8,7 @@ import pytest
 from quantgraph.market import Moment
 from quantgraph.sandbox import open_walk
 from quantgraph.sandbox._pandas_guards import add_invert_checks, invert, refuse_object_operators
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 FILL = "write above.shift(1, fill_value=False), or .fillna(False).astype(bool)"
 BEGIN = """

@@ -8,7 +8,7 @@ from quantgraph.errors import CodeFailed
 from quantgraph.market import Moment
 from quantgraph.sandbox import open_walk
 from quantgraph.sandbox._runner import FreshRunner
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"
 LATER = f"{CLOSE}\nzero.index = zero.index + pd.Timedelta(days=1)"

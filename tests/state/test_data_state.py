@@ -84,12 +84,6 @@ def test_a_spilled_commit_is_loaded_by_ref_in_another_process(tmp_path, frame):
     assert DataState(tmp_path).snapshot(ref)["ohlcv"]["close"].iat[0, 0] == 0.0
 
 
-def test_spilling_can_begin_late(tmp_path, store, frame):
-    ref = store.update("ohlcv", {"close": frame})
-    store.spill_to(tmp_path)
-    assert DataState(tmp_path).snapshot(ref)["ohlcv"]["close"].shape == (5, 3)
-
-
 def test_what_is_kept_in_memory_is_bounded(tmp_path, frame):
     size = frame.size * 8 + 5 * 8
     store = DataState(tmp_path, memory_limit=3 * size)
@@ -245,22 +239,6 @@ def test_while_an_update_is_being_written_others_read_and_commit_and_it_builds_o
         "index": [],
         "signal": [],
     }
-
-
-def test_late_spilling_misses_no_commit_made_meanwhile(tmp_path, frame):
-    store = DataState()
-    barrier = threading.Barrier(5)
-
-    def publish(number):
-        barrier.wait()
-        return [store.update("ohlcv", _alone(frame, f"{number:03d}{step:03d}.SZ")) for step in range(10)]
-
-    with ThreadPoolExecutor(4) as pool:
-        publishing = [pool.submit(publish, number) for number in range(4)]
-        barrier.wait()
-        store.spill_to(tmp_path)
-        refs = [ref for part in publishing for ref in part.result()]
-    assert {f"{ref}.json" for ref in refs} <= {path.name for path in (tmp_path / "commits").iterdir()}
 
 
 @pytest.mark.proof

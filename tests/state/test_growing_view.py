@@ -12,11 +12,12 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from one_session import trade_session
+from states import grouped
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Decider, Market, Order, SessionResult, simulate
 from quantgraph.broker.session import advance
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.data import open_source
 from quantgraph.errors import BadOption, FutureRequested, UnknownField
 from quantgraph.graph import daily_loop_node, decision_node
@@ -308,13 +309,8 @@ def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(trading, ref
 def test_one_walk_serves_all_steps_of_a_run(trading, ref, monkeypatch):
     made, make = [], DataState.growing_view
     monkeypatch.setattr(DataState, "growing_view", lambda *given: made.append(given) or make(*given))
-    state = {
-        "data_ref": ref,
-        "strategy": {"name": "s", "code_hash": "abc"},
-        "request": {"start": "20240102", "end": "20240131"},
-        "run_id": "r",
-        "handled": "m1",
-    }
+    strategy, request = {"name": "s", "code_hash": "abc"}, {"start": "20240102", "end": "20240131"}
+    state = grouped({"data_ref": ref, "strategy": strategy, "request": request, "run_id": "r"})
     while (state := state | daily_loop_node(state, trading=trading))["session"]:
         decision_node(state, trading=trading)
     assert [seen[0] for seen in trading.decider.seen] == [Moment(day, "open") for day in DAYS]

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+from states import flat
+
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
 from typing import NotRequired
@@ -24,7 +26,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph, map_to_main_state, map_to_subgraph_state
@@ -40,7 +42,7 @@ WAYS = ("alone", "node", "inside")
 class Parent(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     data_ref: NotRequired[str]
-    strategy: NotRequired[dict[str, Any]]
+    quantgraph: NotRequired[dict[str, Any]]
     ended_because: NotRequired[str | None]
     turns: NotRequired[int]
 
@@ -126,7 +128,7 @@ def told(way: str, folder: Path, what: str) -> dict[str, Any]:
         "question": asked[0].value["question"] if asked else None,
         "ended_because": state.get("ended_because"),
         "data_ref": ref,
-        "code_hash": state.get("strategy", {}).get("code_hash"),
+        "code_hash": flat(state).get("strategy", {}).get("code_hash"),
         "messages": [[message.type, message.text] for message in state["messages"]],
         "signal": store.snapshot(ref)["signal"]["sma_cross_5_20"].shape if ref and not asked else None,
     }

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pandas as pd
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.broker.accounts import Position
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
-from quantgraph.tools import DecisionTools
+from quantgraph.tools import ToolContext
 
 __all__ = ["tools_at", "trading_tools_at"]
 
@@ -23,14 +23,14 @@ def tools_at(
     account: Account | None = None,
     records: tuple = (),
     runner=None,
-) -> DecisionTools:
+) -> ToolContext:
     """The context of an agent's tools at the open of a day, over a panel of bars."""
     store = DataState()
     store.update("ohlcv", panel)
     if records:
         store.record(records)
     view = store.view(Moment.at(day, "open"))
-    return DecisionTools.of(view, account or Account.opening(100_000), Rulebook.mainland(), runner)
+    return ToolContext(view, account or Account.opening(100_000), Rulebook.mainland(), code=runner)
 
 
 def trading_tools_at(
@@ -42,7 +42,7 @@ def trading_tools_at(
     records: tuple = (),
     holding: dict[str, int] | None = None,
     **options,
-) -> DecisionTools:
+) -> ToolContext:
     """The context of an agent that trades by itself; ``holding`` is held since before, at no cost."""
     store = DataState()
     store.update("ohlcv", panel)
@@ -55,5 +55,5 @@ def trading_tools_at(
         for symbol, shares in (holding or {}).items()
     }
     account = replace(Account.opening(cash), positions=positions)
-    market = SessionMarket(view, account, rules)
-    return DecisionTools.of(view, account, rules, market=market, **options)
+    market = Session.at_open(view, account, rules)
+    return ToolContext(view, account, rules, session=market, **options)

@@ -4,7 +4,7 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.dual_agent._models import Agents, Meter, is_model_failure
+from quantgraph.agents.dual_agent._config import Agents, Meter, is_model_failure
 from quantgraph.llm.messages import read
 from quantgraph.testing import ScriptedChatModel
 

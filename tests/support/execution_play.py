@@ -4,14 +4,13 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.execution._options import ExecutionOptions
-from quantgraph.agents.execution._steps import ReactContext
+from quantgraph.agents.execution._steps import ExecutionOptions, ReactContext
 from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import DecisionTools
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools import ToolContext
+from quantgraph.tools._code import TrustedRunner
 
 
 def act(kind, reasoning="because", intermediate_result=None, **payload):
@@ -38,8 +37,8 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
         rule=rule,
         language="en",
         model=ScriptedChatModel(play),
-        context=DecisionTools.of(
-            market.view(day), Account.opening(1_000_000), Rulebook.mainland(), runner=TrustedRunner()
+        context=ToolContext(
+            market.view(day), Account.opening(1_000_000), Rulebook.mainland(), code=TrustedRunner()
         ),
         is_out_of_time=lambda: False,
     )

@@ -1,4 +1,4 @@
-"""Stub of Jina's search and reader, for tests of :class:`~quantgraph.tools.news._jina.JinaNews`.
+"""Stub of Jina's search and reader, for tests of :class:`~quantgraph.tools.news._sources.JinaNews`.
 
 >>> import requests
 >>> with JinaStub(hits=[{"title": "Up", "url": "https://example.com/1"}]) as stub:

@@ -7,13 +7,12 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.trader._day import run_day
-from quantgraph.agents.trader._graph import TraderOptions
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.agents.trader._day import TraderOptions, ask_model, use_tools
+from quantgraph.broker import Account, Session
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import DecisionTools, trader_catalog
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools import ToolContext, tools_of
+from quantgraph.tools._code import TrustedRunner
 
 STOP = "done <FINISH_SIGNAL>"
 
@@ -50,18 +49,22 @@ class TraderDay:
         **options: Any,
     ) -> None:
         account, rules = account or Account.opening(10_000), rules or Rulebook.zero_cost("us")
-        self.market = SessionMarket(view, account, rules)
+        self.market = Session.at_open(view, account, rules)
         self.kept: list[tuple[int, Any, Any]] = []
         self.model = model or ScriptedChatModel(list(replies))
         self.desk = TraderOptions(**options).desk(
             model=self.model,
-            context=DecisionTools.of(view, account, rules, TrustedRunner(), market=self.market),
-            tools=trader_catalog,
+            context=ToolContext(view, account, rules, code=TrustedRunner(), session=self.market),
+            tools=tools_of("trader"),
             rule=rule,
             language=language,
             keep=lambda step, action, result: self.kept.append((step, action, result)),
         )
-        self.state = run_day(self.desk)
+        self.state = {}
+        while not self.state.get("ended"):
+            self.state.update(ask_model(self.state, self.desk))
+            if not self.state.get("ended"):
+                self.state.update(use_tools(self.state, self.desk))
 
     @property
     def asked(self) -> list[list[Any]]:

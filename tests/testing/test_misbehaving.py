@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.llm.messages import read_json
 from quantgraph.subgraphs.signal._agents import ReflectionReply
 from quantgraph.testing import (

@@ -23,7 +23,7 @@ def test_my_node(quantgraph_state, quantgraph_resources):
 
 def test_each_node_has_a_state_and_models_can_be_given(quantgraph_state, quantgraph_resources, quantgraph_model):
     assert quantgraph_state("validation")["signal_ready"]
-    assert quantgraph_state("clarify")["clarification"]["kind"] == "window"
+    assert quantgraph_state("clarify")["quantgraph"]["dialogue"]["clarification"]["kind"] == "window"
     lost = quantgraph_resources(model=quantgraph_model(lambda messages: "I do not know."))
     assert signal_generate_node(quantgraph_state("signal_generate"), resources=lost)["retry_count"] == 1
     assert data_fetch_node(quantgraph_state("data_fetch"), resources=lost)["data_ready"], "no model is asked"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.tools.code import ask, decline
+from quantgraph.tools._python_repl import ask, decline
 
 
 @pytest.mark.parametrize(("tool", "name"), [(ask, "question"), (decline, "reason")])

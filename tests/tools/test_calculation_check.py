@@ -15,8 +15,8 @@ from indicator_formulas import seeded_ema, wilder
 
 from quantgraph.sandbox import default_runner
 from quantgraph.tools import call_tool
+from quantgraph.tools._calculations import check_calculation
 from quantgraph.tools._prices import get_kline_data
-from quantgraph.tools.claims._calculations import check_calculation
 
 DAYS = pd.bdate_range("2023-06-01", "2024-02-01").astype("datetime64[us]")
 RNG = np.random.default_rng(11)
@@ -307,7 +307,7 @@ def test_a_formula_that_gives_no_number_is_one_line_and_no_exception(context, fo
 
 def test_a_formula_leaves_nothing_in_the_session(context):
     checked(context, "ratio", 2, formula="x + 1", inputs={"x": 1})
-    assert context.code.cells == []
+    assert context.cells == []
 
 
 @pytest.mark.parametrize(

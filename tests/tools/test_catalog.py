@@ -9,7 +9,8 @@ import pytest
 from decision_views import tools_at, trading_tools_at
 
 from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.tools import call_tool, tools_catalog, trader_catalog
+from quantgraph.settings import ROLES
+from quantgraph.tools import ToolContext, call_tool, tools_catalog, tools_of
 from quantgraph.tools._account import buy, place_order
 from quantgraph.tools._prices import get_kline_data, get_price_local
 
@@ -38,7 +39,7 @@ TRADER = {
 
 
 def test_a_model_is_shown_the_parameters_and_not_the_runtime():
-    for catalog, parameters in ((tools_catalog, PARAMETERS), (trader_catalog, TRADER)):
+    for catalog, parameters in ((tools_catalog, PARAMETERS), (tools_of("trader"), TRADER)):
         shown = {
             name: set(tool.tool_call_schema.model_json_schema()["properties"])
             for name, tool in catalog.items()
@@ -50,7 +51,8 @@ def test_a_model_is_shown_the_parameters_and_not_the_runtime():
 
 def test_amounts_are_whole_numbers_and_terms_are_numbers_in_what_a_model_is_shown():
     shown = {
-        name: tool.tool_call_schema.model_json_schema()["properties"] for name, tool in trader_catalog.items()
+        name: tool.tool_call_schema.model_json_schema()["properties"]
+        for name, tool in tools_of("trader").items()
     }
     assert shown["buy"]["amount"]["type"] == shown["sell"]["amount"]["type"] == "integer"
     assert {shown[name][term]["type"] for name in ("add", "multiply") for term in "ab"} == {"number"}
@@ -76,6 +78,37 @@ def test_outside_of_a_decision_there_is_no_view():
             tool.invoke(params)
 
 
+DATES = {"start_date": "20240102", "end_date": "20240104"}
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "params", "missing"),
+    [
+        ("execution", "get_position", {"symbol": "600519.SH"}, "an account"),
+        ("execution", "get_rules", {"symbol": "600519.SH"}, "a rulebook"),
+        ("trader", "get_positions", {}, "an account"),
+        ("trader", "buy", {"symbol": "600519.SH", "amount": 100}, "the market of a session"),
+        ("trader", "sell", {"symbol": "600519.SH", "amount": 100}, "the market of a session"),
+        ("data_fetch", "tushare_daily_bar", {"ts_code": "600519.SH", **DATES}, "a data source"),
+        ("data_fetch", "tushare_daily_basic", {"ts_code": "600519.SH", **DATES}, "a data source"),
+    ],
+)
+def test_a_part_that_the_context_does_not_have_is_named_in_one_line(role, name, params, missing):
+    bare = ToolContext(tools_at({"open": CLOSE, "close": CLOSE}, "2024-01-04").view)
+    with pytest.raises(
+        BadOption, match=rf"needs {missing}, which its agent does not have; it is for"
+    ) as told:
+        call_tool(tools_of(role)[name], params, bare, timeout=5)
+    assert "\n" not in told.value.line
+
+
+def test_every_tool_of_every_agent_has_the_name_that_the_catalogue_says():
+    for role in ROLES:
+        if role not in ("clarify", "filter", "decision"):  # they have no tools
+            assert tools_of(role)
+            assert all(tool.name == name and tool.description for name, tool in tools_of(role).items())
+
+
 WILD = [
     "", None, True, 0, -1, 14, "14", 2.5, float("nan"), float("inf"), 10**400, "1d", "1mo", "1h", "600519.SH", "BTC", "SZ",
     "MA", "kdj", [], [1], {}, {"period": 3}, {"period": float("nan")}, {"k": "x"}, "\x00\n", "\ud800", "a" * 100_000, b"x",
@@ -87,7 +120,7 @@ def test_whatever_a_model_passes_is_answered_or_refused_in_one_line():
     reading = [tool for name, tool in tools_catalog.items() if name != "python_repl"]
     for tools, parameters, context in (
         (reading, PARAMETERS, tools_at(panel, "2024-01-04")),
-        (list(trader_catalog.values()), TRADER, trading_tools_at(panel, "2024-01-04")),
+        (list(tools_of("trader").values()), TRADER, trading_tools_at(panel, "2024-01-04")),
     ):
         rng = random.Random(5)
         answered, refused = 0, []

@@ -18,11 +18,9 @@ from langgraph.types import Command
 
 from quantgraph.errors import BadOption, CodeFailed, RateLimited, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.recording import Recording
-from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.tools import call_tool
+from quantgraph.tools import call_tool, python_repl
 from quantgraph.tools._prices import get_kline_data
-from quantgraph.tools.code import python_repl
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 
@@ -85,7 +83,7 @@ def test_a_tool_may_ask_for_the_context_and_a_model_cannot_pass_it(context):
     @tool
     def own(runtime: ToolRuntime[Any, Any]) -> str:
         """Say when it is."""
-        return str(runtime.context.as_of)
+        return str(runtime.context.moment)
 
     assert called(own, context) == "2024-01-04 open"
     with pytest.raises(BadOption, match="own has no parameter 'runtime'; it has none"):
@@ -195,7 +193,7 @@ def run_of(tmp_path):
     """Enter the scope of a node of one run, as a live try or as a replay."""
 
     def enter(mode="record"):
-        recording = Recording("run", RecordingTable(tmp_path / "recordings.db"), mode=mode)
+        recording = Recording("run", tmp_path / "recordings.db", mode=mode)
         return in_scope(Scope(recording=recording, path="decide"))
 
     return enter
@@ -232,10 +230,10 @@ def test_what_was_unreachable_is_asked_again_on_resume_and_served_in_a_replay(co
 def test_cells_of_python_are_served_and_the_next_one_goes_on_after_them(context, run_of):
     with run_of():
         assert called(python_repl, context, query="x = 20") == "(no output)"
-    context.code.restore([], ())
+    context.restore([], ())
     with run_of():
         assert called(python_repl, context, query="x = 20") == "(no output)"
-        assert context.code.cells == ["x = 20"]
+        assert context.cells == ["x = 20"]
         assert called(python_repl, context, query="x + 22") == "42"
 
 
@@ -261,7 +259,7 @@ def test_a_cell_that_comes_too_late_is_not_kept(context):
     def own(runtime: ToolRuntime[Any, Any]) -> str:
         """Add a cell after the time is over."""
         end.wait()
-        runtime.context.code.cells.append("late = 1")
+        runtime.context.cells.append("late = 1")
         late.set()
         return "done"
 
@@ -269,4 +267,4 @@ def test_a_cell_that_comes_too_late_is_not_kept(context):
         called(own, context, timeout=0.05)
     end.set()
     assert late.wait(5)
-    assert context.code.cells == []
+    assert context.cells == []

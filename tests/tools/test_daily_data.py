@@ -15,7 +15,7 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools import ToolContext, tushare_daily_bar, tushare_daily_basic
 
 END = {"end_date": "20240131"}
 JANUARY = {"start_date": "20240102", "end_date": "20240131"}
@@ -30,8 +30,7 @@ def call(tool, **args):
 def context(store):
     """A run that may know nothing after 15 January 2024."""
     as_of, tree = Moment.at("20240115"), store.checkout()
-    code = CodeSession(runner=default_runner(), frames=tree.view(as_of).frozen())
-    return ToolContext(source=SampleSource(), tree=tree, as_of=as_of, code=code)
+    return ToolContext(tree.view(as_of), code=default_runner(), source=SampleSource(), tree=tree)
 
 
 def in_agent(context, *calls, tools=(tushare_daily_bar, tushare_daily_basic)):
@@ -111,7 +110,7 @@ def test_a_window_after_the_runs_moment_is_refused_without_naming_what_is_there(
 
 def test_a_tool_gets_the_source_as_known_at_the_runs_moment_whatever_it_was_given(context):
     assert isinstance(context.source, AsOfSource)
-    assert context.source.moment == context.as_of
+    assert context.source.moment == context.moment
     with pytest.raises(FutureRequested):
         context.source.bars([ONE], pd.Timestamp("2024-01-16"), pd.Timestamp("2024-01-31"))
 
@@ -166,8 +165,7 @@ def test_bad_arguments_raise_by_hand_and_are_tool_errors_in_an_agent(change, err
     assert GLOBAL_DATA_STATE.head == head
     source = SampleSource()
     as_of, tree = Moment(source.sessions()[-1]), store.checkout()
-    code_session = CodeSession(runner=default_runner(), frames={})
-    context = ToolContext(source=source, tree=tree, as_of=as_of, code=code_session)
+    context = ToolContext(tree.view(as_of), code=default_runner(), source=source, tree=tree)
     (message,) = in_agent(context, {"name": "tushare_daily_bar", "args": args})
     assert (message.status, message.text.split(": ")[0]) == ("error", code)
     assert says in message.text

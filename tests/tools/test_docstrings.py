@@ -18,7 +18,8 @@ from quantgraph.agents.execution._actions import ACTION_TOOLS
 from quantgraph.tools.mcp import CLIENT_TOOLS, served_tool
 from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply
 from quantgraph.tools import tools_catalog, tushare_daily_bar, tushare_daily_basic
-from quantgraph.tools.code import ask, decline
+from quantgraph.tools._python_repl import ask
+from quantgraph.tools._python_repl import decline
 
 print(json.dumps(ACTION_TOOLS))
 for schema in (ReflectionReply, ReviewReply):

@@ -78,7 +78,7 @@ def test_weeks_and_months_are_those_of_pandas():
     context = tools_at(panel, "2024-03-15")
     bars = context.bars("600519.SH")
     for timeframe, rule in (("1w", "W-SUN"), ("1mo", "ME")):
-        mine = bars_by(bars, timeframe, context.as_of)
+        mine = bars_by(bars, timeframe, context.moment)
         how = {"open": "first", "high": "max", "low": "min", "close": "last", "vol": "sum"}
         for field, agg in how.items():
             theirs = panel[field]["600519.SH"].iloc[:-1].resample(rule).agg(agg).to_numpy()

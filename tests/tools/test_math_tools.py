@@ -9,14 +9,14 @@ import pytest
 from decision_views import trading_tools_at
 
 from quantgraph.errors import BadOption
-from quantgraph.tools import call_tool, trader_catalog
+from quantgraph.tools import call_tool, tools_of
 
 FRAME = pd.DataFrame({"600519.SH": [10.0]}, index=pd.to_datetime(["2025-10-15"]))
 CONTEXT = trading_tools_at({"open": FRAME, "close": FRAME}, "2025-10-15")
 
 
 def call(name, a, b):
-    return call_tool(trader_catalog[name], {"a": a, "b": b}, CONTEXT, timeout=5)
+    return call_tool(tools_of("trader")[name], {"a": a, "b": b}, CONTEXT, timeout=5)
 
 
 def test_sums_and_products_are_floats():

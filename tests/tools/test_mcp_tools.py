@@ -7,10 +7,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_play import TOKEN, McpRun, prices
 from small_market import SmallMarket
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.errors import BadOption, SourceUnavailable
 from quantgraph.market import Rulebook
-from quantgraph.tools import DecisionTools, call_tool, trader_catalog
+from quantgraph.tools import ToolContext, call_tool, tools_of
 from quantgraph.tools.mcp._tools import TOKEN_VARIABLE, open_mcp_tools
 
 
@@ -18,7 +18,7 @@ def day():
     market = SmallMarket({"AAA": [10.0, 11.0, 12.0], "BBB": [50.0, 50.0, 50.0]})
     account, rules = Account.opening(1_000), Rulebook.zero_cost("us")
     view = market.view()
-    return DecisionTools.of(view, account, rules, market=SessionMarket(view, account.copy(), rules))
+    return ToolContext(view, account, rules, session=Session.at_open(view, account.copy(), rules))
 
 
 CALLS = [
@@ -35,16 +35,16 @@ CALLS = [
 
 def test_the_own_server_answers_as_the_tools_in_process():
     direct, served = day(), day()
-    with open_mcp_tools(served, trader_catalog) as tools:
+    with open_mcp_tools(served, tools_of("trader")) as tools:
         told = [call_tool(tools[name], args, served, timeout=30) for name, args in CALLS]
-    assert told == [call_tool(trader_catalog[name], args, direct, timeout=30) for name, args in CALLS]
-    assert served.market.submitted == direct.market.submitted
+    assert told == [call_tool(tools_of("trader")[name], args, direct, timeout=30) for name, args in CALLS]
+    assert served.session.submitted == direct.session.submitted
 
 
 def test_an_error_is_the_one_that_the_tool_raises():
     context = day()
     with (
-        open_mcp_tools(context, trader_catalog) as tools,
+        open_mcp_tools(context, tools_of("trader")) as tools,
         pytest.raises(BadOption, match="add lacks its parameter 'b'"),
     ):
         call_tool(tools["add"], {"a": 1}, context, timeout=30)
@@ -52,9 +52,9 @@ def test_an_error_is_the_one_that_the_tool_raises():
 
 def test_a_model_is_sent_the_same_tools():
     context = day()
-    with open_mcp_tools(context, trader_catalog) as tools:
+    with open_mcp_tools(context, tools_of("trader")) as tools:
         assert [convert_to_openai_tool(tool) for tool in tools.values()] == [
-            convert_to_openai_tool(tool) for tool in trader_catalog.values()
+            convert_to_openai_tool(tool) for tool in tools_of("trader").values()
         ]
 
 
@@ -64,9 +64,9 @@ def test_a_foreign_server_gives_what_it_reads_and_takes_no_trade(tmp_path, monke
     run = McpRun(tmp_path)
     context = day()
     try:
-        with open_mcp_tools(context, trader_catalog, [run.url]) as tools:
+        with open_mcp_tools(context, tools_of("trader"), [run.url]) as tools:
             assert [tools[name] for name in ("get_positions", "buy", "sell")] == [
-                trader_catalog[name] for name in ("get_positions", "buy", "sell")
+                tools_of("trader")[name] for name in ("get_positions", "buy", "sell")
             ]
             assert "finish_day" not in tools
             theirs = {"symbol": "AAA", "date": "2025-08-29"}
@@ -75,14 +75,14 @@ def test_a_foreign_server_gives_what_it_reads_and_takes_no_trade(tmp_path, monke
             call_tool(tools["buy"], {"symbol": "AAA", "amount": 1}, context, timeout=30)
     finally:
         run.stop()
-    assert [order.symbol for order in context.market.submitted] == ["AAA"]
+    assert [order.symbol for order in context.session.submitted] == ["AAA"]
 
 
 @pytest.mark.parametrize(
     "addresses", [["localhost"], ["file:///etc/passwd"], ["http://u:p@localhost/mcp"], [], [7]]
 )
 def test_what_is_no_address_is_refused(addresses):
-    with pytest.raises(BadOption, match="tools"), open_mcp_tools(day(), trader_catalog, addresses):
+    with pytest.raises(BadOption, match="tools"), open_mcp_tools(day(), tools_of("trader"), addresses):
         pass
 
 
@@ -94,6 +94,6 @@ def test_a_server_that_is_not_there_is_one_line():
     address = f"http://127.0.0.1:{port}/mcp"
     with (
         pytest.raises(SourceUnavailable, match="an MCP server cannot be used: "),
-        open_mcp_tools(day(), trader_catalog, [address]),
+        open_mcp_tools(day(), tools_of("trader"), [address]),
     ):
         pass

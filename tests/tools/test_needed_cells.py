@@ -4,8 +4,8 @@ import pytest
 
 from quantgraph.market import Moment
 from quantgraph.sandbox import default_runner
-from quantgraph.tools import CodeSession
-from quantgraph.tools.code._needed_cells import needed_cells
+from quantgraph.tools import ToolContext
+from quantgraph.tools._code import needed_cells
 
 PUBLISH = (
     "close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('signal', {'s': (close > 3).astype(float)})"
@@ -129,8 +129,8 @@ def test_the_first_tries_of_a_real_model_are_left_out(shared_data):
 def test_the_needed_cells_alone_give_the_signal_of_all(frame, store):
     """Against the session itself: a session of all kinds of cells, and its needed ones in a process of their own."""
     store.update("ohlcv", {"close": frame})
-    runner, frames = default_runner(), store.view(Moment.at("2024-01-08")).frozen()
-    session = CodeSession(runner=runner, frames=frames)
+    runner, view = default_runner(), store.view(Moment.at("2024-01-08"))
+    session = ToolContext(view, code=runner)
     publish = "GLOBAL_DATA_STATE.update('signal', {'s': rule(snapshot['ohlcv']['close'])})"
     cells = [
         *LOOKED,
@@ -141,9 +141,9 @@ def test_the_needed_cells_alone_give_the_signal_of_all(frame, store):
     ]
     for cell in [*cells, "print(1)"]:
         assert session.run(cell).error is None
-    assert session.needed() == cells[-4:]
+    assert session.needed_cells() == cells[-4:]
     assert session.signals["s"].to_numpy().sum() == 10.0, "5 to 14"
-    alone = runner.run(session.needed(), frames)
+    alone = runner.run(session.needed_cells(), view.frozen())
     assert alone.signals["s"].equals(session.signals["s"])
 
 

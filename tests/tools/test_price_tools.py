@@ -13,7 +13,7 @@ from quantgraph.broker import Account
 from quantgraph.errors import BadOption, BadWindow, NoData, UnknownSymbol
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
-from quantgraph.tools import DecisionTools, call_tool, trader_catalog
+from quantgraph.tools import ToolContext, call_tool, tools_of
 from quantgraph.tools._results import shortened
 
 # The week of China's National Day holiday: 2025-10-01 to 2025-10-08 are no sessions.
@@ -43,7 +43,7 @@ def context(day=TODAY, **fields):
 
 def price(symbol, date, at=None):
     return call_tool(
-        trader_catalog["get_price_local"], {"symbol": symbol, "date": date}, at or context(), timeout=5
+        tools_of("trader")["get_price_local"], {"symbol": symbol, "date": date}, at or context(), timeout=5
     )
 
 
@@ -127,7 +127,7 @@ def test_a_bar_that_the_data_cut_is_not_a_bar_of_today():
 
 
 def history(at=None, **params):
-    return call_tool(trader_catalog["get_price_history"], params, at or context(), timeout=5)
+    return call_tool(tools_of("trader")["get_price_history"], params, at or context(), timeout=5)
 
 
 def test_history_has_past_bars_and_not_todays():
@@ -191,7 +191,7 @@ def test_a_wrong_window_is_refused():
 
 def indicators(*names, limit=1, at=None):
     params = {"symbol": A, "indicators": list(names), "limit": limit}
-    return call_tool(trader_catalog["get_indicators"], params, at or context(), timeout=5)
+    return call_tool(tools_of("trader")["get_indicators"], params, at or context(), timeout=5)
 
 
 def test_indicators_by_hand():
@@ -231,7 +231,7 @@ def test_an_index_has_prices_too():
     levels = pd.DataFrame({"000016.SH": np.arange(6) + 2000.0}, index=DAYS)
     store.update("index", {"open": levels, "close": levels})
     view = store.view(Moment.at(TODAY, "open"))
-    at = DecisionTools.of(view, Account.opening(1), Rulebook.mainland())
+    at = ToolContext(view, Account.opening(1), Rulebook.mainland())
     assert price("000016.SH", "2025-10-09", at)["close"] == 2002.0
     assert price("000016.SH", "today", at)["open"] == 2003.0
     assert history(at, symbol="000016.SH", limit=1)["bars"][0]["volume"] is None

@@ -13,7 +13,7 @@ from quantgraph.broker import Account
 from quantgraph.data.files import FileSource
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
-from quantgraph.tools import DecisionTools, call_tool, trader_catalog
+from quantgraph.tools import ToolContext, call_tool, tools_of
 
 FILES = {
     "us": ("us/daily_prices_nasdaq_100_20250610_20251030.csv.gz", "2025-06-10", "2025-10-30"),
@@ -44,11 +44,13 @@ def rows(shared_data):
 
 def at(stores, market, day):
     view = stores[market].view(Moment.at(day, "open"))
-    return DecisionTools.of(view, Account.opening(10_000), RULES[market])
+    return ToolContext(view, Account.opening(10_000), RULES[market])
 
 
 def price(context, symbol, date):
-    return call_tool(trader_catalog["get_price_local"], {"symbol": symbol, "date": date}, context, timeout=5)
+    return call_tool(
+        tools_of("trader")["get_price_local"], {"symbol": symbol, "date": date}, context, timeout=5
+    )
 
 
 def test_past_bars_are_the_files_numbers(stores, rows):
@@ -74,7 +76,7 @@ def test_the_day_after_a_holiday_has_the_session_before_it(stores):
     ):
         context = at(stores, market, day)
         answer = call_tool(
-            trader_catalog["get_price_history"], {"symbol": symbol, "limit": 1}, context, timeout=5
+            tools_of("trader")["get_price_history"], {"symbol": symbol, "limit": 1}, context, timeout=5
         )
         assert answer["bars"][0]["date"] == before
         assert price(context, symbol, before)["close"] == answer["bars"][0]["close"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
 import pytest
 from langchain.agents import create_agent
@@ -15,10 +14,9 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import CodeSession, ToolContext
-from quantgraph.tools._catalog import tools_catalog
-from quantgraph.tools.code import python_repl
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools import ToolContext, python_repl
+from quantgraph.tools._call import tools_catalog
+from quantgraph.tools._code import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 
@@ -27,8 +25,7 @@ SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] >
 def context(store, frame):
     store.update("ohlcv", {"close": frame, "open": frame + 1})
     as_of, tree = Moment.at("2024-01-05"), store.checkout(store.head)
-    code = CodeSession(runner=default_runner(), frames=tree.view(as_of).frozen())
-    return ToolContext(source=None, tree=tree, as_of=as_of, code=code)
+    return ToolContext(tree.view(as_of), code=default_runner(), tree=tree)
 
 
 def run(context, *cells):
@@ -63,7 +60,7 @@ def test_later_cells_see_earlier_ones_and_a_failed_one_leaves_nothing_behind(con
     assert [message.text for message in run(context, *cells)] == ["(no output)", "(no output)", "42"]
     with pytest.raises(CodeFailed):
         run(context, "x = 0\nraise ValueError(x)")
-    assert context.code.cells == cells
+    assert context.cells == cells
     assert run(context, "x")[0].text == "20"
 
 
@@ -83,13 +80,14 @@ def test_in_an_agents_run_a_signal_is_handed_over_and_nothing_is_published(conte
     heads = (GLOBAL_DATA_STATE.head, store.head, context.tree.ref)
     (message,) = run(context, SIGNAL)
     assert message.artifact["signals"] == ["s"]
-    assert context.code.signals["s"].to_numpy().sum() == 8.0  # 4.0 to 11.0
+    assert context.signals["s"].to_numpy().sum() == 8.0  # 4.0 to 11.0
     assert (GLOBAL_DATA_STATE.head, store.head, context.tree.ref) == heads
 
 
 def test_a_context_that_publishes_does_so_to_its_tree_and_not_to_the_process_wide_store(context, store):
     head = GLOBAL_DATA_STATE.head
-    run(dataclasses.replace(context, publish=True), SIGNAL)
+    context.publish = True
+    run(context, SIGNAL)
     assert store.snapshot(context.tree.ref)["signal"]["s"].to_numpy().sum() == 8.0
     assert GLOBAL_DATA_STATE.head == head
 
@@ -160,7 +158,7 @@ def test_a_result_says_where_code_ran_if_it_was_not_locked_in(context, isolation
         def run(self, cells, frames):
             return CodeResult(value="1", isolation=isolation)
 
-    context = dataclasses.replace(context, code=CodeSession(runner=Runner(), frames={}))
+    context = ToolContext(context.view, code=Runner())
     (message,) = run(context, "1")
     assert message.text == f"1{says}"
     assert message.artifact["isolation"] == isolation
@@ -172,16 +170,14 @@ def test_the_runner_that_is_built_in_locks_code_in(context):
 
 
 def test_by_trusted_code_every_result_says_so(context):
-    context = dataclasses.replace(
-        context, code=CodeSession(runner=TrustedRunner(), frames=context.code.frames)
-    )
+    context = ToolContext(context.view, code=TrustedRunner())
     assert [m.text.split("\n")[-1] for m in run(context, "x = 1", "x")] == [
         "(ran in this process, not isolated)"
     ] * 2
 
 
 def test_sessions_do_not_see_each_others_variables_libraries_or_signals(context):
-    one, two = context.code, CodeSession(runner=context.code.runner, frames=context.code.frames)
+    one, two = context, ToolContext(context.view, code=default_runner())
     change = "import builtins\nbuiltins.leak = 1\npd.leak = 1\nnp.random.seed(7)\nsecret = 1"
     assert one.run(change).error is None
     assert one.run(SIGNAL).error is None
@@ -201,8 +197,7 @@ def test_a_forged_reply_of_a_runner_is_validated_again(context, store):
         def run(self, cells, frames):
             return CodeResult(signals={"s": store.snapshot()["ohlcv"]["close"]})
 
-    object.__setattr__(context, "code", CodeSession(runner=Forger(), frames={}))
     ref = context.tree.ref
     with pytest.raises(BadFrame, match="signal values must be 1, 0, -1 or NaN"):
-        run(dataclasses.replace(context, publish=True), "anything")
+        run(ToolContext(context.view, code=Forger(), tree=context.tree, publish=True), "anything")
     assert context.tree.ref == ref

@@ -11,13 +11,13 @@ from decision_views import trading_tools_at
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.state import Record
-from quantgraph.tools import call_tool, trader_catalog
-from quantgraph.tools._catalog import live_function
+from quantgraph.tools import call_tool, tools_of
+from quantgraph.tools._call import live_function
 from quantgraph.tools.news._gate import NewsItem
 
 DAYS = pd.to_datetime(["2025-10-13", "2025-10-14", "2025-10-15"])
 US, CN = ("AAPL", "MSFT", "ON"), ("600519.SH", "688981.SH")
-TOOL = trader_catalog["get_information"]
+TOOL = tools_of("trader")["get_information"]
 
 
 def tools(symbols=US, records=(), **options):

@@ -17,7 +17,7 @@ from quantgraph.broker.accounts._orders import REJECTION_CODES
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState, Record
-from quantgraph.tools import DecisionTools, call_tool, trader_catalog
+from quantgraph.tools import ToolContext, call_tool, tools_of
 
 DAYS = pd.to_datetime(["2025-10-13", "2025-10-14", "2025-10-15"])
 FREE_US = Rulebook.zero_cost("us")
@@ -47,7 +47,7 @@ def cn(cash=1_000_000, prices=(10.0, 50.0, 20.0), holding=None, **fields):
 
 def call(context, name, *args):
     params = dict(zip(("symbol", "amount"), args, strict=False))
-    return call_tool(trader_catalog[name], params, context, timeout=5)
+    return call_tool(tools_of("trader")[name], params, context, timeout=5)
 
 
 def code_of(answer):
@@ -67,7 +67,7 @@ def test_the_answer_is_the_new_positions_with_zeros_and_cash_last():
     assert json.dumps(answer) == '{"AAPL": 10, "MSFT": 5, "NVDA": 20, "CASH": 5596.0}'
     assert call(context, "sell", "AAPL", 10) == {"AAPL": 0, "MSFT": 5, "NVDA": 20, "CASH": 7416.0}
     assert call(context, "get_positions") == {"AAPL": 0, "MSFT": 5, "NVDA": 20, "CASH": 7416.0}
-    assert [(one.side, one.symbol, one.quantity, one.sequence) for one in context.market.orders] == [
+    assert [(one.side, one.symbol, one.quantity, one.sequence) for one in context.session.orders] == [
         ("buy", "AAPL", 10, 1),
         ("buy", "MSFT", 5, 2),
         ("buy", "NVDA", 20, 3),
@@ -77,9 +77,9 @@ def test_the_answer_is_the_new_positions_with_zeros_and_cash_last():
 
 def test_without_a_market_the_account_of_the_morning_is_shown_and_nothing_is_traded():
     context = us()
-    bare = DecisionTools.of(context.view, Account.opening(5), FREE_US)
+    bare = ToolContext(context.view, Account.opening(5), FREE_US)
     assert call(bare, "get_positions") == {"AAPL": 0, "MSFT": 0, "NVDA": 0, "CASH": 5.0}
-    with pytest.raises(BadOption, match="buy needs the market of a session"):
+    with pytest.raises(BadOption, match="this tool needs the market of a session"):
         call(bare, "buy", "AAPL", 1)
 
 
@@ -95,7 +95,7 @@ def test_only_a_whole_amount_above_0_is_an_order(side, amount):
     assert code_of(answer) == "bad_quantity"
     assert (answer["symbol"], answer["date"]) == ("AAPL", "2025-10-15")
     assert len(answer["error"]) < 200
-    assert context.market.orders == ()
+    assert context.session.orders == ()
 
 
 def test_a_missing_amount_is_a_wrong_call():
@@ -213,7 +213,7 @@ def test_an_outcome_that_the_open_does_not_tell_is_pending():
     assert answer["positions"] == {"AAPL": 0, "MSFT": 0, "NVDA": 0, "CASH": 100_000.0}
     later = call(context, "sell", "AAPL", 10)
     assert later["code"] == "earlier_order"
-    assert len(context.market.orders) == 2
+    assert len(context.session.orders) == 2
 
 
 def test_of_a_large_universe_what_is_held_is_listed():
@@ -231,7 +231,7 @@ def test_a_share_called_cash_cannot_be_listed_beside_the_cash():
     for name, arguments in (("get_positions", ()), ("buy", ("CASH", 1))):
         with pytest.raises(BadOption, match="the data has a share called CASH"):
             call(context, name, *arguments)
-    assert context.market.orders == ()
+    assert context.session.orders == ()
 
 
 def test_calls_side_by_side_keep_one_account():
@@ -241,7 +241,7 @@ def test_calls_side_by_side_keep_one_account():
     assert sum("error" in each for each in answers) == 20
     assert {each["code"] for each in answers if "error" in each} == {"insufficient_cash"}
     assert call(context, "get_positions") == {"AAPL": 40, "MSFT": 0, "NVDA": 0, "CASH": 0.0}
-    assert len({one.sequence for one in context.market.orders}) == 40
+    assert len({one.sequence for one in context.session.orders}) == 40
 
 
 class Caller(Decider):
@@ -253,7 +253,7 @@ class Caller(Decider):
         self.calls, self.told = calls, []
 
     def decide(self, context):
-        tools = DecisionTools.of(context.view, context.account, context.rules, market=context.market)
+        tools = ToolContext(context.view, context.account, context.rules, session=context.market)
         self.told.append([call(tools, *each) for each in self.calls])
         return Decision(context.market.orders, in_order=True)
 

@@ -12,7 +12,7 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import CodeRunner, ForkRunner, open_walk
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE
-from quantgraph.tools.code._trusted_runner import TrustedRunner, code_runner
+from quantgraph.tools._code import TrustedRunner, code_runner
 
 HAND_OVER = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 

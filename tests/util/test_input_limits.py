@@ -14,6 +14,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
+from states import grouped
 
 from quantgraph import create_trading_graph
 from quantgraph._util.files import MAX_TEXT_LENGTH, check_sentence, check_text
@@ -159,7 +160,7 @@ def test_an_answer_sent_as_a_message_has_the_same_limits():
     "given", [{"ts_code": "000341.SZ," * 1_001}, {"ts_code": HALF}, {"start_date": HALF}]
 )
 def test_what_the_caller_fixed_has_them_too(given):
-    state = {"messages": [HumanMessage(SENTENCE)], "given": given}
+    state = grouped({"messages": [HumanMessage(SENTENCE)], "given": given})
     ended = create_signal_subgraph(on_clarify="default").invoke(state)
     (line,) = ended["error_messages"]
     assert line.startswith(f"bad_option: {next(iter(given))} ")

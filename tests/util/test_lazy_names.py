@@ -9,7 +9,8 @@ import quantgraph.tools
 from quantgraph._util.lazy_names import lazy_names
 
 UNUSED = {
-    *("quantgraph.agents.trader", "quantgraph.tools._catalog", "quantgraph.tools._account"),
+    *("quantgraph.agents.trader", "quantgraph.tools._call", "quantgraph.tools._account"),
+    *("quantgraph.tools._prices", "quantgraph.tools._prices", "quantgraph.tools.news._tools"),
     *("plotext", "plotly", "jinja2"),
 }
 
@@ -44,4 +45,4 @@ def test_a_run_without_a_decider_that_asks_models_loads_none_of_their_tools():
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
-    assert quantgraph.tools.trader_catalog
+    assert quantgraph.tools.tools_catalog

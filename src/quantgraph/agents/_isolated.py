@@ -65,8 +65,8 @@ class IsolatedDecider(Decider):
 
     The decider object and its attributes are kept between sessions. A process that starts in the middle of a
     run (the run was resumed, or its code failed) makes a new object, which is given the data and the account
-    and has none of the attributes of the old one. Views outside of a growing view, as in ``trade_session``,
-    belong to one run while their moments ascend.
+    and has none of the attributes of the old one. Views that stand alone belong to one run
+    while their moments ascend.
 
     What the code prints is logged at level debug. Before each session ``random`` and ``numpy.random`` are
     seeded with its date, and the order of sets of strings is fixed, so that a run can be repeated. The clock,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -14,16 +15,44 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_whole
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity
-from quantgraph.broker.accounts import Quotes, last_closes, quotes_at
-from quantgraph.broker.session import TradingSession, largest_buy, submit_batch
+from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, Session
+from quantgraph.broker.accounts import last_closes
+from quantgraph.broker.session import largest_buy
 from quantgraph.errors import BadOption, NoData, NoSignal
 from quantgraph.market import Rulebook
 from quantgraph.market.money import CENT, ZERO, Side, money, to_decimal
 from quantgraph.state import View
 
+_NAME = "signal_rule"
 
-class SignalRule(Decider):
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SignalRuleOptions:
+    """The options of :class:`SignalRule`, which is made of them, with their defaults."""
+
+    signal: str | None = None
+    weights: Mapping[str, float] | None = None
+    max_positions: int | None = None
+    max_weight: float = 1.0
+    ticket: Decimal | float | str | None = None
+    cash_reserve: float = 0.0
+    rule: BlockRule = field(init=False)
+
+    def __post_init__(self) -> None:
+        rule = BlockRule(
+            name=_NAME,
+            trades=True,
+            signal=self.signal,
+            weights=None if self.weights is None else _check_weights(self.weights),
+            max_positions=_check_max_positions(self.max_positions),
+            max_weight=_check_fraction("max_weight", self.max_weight, "(0, 1]"),
+            cash_reserve=_check_fraction("cash_reserve", self.cash_reserve, "[0, 1)"),
+            ticket=None if self.ticket is None else _check_ticket(self.ticket),
+        )
+        object.__setattr__(self, "rule", rule)
+
+
+class SignalRule(SignalRuleOptions, Decider):
     """Trades a signal of 1, 0, -1 and NaN long-only.
 
     Parameters
@@ -96,52 +125,27 @@ class SignalRule(Decider):
     2 buy 600036.SH 1600
     """
 
-    name: Final = "signal_rule"
-
-    def __init__(
-        self,
-        *,
-        signal: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        max_positions: int | None = None,
-        max_weight: float = 1.0,
-        ticket: Decimal | float | str | None = None,
-        cash_reserve: float = 0.0,
-    ) -> None:
-        self._signal = signal
-        self._weights = None if weights is None else _check_weights(weights)
-        self._max_positions = _check_max_positions(max_positions)
-        self._max_weight = _check_fraction("max_weight", max_weight, "(0, 1]")
-        self._ticket = None if ticket is None else _check_ticket(ticket)
-        self._cash_reserve = _check_fraction("cash_reserve", cash_reserve, "[0, 1)")
+    name: Final = _NAME
 
     @property
     def options(self) -> dict[str, Any]:
         """Options as plain JSON; a run is not continued with others."""
+        rule = self.rule
         weights = None
-        if self._weights is not None:
-            weights = {symbol: str(weight) for symbol, weight in sorted(self._weights.items())}
+        if rule.weights is not None:
+            weights = {symbol: str(weight) for symbol, weight in sorted(rule.weights.items())}
         return {
-            "signal": self._signal,
+            "signal": rule.signal,
             "weights": weights,
-            "max_positions": self._max_positions,
-            "max_weight": str(self._max_weight),
-            "ticket": None if self._ticket is None else str(self._ticket),
-            "cash_reserve": str(self._cash_reserve),
+            "max_positions": rule.max_positions,
+            "max_weight": str(rule.max_weight),
+            "ticket": None if rule.ticket is None else str(rule.ticket),
+            "cash_reserve": str(rule.cash_reserve),
         }
 
     def block_rule(self, context: DecisionContext) -> BlockRule:  # noqa: ARG002 - the same on any day
         """Return the rule as data."""
-        return BlockRule(
-            name=self.name,
-            trades=True,
-            signal=self._signal,
-            weights=self._weights,
-            max_positions=self._max_positions,
-            max_weight=self._max_weight,
-            cash_reserve=self._cash_reserve,
-            ticket=self._ticket,
-        )
+        return self.rule
 
     def decide(self, context: DecisionContext) -> list[Order]:
         """Return the orders for the session, see the class.
@@ -156,16 +160,16 @@ class SignalRule(Decider):
             If there is no signal of that name.
         """
         view, account, rules, session = context.view, context.account, context.rules, context.session
-        signal, quotes = view["signal"][self._signal_name(view)], quotes_at(view)
+        signal, market = view["signal"][self._signal_name(view)], context.market
         listed = partial(_orders, rules=rules, session=session, numbers=count(1))
         exits = listed("sell", _positions_to_exit(signal, account), reason="signal -1")
-        trading = TradingSession(account, quotes, rules, session)
-        submit_batch(trading, exits)
-        entries = self._entries(view, signal, account, kept=len(trading.account.positions))
+        after_exits = market.copy(pending=False)
+        after_exits.batch(exits)
+        entries = self._entries(view, signal, account, kept=len(after_exits.account.positions))
         if not entries:
             return exits
-        prices = _prices(view, quotes, {*account.positions, *entries})
-        cash = self._entry_cash(entries, _equity(account, prices), trading.account)
+        prices = _prices(view, market, {*account.positions, *entries})
+        cash = self._entry_cash(entries, _equity(account, prices), after_exits.account)
         quantities = {
             symbol: largest_buy(symbol, prices[symbol], amount, rules, session)
             for symbol, amount in cash.items()
@@ -177,23 +181,25 @@ class SignalRule(Decider):
         names = list(view["signal"])
         if not names:
             raise NoSignal("the data has no signal; generate one first")
-        if self._signal is None and len(names) > 1:
+        if self.rule.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
-        return self._signal or names[0]
+        return self.rule.signal or names[0]
 
     def _entries(self, view: View, signal: pd.DataFrame, account: Account, *, kept: int) -> list[str]:
         entries = sorted(
             symbol
             for symbol in _long_symbols(view, signal)
-            if symbol not in account.positions and (self._weights is None or symbol in self._weights)
+            if symbol not in account.positions and (self.rule.weights is None or symbol in self.rule.weights)
         )
-        return entries if self._max_positions is None else entries[: max(0, self._max_positions - kept)]
+        return (
+            entries if self.rule.max_positions is None else entries[: max(0, self.rule.max_positions - kept)]
+        )
 
     def _entry_cash(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
         """Cash for each entry, given the account after the exits."""
         total = _cents(equity)
-        investable = math.floor(total * (1 - self._cash_reserve))
-        n, largest = len(after.positions) + len(entries), math.floor(investable * self._max_weight)
+        investable = math.floor(total * (1 - self.rule.cash_reserve))
+        n, largest = len(after.positions) + len(entries), math.floor(investable * self.rule.max_weight)
         cents = {symbol: min(largest, self._entry_cents(symbol, investable, n)) for symbol in entries}
         free = max(0, _cents(after.cash) - (total - investable))
         needed = sum(cents.values())
@@ -202,9 +208,9 @@ class SignalRule(Decider):
         return {symbol: amount * CENT for symbol, amount in cents.items()}
 
     def _entry_cents(self, symbol: str, investable: int, n: int) -> int:
-        if self._ticket is not None:
-            return _cents(self._ticket)
-        return math.floor(investable * self._weights[symbol]) if self._weights else investable // n
+        if self.rule.ticket is not None:
+            return _cents(self.rule.ticket)
+        return math.floor(investable * self.rule.weights[symbol]) if self.rule.weights else investable // n
 
 
 def _orders(
@@ -249,9 +255,9 @@ def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:
     return [str(signal.columns[int(place)]) for place in np.flatnonzero(signal.to_numpy()[-1] == 1)]
 
 
-def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Decimal]:
+def _prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:
     """Today's open, or without one the last known close; symbols without both are left out."""
-    symbols = sorted(symbols)
+    symbols, quotes = sorted(symbols), market.quotes
     opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
     found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
     missing = [symbol for symbol in symbols if symbol not in found]

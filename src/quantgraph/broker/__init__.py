@@ -1,7 +1,8 @@
 """Orders become fills or rejections with a reason, in a simulated market with the exchange's rules.
 
 A *decider* gets a ``DecisionContext`` (view, account, rules, history) and returns a ``Decision``: orders and
-notes. A ``Market`` (data and rulebook) opens each session; every order ends as a ``Fill`` or a ``Rejection``.
+notes. A ``Session`` of a ``Market`` (data and rulebook) takes orders and is closed; every order ends as a
+``Fill`` or a ``Rejection``.
 ``simulate`` runs a decider over sessions without a graph.
 
 Behind it: ``accounts`` (what an account holds and what changes it), ``session`` (how a day is opened, matched
@@ -16,23 +17,20 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._decider import (
-        BlockRule,
-        DataNeeds,
-        Decider,
-        Decision,
-        DecisionContext,
-        RunContext,
-        TradePlan,
-        check_decider,
-        validate_decision,
-    )
+    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext, TradePlan
     from quantgraph.broker.accounts._account import Account
-    from quantgraph.broker.accounts._orders import Fill, Order, Quantity, Rejection
+    from quantgraph.broker.accounts._orders import (
+        BlockRule,
+        Decision,
+        Fill,
+        Order,
+        Pending,
+        Quantity,
+        Rejection,
+    )
     from quantgraph.broker.accounts._results import SessionResult
-    from quantgraph.broker.session._market import Market
-    from quantgraph.broker.session._session import Pending, SessionMarket
-    from quantgraph.broker.session._simulate import simulate
+    from quantgraph.broker.session._session import Market, Session
+    from quantgraph.broker.session._simulate import check_decider, simulate, validate_decision
 
 __all__ = [
     "Account",
@@ -48,7 +46,7 @@ __all__ = [
     "Quantity",
     "Rejection",
     "RunContext",
-    "SessionMarket",
+    "Session",
     "SessionResult",
     "TradePlan",
     "check_decider",

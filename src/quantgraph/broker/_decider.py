@@ -9,21 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json, json_copy
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
 from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._orders import Order
-from quantgraph.broker.session._session import SessionMarket
+from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
+from quantgraph.broker.session._session import Session
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.state import RECORD_KINDS, RecordKind, View, deciding
@@ -55,14 +52,6 @@ class TradePlan:
     take_profit: float | None = None
     trailing_stop: float | None = None
     max_holding: int | None = None
-
-
-def _nothing() -> None:
-    """Nothing ends a decision without a run."""
-
-
-def _unlogged(_step: LoggedStep) -> None:
-    """Steps are kept by runs with a ledger."""
 
 
 def _no_model(role: str) -> Any:
@@ -103,8 +92,8 @@ class RunContext:
     history: Callable[[], Sequence[SessionResult]] = tuple
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
     model: Callable[[str], Any] = _no_model
-    check: Callable[[], None] = _nothing
-    log_step: Callable[[LoggedStep], None] = _unlogged
+    check: Callable[[], None] = lambda: None
+    log_step: Callable[[LoggedStep], None] = lambda _step: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +142,7 @@ class DecisionContext:
         )
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
-        self._market: SessionMarket | None = None
+        self._market: Session | None = None
         self._open_scopes: set[str] = set()
 
     @cached_property
@@ -206,12 +195,15 @@ class DecisionContext:
         return tuple(_BACKGROUND[self].run.history())
 
     @property
-    def market(self) -> SessionMarket:
-        """The market at the open, on a scratch copy of the account: the outcome of an order in advance."""
+    def market(self) -> Session:
+        """The session at the open, on a scratch copy of the account: the outcome of an order in advance.
+
+        Only the orders that the decider returns are traded. Those of ``Decision(market.orders,
+        in_order=True)`` are filled and rejected as they were told here.
+        """
         with self._lock:
             if self._market is None:
-                background = _BACKGROUND[self]
-                self._market = SessionMarket(self.view, background.account.copy(), deepcopy(background.rules))
+                self._market = Session.at_open(self.view, self.account, self.rules)
             return self._market
 
     def model(self, role: str) -> Any:
@@ -308,11 +300,7 @@ def _in_context(context: Context) -> Iterator[None]:
             variable.reset(token)
 
 
-NOTES_LIMIT = 1_000_000
-"""Characters of a decision's notes, as JSON."""
-
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
-_ORDER = tuple(each.name for each in fields(Order))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,26 +335,6 @@ class DataNeeds:
                     f"records: there is no kind {kind!r}; must be of {', '.join(RECORD_KINDS)}",
                     parameter="records",
                 )
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What a decider decided for one session.
-
-    Attributes
-    ----------
-    orders
-        Filled or rejected in this session. A decider may return the orders alone instead of a decision.
-    notes
-        Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
-    in_order
-        True submits the orders of each auction as listed, as :class:`.SessionMarket` was told them; False
-        submits sells before buys, so that a buy may spend what a sale brings.
-    """
-
-    orders: Sequence[Order] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    in_order: bool = field(default=False, kw_only=True)
 
 
 class Decider(ABC):
@@ -473,86 +441,3 @@ def _options_text(decider: Decider) -> str:
         for name, value in options.items()
         if value is not None
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockRule:
-    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
-
-    Attributes
-    ----------
-    name
-        The decider's name.
-    trades
-        False keeps the holdings as they are.
-    signal
-        Name of the signal; None means the only one there is.
-    weights
-        Share of the investable equity by symbol; None means equal shares.
-    max_positions
-        Largest number of positions; None means no limit.
-    max_weight, cash_reserve
-        Exact fractions.
-    ticket
-        Cash of one entry; None means a share of the investable equity.
-    """
-
-    name: str
-    trades: bool
-    signal: str | None = None
-    weights: Mapping[str, Fraction] | None = None
-    max_positions: int | None = None
-    max_weight: Fraction = Fraction(1)
-    cash_reserve: Fraction = Fraction(0)
-    ticket: Decimal | None = None
-
-
-def check_decider(decider: object) -> Decider:
-    """Return the decider.
-
-    Raises
-    ------
-    BadOption
-        If it is not an instance of :class:`Decider`.
-    """
-    if isinstance(decider, Decider):
-        return decider
-    if isinstance(decider, type):
-        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
-    else:
-        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
-    raise BadOption(f"decider must be {said}", parameter="decider")
-
-
-def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
-    """Copy what a decider returned, so that later changes to its own objects have no effect.
-
-    Raises
-    ------
-    BadOption
-        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
-        :data:`NOTES_LIMIT` characters.
-    """
-    decision = returned if isinstance(returned, Decision) else None
-    listed = returned if decision is None else decision.orders
-    orders = list(listed) if isinstance(listed, list | tuple) else [None]
-    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
-    if not all(isinstance(order, Order) for order in orders):
-        raise BadOption(
-            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
-        )
-    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
-    if decision is None:
-        return Decision(copies)
-    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
-
-
-def _plain(notes: object, where: str) -> dict[str, Any]:
-    copied = json_copy(notes)
-    if not isinstance(copied, dict) or len(canonical_json(copied)) > NOTES_LIMIT:
-        raise BadOption(
-            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
-            f"no tuples) of at most {NOTES_LIMIT:,} characters",
-            parameter="notes",
-        )
-    return copied

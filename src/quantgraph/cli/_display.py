@@ -25,7 +25,7 @@ from quantgraph.runtime.dialogue import RunEvent, numbered_options
 from quantgraph.subgraphs.signal import not_evaluated_text
 
 if TYPE_CHECKING:
-    from quantgraph.runtime.endings import Clarification
+    from quantgraph.runtime.graph_state import Clarification
 
 
 Words = Callable[[str, str], str]

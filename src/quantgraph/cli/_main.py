@@ -128,11 +128,11 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
     with usage_errors(debug=debug), quick_imports():
-        from quantgraph.runs import run_strategy
-
         settings = settings_with(budget, session_budget)
         if decider in {None, "signal_rule"}:
-            start_code_process(settings)
+            start_code_process(settings)  # it starts while the rest is imported
+        from quantgraph.runs import run_strategy
+
         more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
         rules, made = _rules(market, slippage_bps, fund or []), decider_of(decider)
@@ -167,10 +167,10 @@ def signal(  # noqa: PLR0917
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
     with usage_errors(debug=debug), quick_imports():
-        from quantgraph.runs import run_strategy
-
         settings = settings_with(budget, session_budget)
         start_code_process(settings)
+        from quantgraph.runs import run_strategy
+
         more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, **more)
     with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:

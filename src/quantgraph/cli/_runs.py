@@ -102,7 +102,7 @@ def _selected(
 ) -> pd.DataFrame:
     """The rows that fit the options."""
     from quantgraph.market import session_of
-    from quantgraph.runtime.endings import EndedBecause
+    from quantgraph.runtime.graph_state import EndedBecause
 
     if ended is not None:
         ends = (*get_args(EndedBecause), *_UNENDED)

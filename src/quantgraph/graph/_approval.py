@@ -15,17 +15,10 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Decision, DecisionContext, Order, SessionResult
+from quantgraph.broker import Decision, DecisionContext, Order, Rejection, Session, SessionResult
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import (
-    OrderProposal,
-    collect_decision,
-    fill_orders,
-    open_session,
-    propose_orders,
-    reject_orders,
-)
+from quantgraph.broker.session import OrderProposal, collect_decision, propose_orders
 from quantgraph.errors import BadOption
 from quantgraph.graph._state import Proposal, TradingState
 from quantgraph.graph._trading import Trading
@@ -39,7 +32,8 @@ from quantgraph.runtime.dialogue import (
     check_checkpointer,
     question_id,
 )
-from quantgraph.runtime.endings import Clarification, end_update, language, success_update
+from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.graph_state import Clarification, changed, written
 from quantgraph.state import deciding
 
 _WORDS: dict[Language, tuple[str, str, str]] = {
@@ -157,24 +151,24 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     CheckpointerRequired
         If the user is to be asked and the host has no checkpointer.
     """
-    run_id, session = state["run_id"], session_of(state["session"])
+    run_id, day = state["run_id"], session_of(state["session"])
     if trading.resources.on_clarify == "ask":
         check_checkpointer("approve=True")
     ledger = trading.open_run(run_id, state)
     if _is_done(ledger, state):
         return {"proposal": None}
-    morning = open_session(trading.market(state), session, ledger.account(run_id))
-    with trading.growing_view(run_id, state, session) as walk:
+    session = Session.open(trading.market(state), day, ledger.account(run_id))
+    with trading.growing_view(run_id, state, day) as walk:
         context = DecisionContext(
-            walk.at(Moment(session, "open")),
-            morning.account,
+            walk.at(Moment(day, "open")),
+            session.account,
             rules=trading.rules,
             run=trading.run_context(run_id, state),
         )
         decision = collect_decision(trading.decider, context)
     orders = decision.orders
     proposal: Proposal = {
-        "session": f"{session:%Y%m%d}",
+        "session": f"{day:%Y%m%d}",
         "orders": [order_to_json(order) for order in orders],
         "notes": dict(decision.notes),
         "in_order": decision.in_order,
@@ -186,7 +180,7 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], propose_orders(morning, decision), language(state)
+            name, proposal["session"], propose_orders(session, decision), language(state)
         )
     return {"proposal": proposal}
 
@@ -207,10 +201,11 @@ def approve_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     except BadOption as error:
         trading.close(state["run_id"])
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
-        return {**ended, "open_question": task}
+        return written(state, {**ended, "open_question": task})
     sequences = sorted(parse_approval(answer, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
-    return {"proposal": approved, **_approval_update(state, proposal["session"], answer, who)}
+    answered = _approval_update(state, proposal["session"], answer, who)
+    return written(state, {"proposal": approved, **answered})
 
 
 def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]:
@@ -228,8 +223,8 @@ def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]
     for session in sorted(answers):
         if session_of(session) <= done:
             answer, who = answers[session].outcome(), answers[session].facts.get("role")
-            update |= _approval_update(cast("TradingState", {**state, **update}), session, answer, who)
-    return update
+            update |= _approval_update(changed(state, update), session, answer, who)
+    return written(state, update)
 
 
 def approved_result(state: TradingState, trading: Trading) -> SessionResult | None:
@@ -241,16 +236,17 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
     if proposal is None or proposal["session"] != state["session"]:
         return None
     account = trading.ledger_of(run_id).account(run_id)
-    morning = open_session(trading.market(state), session_of(state["session"]), account)
+    session = Session.open(trading.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
     approved = Decision(orders[True], notes=proposal["notes"], in_order=proposal["in_order"])
-    result = fill_orders(morning, trading.decider.name, approved)
-    refused = reject_orders(
-        morning, trading.decider.name, orders[False], "not_approved", "the order was not approved"
-    )
-    return replace(result, outcomes=(*result.outcomes, *refused.outcomes))
+    result = session.close(approved, decider=trading.decider.name)
+    refused = [
+        Rejection(order=order, session=session.day, code="not_approved", message="the order was not approved")
+        for order in orders[False]
+    ]
+    return replace(result, outcomes=(*result.outcomes, *refused))
 
 
 def route_after_propose(state: TradingState) -> Literal["approve", "decision", "report"]:

@@ -35,6 +35,7 @@ from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, open_resources, run_node, shown_offline
 from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.graph_state import check_version
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
@@ -123,7 +124,8 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         given, recorder = partial(node, trading=trading), trading.resources.recorder
-        return partial(run_node, given, name, recorder, on_error=trading.close)
+        check = None if name == "given_data" else check_version
+        return partial(run_node, given, name, recorder, on_error=trading.close, check_state=check)
 
     graph: TradingGraph = StateGraph(TradingState)
     signal = build_signal_graph(trading.resources, check_symbols=trading.check_boards)
@@ -133,7 +135,7 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", begin_node, input_schema=TradingState)
     graph.add_edge(START, "begin")
-    if trading.decider.uses_signal:
+    if trading.resources.makes_signal:
         graph.add_edge("begin", "signal")
         graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
     else:

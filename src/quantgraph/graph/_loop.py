@@ -16,7 +16,7 @@ from quantgraph.graph._approval import approved_result, earlier_approvals
 from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading
 from quantgraph.market import session_of, sessions_between
-from quantgraph.runtime import STEP_LIMIT
+from quantgraph.runtime import STEP_LIMIT, steps_left
 from quantgraph.runtime.dialogue import emit_session
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
@@ -26,6 +26,7 @@ from quantgraph.runtime.endings import (
     language,
     user_messages,
 )
+from quantgraph.runtime.graph_state import changed, request_of, written
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs_notes
 from quantgraph.tools import split_codes
@@ -89,7 +90,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     if done is not None and first <= done:
         return {"proposal": None} if trading.approve else {}
     left = sessions[sessions >= first]
-    at_least = -(-len(left) // _turns(state))
+    at_least = -(-len(left) // _turns())
     if trading.approve:
         result = approved_result(state, trading)
         if result is not None:
@@ -111,9 +112,10 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     return {}
 
 
-def _turns(state: TradingState) -> int:
+def _turns() -> int:
     """Decisions that the steps left allow: each is followed by the loop, the last by report and end too."""
-    return max(1, (state.get("remaining_steps", STEP_LIMIT) - 2) // 2)
+    left = steps_left()
+    return max(1, ((STEP_LIMIT if left is None else left) - 2) // 2)
 
 
 def route_after_begin(state: TradingState) -> Literal["given_data", "signal"]:
@@ -132,21 +134,21 @@ def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         The request and the commit; or the reason for the end, if the commit has no such bars.
     """
     clean = initial_state(state.get("max_retries", 3)) | {"language": language(state)}
-    now: dict[str, Any] = {**state, **clean}
+    now = changed(state, clean)
     try:
         request, ref = _request(state, trading)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
-        return {**clean, **end_update(now, end_reason(error), error)}
+        return written(state, {**clean, **end_update(now, end_reason(error), error)})
     extent = f"{request['start']}-{request['end']}"
     text = say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
-    ready = {"request": request, "data_ref": ref, "given_ref": state["data_ref"], "data_ready": True}
-    return {**clean, **ready, **end_update(now, "done", text=text)}
+    ready = {"checked": request, "data_ref": ref, "given_ref": state["data_ref"], "data_ready": True}
+    return written(state, {**clean, **ready, **end_update(now, "done", text=text)})
 
 
 def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str]:
-    ref, given = state["data_ref"], state.get("given", {})
+    ref, given = state["data_ref"], request_of(state)["given"]
     data = trading.resources.store.snapshot(ref)
     bars = data["ohlcv"]
     if not {"open", "close"} <= set(bars):
@@ -186,7 +188,7 @@ def _symbols(given: Mapping[str, str], listed: pd.Index[str]) -> list[str]:
 def _window(state: TradingState, given: Mapping[str, str], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex:
     """Return the sessions from ``start_date`` to ``end_date`` that the run may know."""
     first, last = given.get("start_date") or sessions[0], given.get("end_date") or sessions[-1]
-    limit = state.get("as_of") or sessions[-1]
+    limit = request_of(state)["as_of"] or sessions[-1]
     inside = sessions_between(sessions, session_of(first), min(session_of(last), session_of(limit)))
     if inside.empty:
         raise BadWindow(

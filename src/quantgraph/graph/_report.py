@@ -24,6 +24,7 @@ from quantgraph.graph._trading import Trading
 from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import progress_of, request_of
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, market_source, restrict_to_request
 
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
@@ -45,14 +46,14 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         run_id,
         trading.market(state),
         sessions,
-        signal=state["strategy"]["name"] if trading.decider.uses_signal else None,
+        signal=trading.strategy(state).get("name"),
         cash=trading.cash,
         index=_index_levels(state, market_source(state, trading.resources)),
         benchmark=_traded_market(state, trading),
     )
     remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
     trading.close(run_id)
-    found = state.get("validation", {}).get("data_summary", {})
+    found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     user_language = language(state)
     summary["notes"] = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
@@ -64,7 +65,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
-    notes = [*summary["notes"], *([] if trading.decider.uses_signal else state["request"]["notes"])]
+    request_notes = [] if trading.resources.makes_signal else request_of(state)["checked"]["notes"]
+    notes = [*summary["notes"], *request_notes]
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in notes)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
@@ -72,7 +74,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
 
 def _traded_market(state: TradingState, trading: Trading) -> Market:
     """Return the market of what is traded alone, without what is only watched."""
-    request, market = state["request"], trading.market(state)
+    request, market = request_of(state)["checked"], trading.market(state)
     if request.get("trade") == request.get("ts_code"):
         return market
     traded = {**request, "ts_code": request["trade"], "index": []}
@@ -82,7 +84,8 @@ def _traded_market(state: TradingState, trading: Trading) -> Market:
 
 def _index_levels(state: TradingState, source: MarketDataSource) -> pd.DataFrame | None:
     """Return the levels of the requested index; None without one, or if the source has none."""
-    request, code = state["request"], state["request"].get("index_code")
+    request = request_of(state)["checked"]
+    code = request.get("index_code")
     if code is None:
         return None
     try:

@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from quantgraph.runtime.endings import Clarification
+from quantgraph.runtime.graph_state import Clarification
 from quantgraph.subgraphs.signal import SignalSubgraphState
 
 

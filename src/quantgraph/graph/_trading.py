@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
@@ -25,6 +26,7 @@ from quantgraph.market.money import CENT
 from quantgraph.recording.scope import branch, current_scope
 from quantgraph.runtime import OpenResources, run_database_path, settings_of
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.settings import check_role
 from quantgraph.state import GrowingView
 
@@ -77,10 +79,10 @@ class Trading:
 
     def open_run(self, run_id: str, state: TradingState) -> Ledger:
         """Return the ledger, with the run in it."""
-        request = state["request"]
+        request = request_of(state)["checked"]
         identity = {
             **run_identity(self.market(state), self.decider),
-            "code_hash": state["strategy"]["code_hash"] if self.decider.uses_signal else None,
+            "code_hash": self.strategy(state).get("code_hash"),
             "window": [request["start"], request["end"]],
             **({"approve": True} if self.approve else {}),
         }
@@ -128,7 +130,7 @@ class Trading:
         """Return what the running node hands to the decisions of a run."""
         ledger = self.ledger_of(run_id)
         context = RunContext(
-            rule=state["request"].get("rule", ""),
+            rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),
             history=partial(ledger.history, run_id),
             model=self._model,
@@ -148,20 +150,32 @@ class Trading:
         if ledger is not None:
             ledger.close()
 
+    def strategy(self, state: TradingState) -> dict[str, Any]:
+        """Return the strategy whose signal is traded; empty for a decider that uses none.
+
+        Raises
+        ------
+        NoSignal
+            If there is none yet.
+        """
+        if not self.resources.makes_signal:
+            return {}
+        if not (strategy := strategy_of(state)):
+            raise NoSignal(
+                "there is nothing to trade: the state has no strategy; run the signal subgraph first"
+            )
+        return strategy
+
     def sessions(self, state: TradingState) -> pd.DatetimeIndex:
         """Return the sessions to trade: those of the data within the requested window.
 
         Sessions before the strategy's signal counts are excluded, if the decider uses the signal.
         """
-        strategy = state.get("strategy") or {}
-        if self.decider.uses_signal and not strategy:
-            raise NoSignal(
-                "there is nothing to trade: the state has no strategy; run the signal subgraph first"
-            )
+        strategy = self.strategy(state)
         index = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
-        request, first = state["request"], state["request"]["start"]
-        if self.decider.uses_signal:
-            first = max(first, strategy.get("evaluated_from") or first)
+        request = request_of(state)["checked"]
+        first = request["start"]
+        first = max(first, strategy.get("evaluated_from") or first)
         return sessions_between(index, session_of(first), session_of(request["end"]))
 
     def _model(self, role: str) -> BaseChatModel:

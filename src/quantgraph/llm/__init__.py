@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.llm._cache import CacheMode, PendingReply, cached_attempt, drop_replies
-    from quantgraph.llm._cancellation import (
+    from quantgraph.llm._keyless import KeylessPlanner
+    from quantgraph.llm._model_call import CacheMode, PendingReply, cached_attempt, drop_replies
+    from quantgraph.llm._models import KEYLESS, Model, get_light_llm, get_llm, role_model
+    from quantgraph.llm._retry import (
         AT_ONCE,
+        CallPolicy,
+        ModelFacts,
         current_run_control,
         drain_error,
         interruptible_sleep,
+        model_facts,
         run_in_thread,
     )
-    from quantgraph.llm._keyless import KeylessPlanner
-    from quantgraph.llm._models import KEYLESS, Model, get_light_llm, get_llm, role_model
-    from quantgraph.llm._retry import CallPolicy, ModelFacts, model_facts
 
 __all__ = [
     "AT_ONCE",

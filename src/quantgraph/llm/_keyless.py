@@ -53,7 +53,7 @@ from quantgraph.llm._keyless_replies import (
     request_facts,
     tool_parameters,
 )
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.sentences import (
     ParsedRequest,
     RequestContext,

@@ -144,13 +144,7 @@ _STEP_CONFIDENCE = 0.5
 def next_action(
     facts: Mapping[str, Any], step: int, results: Sequence[Any], *, is_sent_back: bool = False
 ) -> dict[str, Any]:
-    """Return the action of a step as JSON: bars, their average, RSI, the position, the decision.
-
-    Parameters
-    ----------
-    facts
-        ``execution_facts`` of the prompt.
-    """
+    """Return the action of a step as JSON: bars, their average, RSI, the position, the decision."""
     symbol = str(facts.get("symbol") or "")
     if is_sent_back:
         return _decision(step, "hold", "the last reply was sent back", facts)

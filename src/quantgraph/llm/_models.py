@@ -15,9 +15,8 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.llm._cache import reply_cache
 from quantgraph.llm._capability_model import CapabilityChatModel
-from quantgraph.llm._model_call import load_prices
+from quantgraph.llm._model_call import load_prices, reply_cache
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy
 from quantgraph.settings import Role, Settings, check_role, load_settings

@@ -20,10 +20,8 @@ from pydantic import Field, PrivateAttr, SkipValidation
 
 from quantgraph._util.files import new_run_id
 from quantgraph.errors import BadOption
-from quantgraph.llm._cache import ReplyCache
-from quantgraph.llm._cancellation import run_in_thread
-from quantgraph.llm._model_call import PRICES, ModelCall, Price, price_of
-from quantgraph.llm._retry import CallPolicy, MissingMessage, model_facts
+from quantgraph.llm._model_call import PRICES, ModelCall, Price, ReplyCache, price_of
+from quantgraph.llm._retry import CallPolicy, MissingMessage, model_facts, run_in_thread
 from quantgraph.llm.messages._json import build_request, is_too_deep
 from quantgraph.recording import Recording
 from quantgraph.recording.scope import Scope, current_scope

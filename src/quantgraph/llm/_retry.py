@@ -1,9 +1,8 @@
 """Failures of model calls: what is tried again and how long, with which error it ends, and kept secrets.
 
 No model library is imported: exceptions are recognised by their class names and by the attributes that
-OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``).
-
-Retries of model calls, and the typed errors after the last attempt.
+OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``). Waits can be
+cancelled: ``check`` is called every :data:`CHECK_SECONDS` seconds, and an exception from it ends the wait.
 """
 
 from __future__ import annotations
@@ -12,15 +11,19 @@ import json
 import logging
 import math
 import re
+import threading
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
 from traceback import format_exception
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 
 from pydantic import SecretStr
@@ -41,8 +44,78 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
 )
-from quantgraph.llm._cancellation import interruptible_sleep
 from quantgraph.settings import load_settings
+
+if TYPE_CHECKING:
+    from langgraph.errors import GraphDrained
+    from langgraph.runtime import RunControl
+
+
+T = TypeVar("T")
+Check = Callable[[], None]
+
+AT_ONCE = "at once"
+"""Reason of a drain that also abandons a model call in flight."""
+
+CHECK_SECONDS = 0.05
+_ABANDONED: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
+
+
+def current_run_control() -> RunControl | None:
+    """The control of the running graph, which can request a stop; None outside of a graph."""
+    from langgraph.runtime import get_runtime
+
+    try:
+        return getattr(get_runtime(), "control", None)  # a chain without a graph has none
+    except RuntimeError:
+        return None
+
+
+def drain_error(reason: str) -> GraphDrained:
+    """The error of a run that was requested to stop."""
+    from langgraph.errors import GraphDrained
+
+    return GraphDrained(reason)
+
+
+def is_abandoned() -> bool:
+    """Whether this code runs inside an abandoned model call, such as a model that calls another."""
+    return any(event.is_set() for event in _ABANDONED.get())
+
+
+def interruptible_sleep(seconds: float, check: Check) -> None:
+    """Sleep in a thread."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, CHECK_SECONDS))
+
+
+def run_in_thread(call: Callable[[], T], check: Check) -> T:
+    """Return or raise the outcome of a call, made in a daemon thread of its own.
+
+    An abandoned call goes on in its thread until its own timeout, since Python cannot stop a thread; its
+    result is dropped.
+    """
+    under_way: Future[T] = Future()
+    gone = threading.Event()
+
+    def work() -> None:
+        _ABANDONED.set((*_ABANDONED.get(), gone))
+        try:
+            under_way.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            under_way.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
+    try:
+        while not wait([under_way], timeout=CHECK_SECONDS).done:
+            check()
+    except BaseException:
+        gone.set()
+        raise
+    return under_way.result()
+
 
 _BEFORE = "(?:api|access|auth|client|private|secret)?"
 _SECRET = re.compile(

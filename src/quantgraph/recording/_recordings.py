@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Float,
     Integer,
     MetaData,
@@ -32,9 +33,17 @@ from sqlalchemy import (
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile, QuantGraphError, StorageUnavailable
-from quantgraph.recording._entry import RESTART_PATH, Entry, Key, Kind, error_json, error_of, without_number
-from quantgraph.recording._replay import ReplayLookup
-from quantgraph.recording.budget._budget import Budget, BudgetTracker
+from quantgraph.recording._budget import Budget, BudgetTracker
+from quantgraph.recording._entries import (
+    RESTART_PATH,
+    Entry,
+    Key,
+    Kind,
+    ReplayLookup,
+    error_json,
+    error_of,
+    without_number,
+)
 from quantgraph.state import decision_moment
 
 SCHEMA = MetaData()
@@ -73,130 +82,112 @@ _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "second
 
 
 class RecordingTable:
-    """The recordings' table of a database, created if absent. Safe to use from several threads.
+    """One run's rows in the recordings' table, created if absent. Safe to use from several threads.
 
     An added line survives the end of the process. In SQLite it survives a loss of power once the ledger
     beside it has committed, or after SQLite's next checkpoint: a flush for each line would cost several
     milliseconds on common disks. Reading a line that was changed by hand raises ``BadFile``.
     """
 
-    def __init__(self, where: str | Path) -> None:
-        self.engine = open_engine(where, flush=False)
-        self._writer = self.engine.execution_options(quantgraph_writes=True)
-        self._lock = threading.Lock()  # a run's lines are numbered consecutively
-        self._runs: dict[str, _Index] = {}
+    def __init__(self, where: str | Path, run_id: str) -> None:
+        self._run_id, self._is_of_run = run_id, recording.c.run_id == run_id
+        self._engine = open_engine(where, flush=False)
+        self._writer = self._engine.execution_options(quantgraph_writes=True)
+        self._lock = threading.Lock()  # lines are numbered consecutively
+        self._index: _Index | None = None
         self._insert = insert(recording)
-        create_tables(self.engine, SCHEMA)
+        create_tables(self._engine, SCHEMA)
 
     def close(self) -> None:
         """Close all connections; the next use opens them and reads the table again."""
         with self._lock:
-            self._runs.clear()
-        self.engine.dispose()
+            self._index = None
+        self._engine.dispose()
 
-    def find(self, run_id: str, key: Key) -> Entry | None:
+    def find(self, key: Key) -> Entry | None:
         """Return the last final entry of a key; None if there is none."""
-        if key.seq not in self.numbers(run_id, key):
+        if key.seq not in self.numbers(key):
             return None
         columns = recording.c
-        query = (
-            select(recording)
-            .where(
-                columns.run_id == run_id,
-                columns.digest == key.digest,
-                columns.path == key.path,
-                columns.seq == key.seq,
-                columns.kind == key.kind,
-                columns.final,
-            )
-            .order_by(columns.line.desc())
-            .limit(1)
+        return self._last(
+            columns.digest == key.digest,
+            columns.path == key.path,
+            columns.seq == key.seq,
+            columns.kind == key.kind,
         )
-        with self.engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else _entry(row)
 
-    def numbers(self, run_id: str, key: Key) -> list[int]:
+    def numbers(self, key: Key) -> list[int]:
         """Return the numbers under which a path's request was answered, ascending."""
         with self._lock:
-            return sorted(self._index(run_id).answered.get(without_number(key), ()))
+            return sorted(self._read_index().answered.get(without_number(key), ()))
 
-    def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
+    def last(self, kind: Kind, digest: str) -> Entry | None:
         """Return the last final entry of a request, at any path; None if there is none."""
-        columns = recording.c
-        query = (
-            select(recording)
-            .where(columns.run_id == run_id, columns.digest == digest, columns.kind == kind, columns.final)
-            .order_by(columns.line.desc())
-            .limit(1)
-        )
-        with self.engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else _entry(row)
+        return self._last(recording.c.digest == digest, recording.c.kind == kind)
 
-    def times(self, run_id: str, kind: Kind, digest: str) -> int:
+    def times(self, kind: Kind, digest: str) -> int:
         """Count the final entries of a request, at any path."""
-        columns = recording.c
-        query = select(func.count()).where(
-            columns.run_id == run_id, columns.digest == digest, columns.kind == kind, columns.final
-        )
-        with self.engine.connect() as connection:
-            return connection.execute(query).scalar_one()
+        return self._count(recording.c.digest == digest, recording.c.kind == kind, recording.c.final)
 
-    def add(self, run_id: str, entry: Entry) -> None:
+    def cached(self) -> int:
+        """Count the replies that came from a cache."""
+        return self._count(recording.c.cached)
+
+    def add(self, entry: Entry) -> None:
         """Add an entry as the run's next line, in one transaction."""
         with self._lock:
-            index = self._index(run_id)
+            index = self._read_index()
             with self._writer.begin() as connection:
-                connection.execute(self._insert, _row(run_id, index.last + 1, entry))
+                connection.execute(self._insert, _row(self._run_id, index.last + 1, entry))
             index.last += 1
             if entry.final:
                 index.answered[without_number(entry.key)].add(entry.key.seq)
 
-    def cached(self, run_id: str) -> int:
-        """Count a run's replies that came from a cache."""
-        query = select(func.count()).where(recording.c.run_id == run_id, recording.c.cached)
-        with self.engine.connect() as connection:
-            return connection.execute(query).scalar_one()
-
-    def entries(self, run_id: str) -> Iterator[Entry]:
-        """Return all entries of a run, in order."""
-        query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line)
-        with self.engine.connect() as connection:
+    def entries(self) -> Iterator[Entry]:
+        """Return all entries, in order."""
+        query = select(recording).where(self._is_of_run).order_by(recording.c.line)
+        with self._engine.connect() as connection:
             rows = connection.execute(query).all()
         return map(_entry, rows)
 
-    def content(self, run_id: str, lines: int | None = None) -> tuple[int, str]:
-        """Return the number of a run's lines, at most ``lines``, and the hash of their content."""
-        query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line).limit(lines)
-        with self.engine.connect() as connection:
+    def content(self, lines: int | None = None) -> tuple[int, str]:
+        """Return the number of lines, at most ``lines``, and the hash of their content."""
+        query = select(recording).where(self._is_of_run).order_by(recording.c.line).limit(lines)
+        with self._engine.connect() as connection:
             rows = connection.execution_options(yield_per=_BATCH).execute(query)
             hashes = [content_hash(canonical_json(list(row))) for row in rows]
         return len(hashes), content_hash(*hashes)
 
-    def _index(self, run_id: str) -> _Index:
-        """Return a run's index. The caller holds the lock while using it."""
-        if run_id not in self._runs:
+    def _last(self, *conditions: ColumnElement[bool]) -> Entry | None:
+        query = select(recording).where(self._is_of_run, recording.c.final, *conditions)
+        with self._engine.connect() as connection:
+            row = connection.execute(query.order_by(recording.c.line.desc()).limit(1)).first()
+        return None if row is None else _entry(row)
+
+    def _count(self, *conditions: ColumnElement[bool]) -> int:
+        query = select(func.count()).select_from(recording).where(self._is_of_run, *conditions)
+        with self._engine.connect() as connection:
+            return connection.execute(query).scalar_one()
+
+    def _read_index(self) -> _Index:
+        """Return the index, read once. The caller holds the lock while using it."""
+        if self._index is None:
             columns = recording.c
             query = select(
                 columns.line, columns.final, columns.path, columns.seq, columns.kind, columns.digest
-            ).where(columns.run_id == run_id)
-            with self.engine.connect() as connection:
+            ).where(self._is_of_run)
+            with self._engine.connect() as connection:
                 rows = connection.execute(query).all()
-            index = _Index(max((row.line for row in rows), default=0))
+            self._index = _Index(max((row.line for row in rows), default=0))
             for row in rows:
                 if row.final:
-                    index.answered[without_number(Key(*row[2:]))].add(row.seq)
-            self._runs[run_id] = index
-        return self._runs[run_id]
+                    self._index.answered[without_number(Key(*row[2:]))].add(row.seq)
+        return self._index
 
 
 @dataclass
 class _Index:
-    """A run's last line, and the numbers under which each request was answered.
-
-    A new request so needs no query.
-    """
+    """The last line, and the numbers under which each request was answered: a new request needs no query."""
 
     last: int
     answered: defaultdict[Key, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -280,8 +271,8 @@ class Recording:
     ----------
     run_id
         The run's id.
-    table
-        Keeps the entries; None keeps none, and every request is made.
+    where
+        A file or database URL that keeps the entries; None keeps none, and every request is made.
     mode
         See :data:`Mode`.
     until
@@ -302,7 +293,7 @@ class Recording:
     def __init__(
         self,
         run_id: str,
-        table: RecordingTable | None = None,
+        where: str | Path | None = None,
         *,
         mode: Mode = "record",
         until: str | None = None,
@@ -311,7 +302,7 @@ class Recording:
     ) -> None:
         self.run_id = run_id
         self.mode = mode
-        self._table = table
+        self._table = None if where is None else RecordingTable(where, run_id)
         self.until = until
         self.memory: dict[Any, Any] = {}
         before = list(self.entries())
@@ -333,7 +324,7 @@ class Recording:
         """
         if self.replay_lookup and self._replays(key):
             return self.replay_lookup.find(key, request)
-        entry = self._table.find(self.run_id, key) if self._table else None
+        entry = self._table.find(key) if self._table else None
         passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING_ERRORS
         return None if passing else entry
 
@@ -341,22 +332,22 @@ class Recording:
         """Return the numbers under which a path's request was answered, ascending."""
         if self.replay_lookup and self._replays(key):
             return self.replay_lookup.numbers(key)
-        return self._table.numbers(self.run_id, key) if self._table else []
+        return self._table.numbers(key) if self._table else []
 
     def add(self, entry: Entry) -> None:
         """Add an attempt after the recorded ones of the same key."""
         if self._table is not None:
-            self._table.add(self.run_id, replace(entry, at=entry.at or datetime.now(UTC).isoformat()))
+            self._table.add(replace(entry, at=entry.at or datetime.now(UTC).isoformat()))
 
     def last(self, kind: Kind, digest: str) -> Entry | None:
         """Return the last entry of a request, at any path; None if there is none."""
         if self.replay_lookup and self.replays:
             return self.replay_lookup.last(kind, digest)
-        return self._table.last(self.run_id, kind, digest) if self._table else None
+        return self._table.last(kind, digest) if self._table else None
 
     def times(self, kind: Kind, digest: str) -> int:
         """Count the answers to a request so far, at any path."""
-        return self._table.times(self.run_id, kind, digest) if self._table else 0
+        return self._table.times(kind, digest) if self._table else 0
 
     def usage(self) -> list[dict[str, Any]]:
         """What its model calls took, see :meth:`BudgetTracker.usage`."""
@@ -364,11 +355,11 @@ class Recording:
 
     def cached(self) -> int:
         """Count the replies from the cache of other runs."""
-        return self._table.cached(self.run_id) if self._table else 0
+        return self._table.cached() if self._table else 0
 
     def entries(self) -> Iterator[Entry]:
         """Return the run's entries in the order in which they were added."""
-        return self._table.entries(self.run_id) if self._table else iter(())
+        return self._table.entries() if self._table else iter(())
 
     def once(self, key: Key, request: str, ask: Callable[[], T], *, session: str | None = None) -> T:
         """Serve the answer, or call ``ask`` and add it, see :func:`~quantgraph.recording.scope.recorded`."""
@@ -396,7 +387,7 @@ class Recording:
 
     def content(self, lines: int | None = None) -> tuple[int, str]:
         """Return the number of lines, at most ``lines``, and the hash of their content."""
-        return self._table.content(self.run_id, lines) if self._table else (0, content_hash(""))
+        return self._table.content(lines) if self._table else (0, content_hash(""))
 
     def mark_restart(self) -> None:
         """Mark a restart of the run: repeated requests are served, and it may take another course."""
@@ -454,11 +445,9 @@ class Recorder:
         """Return the recording of a run; the first use opens it."""
         with self._lock:
             if run_id not in self._open:
-                where = self._where(run_id) if callable(self._where) else self._where
-                table = None if where is None else RecordingTable(where)
                 self._open[run_id] = Recording(
                     run_id,
-                    table,
+                    self._where(run_id) if callable(self._where) else self._where,
                     mode=self._mode,
                     until=self._until,
                     budget=self._budget,

@@ -13,7 +13,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.data import DatedLists, DatedRecords, MarketDataSource, Members, Panel, record_kinds_of
 from quantgraph.errors import RunDiverged
-from quantgraph.recording._entry import Key
+from quantgraph.recording._entries import Key
 from quantgraph.recording.scope._scope import current_scope, replaying
 from quantgraph.state import Record, RecordKind
 

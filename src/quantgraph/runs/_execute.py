@@ -91,8 +91,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
             confirm=spec.confirm,
         )
         resources = open_resources(own)
-        makes_signal = resources.decider is None or resources.decider.uses_signal
-        if makes_signal and isinstance(resources.runner, ForkRunner):
+        if resources.makes_signal and isinstance(resources.runner, ForkRunner):
             resources.runner.start_early()
         graph: Any
         if spec.trade:

@@ -30,6 +30,7 @@ from quantgraph.errors import BadFile
 from quantgraph.market import Moment
 from quantgraph.recording import PASSING_ERRORS, Recording
 from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest
+from quantgraph.runtime.graph_state import dialogue_of, progress_of, request_of, strategy_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
 
@@ -64,23 +65,24 @@ def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
 
 def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str, Any]:
     """The part of a result that the graph's state holds: how it ended, and the request."""
-    request, history = state.get("request") or {}, list(state.get("execution_history") or [])
+    request, dialogue = request_of(state), dialogue_of(state)
+    checked, history = request["checked"], list(state.get("execution_history") or [])
     reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
-    unanswered = state.get("open_question")
+    unanswered = dialogue["open_question"]
     # Without a request the source may be the reason of the end: it is not called again.
-    symbols = traded_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
+    symbols = traded_symbols(checked, AsOfSource(source, Moment(source.sessions()[-1]))) if checked else ()
     return {
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
         **({"open_question": open_question(unanswered)} if unanswered else {}),
-        "understanding": state.get("understanding"),
-        "assumptions": list(state.get("assumptions") or []),
-        "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
+        "understanding": request["understanding"],
+        "assumptions": dialogue["assumptions"],
+        "notes": [*(checked.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
         "symbols": list(symbols),
-        "window": {"start": request.get("start"), "end": request.get("end")},
+        "window": {"start": checked.get("start"), "end": checked.get("end")},
         "data_ref": state.get("data_ref"),
-        "validation": state.get("validation"),
+        "validation": progress_of(state)["validation"],
         "history": history,
     }
 
@@ -117,7 +119,7 @@ def open_question(task: Mapping[str, Any]) -> dict[str, Any]:
 
 def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
     """Write ``strategy.py`` and ``signal.parquet`` if there are any; return their part of the result."""
-    strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
+    strategy, summary = strategy_of(state), state.get("summary") or {}
     saved: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
         path = folder / "strategy.py"
@@ -127,7 +129,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
         }
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
-    data_summary = (state.get("validation") or {}).get("data_summary", {})
+    data_summary = progress_of(state)["validation"].get("data_summary", {})
     saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
     return saved | {key: summary.get(key) for key in _REPORTED}
 

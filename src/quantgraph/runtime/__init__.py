@@ -3,7 +3,7 @@
 ``Resources`` are the live objects of a run (store, source, models, code runner, ledger, recorder), passed on
 whole. ``run_node`` wraps each node: errors become endings, loops are found, and a nested graph gets no
 checkpointer of its host. ``dialogue`` asks the person and emits events; ``endings`` names how a graph may
-end.
+end; ``graph_state`` has what the graphs share beside the documented fields.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.runtime._agents import (
         Agent,
+        agent_question,
         as_earlier_reply,
+        check_finished,
         create_node_agent,
         invoke_agent,
-        invoke_agent_for,
         shown_offline,
         stop_line,
         tool_errors,
@@ -31,23 +32,25 @@ if TYPE_CHECKING:
         run_database_path,
         settings_of,
     )
-    from quantgraph.runtime._run_node import STEP_LIMIT, run_node
+    from quantgraph.runtime._run_node import STEP_LIMIT, run_node, steps_left
 
 __all__ = [
     "STEP_LIMIT",
     "Agent",
     "OpenResources",
     "Resources",
+    "agent_question",
     "as_earlier_reply",
+    "check_finished",
     "create_node_agent",
     "invoke_agent",
-    "invoke_agent_for",
     "merge_resources",
     "open_resources",
     "run_database_path",
     "run_node",
     "settings_of",
     "shown_offline",
+    "steps_left",
     "stop_line",
     "tool_errors",
 ]

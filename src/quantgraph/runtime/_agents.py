@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from itertools import takewhile
 from typing import Any, TypeVar, cast
 
@@ -21,11 +20,11 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
-from quantgraph.llm.messages import Tag, ask_json, wrap
+from quantgraph.llm.messages import Tag, wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
-from quantgraph.tools import ToolContext, ViewContext
+from quantgraph.tools import ToolContext
 
 MAX_IDENTICAL_CALLS = 2
 """Times that a call with the same arguments is made; later ones are answered with an error."""
@@ -152,8 +151,7 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         """Serve or make the call."""
         if request.tool_call["name"] in self._live_tools:
             return handler(request)
-        context, call = cast("ViewContext", request.runtime.context), request.tool_call
-        tree, made = context.tree if isinstance(context, ToolContext) else None, False
+        context, call, made = cast("ToolContext", request.runtime.context), request.tool_call, False
 
         def make() -> dict[str, Any]:
             nonlocal made
@@ -163,16 +161,16 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
                 "content": message.content,
                 "artifact": message.artifact,
                 "status": message.status,
-                "ref": tree.ref if tree else None,
-                "cells": context.code.cells,
-                "names": context.code.names,
+                "ref": context.ref,
+                "cells": context.cells,
+                "names": context.names,
             }
 
         result = recorded("tool", {"tool": call["name"], "args": call["args"]}, make)
         if not made:
-            if tree is not None:
-                tree.move_to(result["ref"])
-            context.code.restore(result["cells"], result["names"])
+            if context.ref is not None:
+                context.tree.move_to(result["ref"])
+            context.restore(result["cells"], result["names"])
         return ToolMessage(
             result["content"],
             artifact=result["artifact"],
@@ -202,7 +200,7 @@ def create_node_agent(
         model,
         tools,
         name=name,
-        context_schema=ViewContext,
+        context_schema=ToolContext,
         middleware=[
             CallLimitMiddleware(CALLS_PER_NODE, live_tools),
             ToolErrorMiddleware(on_error=_error_line),
@@ -223,7 +221,7 @@ def _error_line(error: Exception, request: ToolCallRequest) -> str | None:  # no
 
 def invoke_agent(
     agent: Agent,
-    tools: ViewContext,
+    tools: ToolContext,
     prompt: str,
     tag: Tag | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -242,7 +240,7 @@ def invoke_agent(
     BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
         What ends the node, see :data:`~quantgraph.runtime.endings.FATAL_ERRORS`.
     """
-    messages = [*_conversation(prompt, tag, facts), *earlier]
+    messages = [*agent_question(prompt, tag, facts), *earlier]
     replies: list[AnyMessage] = agent.invoke({"messages": messages}, context=tools)["messages"][
         len(messages) :
     ]
@@ -250,25 +248,10 @@ def invoke_agent(
     return replies
 
 
-def invoke_agent_for(
-    agent: Agent, tools: ViewContext, prompt: str, schema: type[T], *, tag: Tag, facts: Mapping[str, Any]
-) -> T:
-    """Like :func:`invoke_agent`, but return the reply as ``schema``.
-
-    See :func:`~quantgraph.llm.messages.ask_json`.
-
-    Raises
-    ------
-    ModelOutputInvalid
-        If two replies in a row do not fit the schema.
-    NoProgress
-        If the agent reached a limit on its calls.
-    """
-    invoke: Any = partial(agent.invoke, context=tools)
-    return ask_json(invoke, _conversation(prompt, tag, facts), schema, check=_check_finished)
-
-
-def _conversation(prompt: str, tag: Tag | None, facts: Mapping[str, Any] | None) -> list[AnyMessage]:
+def agent_question(
+    prompt: str, tag: Tag | None = None, facts: Mapping[str, Any] | None = None
+) -> list[AnyMessage]:
+    """Return the messages of a prompt, before it ``facts`` as JSON inside ``tag``."""
     messages: list[AnyMessage] = [HumanMessage(prompt)]
     if tag:
         messages.insert(0, SystemMessage(wrap(tag, json.dumps(facts, ensure_ascii=False))))
@@ -280,8 +263,8 @@ def _check_replied(replies: Sequence[AnyMessage]) -> None:
         raise ModelUnavailable("the model returned no message; check the model's name and its server")
 
 
-def _check_finished(replies: Sequence[AnyMessage]) -> None:
-    """Check that there is a reply, and that no limit ended the agent."""
+def check_finished(replies: Sequence[AnyMessage]) -> None:
+    """Check that there is a reply, and that no limit ended the agent; raise ``NoProgress`` if one did."""
     _check_replied(replies)
     if line := stop_line(replies):
         raise NoProgress(line)

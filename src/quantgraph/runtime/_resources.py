@@ -17,14 +17,13 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model
-from quantgraph.recording import Recorder, recorded_source
-from quantgraph.recording.budget import Budget
+from quantgraph.recording import Budget, Recorder, recorded_source
 from quantgraph.runtime.dialogue._events import RunEvent
 from quantgraph.runtime.dialogue._questions import Answer, OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
-from quantgraph.tools.code import code_runner
+from quantgraph.tools import code_runner
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -107,6 +106,11 @@ class OpenResources(Resources):
     ledger: Ledger | None
     recorder: Recorder
     on_clarify: OnClarify
+
+    @property
+    def makes_signal(self) -> bool:
+        """Whether the decider trades a signal; else a run needs data alone."""
+        return self.decider is None or self.decider.uses_signal
 
 
 def merge_resources(given: Resources | None, **options: Any) -> Resources:

@@ -46,7 +46,15 @@ from quantgraph.runtime.endings._endings import (
     end_update,
     language,
 )
-from quantgraph.runtime.endings._state import Update
+from quantgraph.runtime.graph_state import (
+    Update,
+    changed,
+    dialogue_of,
+    progress_of,
+    request_of,
+    strategy_of,
+    written,
+)
 from quantgraph.sandbox import counted_restarts
 
 STEP_LIMIT = 100_000
@@ -257,9 +265,7 @@ TRAIL_LIMIT = 60
 
 _COMPARED_FIELDS = (
     "data_ref",
-    "request",
     "error_messages",
-    "clarification",
     "data_ready",
     "indicators_ready",
     "signal_ready",
@@ -312,7 +318,7 @@ def run_node(
     scope = Scope(
         recording=recorder.of(run_id),
         path=node_path(name),
-        calls=dict(state.get("calls") or {}),
+        calls=dict(progress_of(state)["calls"]),
         request=count_ended_requests(state),
         on_model_call=emit_model_call,
     )
@@ -320,21 +326,21 @@ def run_node(
     with in_scope(scope), _closed_on_error(scope.recording), cached_attempt() as replies:
         try:
             with counted_restarts(), detached_from_host(name), _called_on_error(on_error, run_id):
-                update = node(state) if _has_steps(state, name) else _no_steps_update(state)
-            if detect_loops and _has_steps(state, name):
+                update = node(state) if _has_steps(name) else _no_steps_update(state)
+            if detect_loops and _has_steps(name):
                 update = with_loop_detection(update, name, state)
         except GraphInterrupt as pause:
             emit_paused(scope.path, pause)
             raise
         except _ENDING_ERRORS as error:
-            update = end_update(state, end_reason(error), error)
+            update = written(state, end_update(state, end_reason(error), error))
         _settle_cached_replies(replies, update, scope.recording)
     if messages := update.get("messages"):
         update = {**update, "messages": _with_ids(run_id, state, messages)}
     emit_finished(scope.path, update)
     if update.get("ended_because"):
         scope.recording.close()
-    return {**update, "run_id": run_id, "calls": scope.lasting_calls()}
+    return written(state, {**update, "run_id": run_id, "calls": scope.lasting_calls()})
 
 
 def node_path(name: str) -> str:
@@ -347,13 +353,23 @@ def node_path(name: str) -> str:
     return "/".join(part.partition(":")[0] for part in namespace.split("|")) if namespace else name
 
 
-def _has_steps(state: Mapping[str, Any], name: str) -> bool:
-    return name == "report" or state.get("remaining_steps", _RESERVED_STEPS + 1) > _RESERVED_STEPS
+def steps_left() -> int | None:
+    """Return the steps left to this call of the graph, by its ``recursion_limit`` or its host's."""
+    try:
+        scratchpad = get_config()["configurable"].get(_SCRATCHPAD)
+    except RuntimeError:  # outside of a graph
+        return None
+    return None if scratchpad is None else scratchpad.stop - scratchpad.step
+
+
+def _has_steps(name: str) -> bool:
+    left = steps_left()
+    return name == "report" or left is None or left > _RESERVED_STEPS
 
 
 def _no_steps_update(state: Mapping[str, Any]) -> Update:
     line = "no_steps_left: recursion_limit is used up; invoke the outermost graph with a higher one"
-    return end_update(state, "cancelled", line)
+    return written(state, end_update(state, "cancelled", line))
 
 
 def _settle_cached_replies(replies: list[PendingReply], update: Update, recording: Recording) -> None:
@@ -362,7 +378,7 @@ def _settle_cached_replies(replies: list[PendingReply], update: Update, recordin
     A step did not work if it names an error, ends the run early, or has a question for the user.
     """
     replies[:0] = recording.memory.pop(_UNVALIDATED, [])
-    asks = (update.get("clarification") or {}).get("question") == ""  # clarify is still to word it
+    asks = (task := dialogue_of(update)["clarification"]) and not task["question"]  # still to be worded
     if update.get("error_messages") or asks or update.get("ended_because") not in (None, "done"):
         drop_replies(replies)
     elif update.get("current_task") == "validate":
@@ -404,10 +420,10 @@ def with_loop_detection(update: Update, name: str, state: Mapping[str, Any]) -> 
 
     What was reached stays in the state.
     """
-    after = {**state, **update}
+    after = changed(state, update)
     step = f"{name}:{_state_hash(after)}"
-    trail = [*(after.get("trail") or []), step][-TRAIL_LIMIT:]
-    update = {**update, "trail": trail}
+    trail = [*progress_of(after)["trail"], step][-TRAIL_LIMIT:]
+    update = written(state, {**update, "trail": trail})
     if update.get("ended_because") or trail.count(step) < SAME_STEP_LIMIT:
         return update
     why = say(
@@ -416,10 +432,14 @@ def with_loop_detection(update: Update, name: str, state: Mapping[str, Any]) -> 
         en=f"{name} gave the same result {SAME_STEP_LIMIT} times",
     )
     ending = end_update(after, "no_progress", f"no_progress: {why}")
-    return {**update, **ending, "messages": [*update.get("messages", []), *ending["messages"]]}
+    messages = [*update.get("messages", []), *ending["messages"]]
+    return written(state, {**update, **ending, "messages": messages})
 
 
 def _state_hash(state: Mapping[str, Any]) -> str:
-    compared = {key: state.get(key) for key in _COMPARED_FIELDS}
-    code_hash = (state.get("strategy") or {}).get("code_hash")
-    return content_hash(canonical_json(compared | {"strategy": code_hash}))
+    compared = {key: state.get(key) for key in _COMPARED_FIELDS} | {
+        "request": request_of(state)["checked"],
+        "clarification": dialogue_of(state)["clarification"],
+        "strategy": strategy_of(state).get("code_hash"),
+    }
+    return content_hash(canonical_json(compared))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Isolation,
         check_signal_axes,
         code_error,
-        is_at_least,
     )
     from quantgraph.sandbox._runner import (
         CodeRunner,
@@ -48,7 +47,6 @@ __all__ = [
     "code_error",
     "counted_restarts",
     "default_runner",
-    "is_at_least",
     "new_signals",
     "open_walk",
     "run_cells",

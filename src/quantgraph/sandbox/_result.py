@@ -104,7 +104,8 @@ class Call:
         Whether the other end has hung up and nothing is left to read. What the fork server says of a child
         is its last word: code can write the same, and cannot hang up.
     started
-        When the request was sent, in seconds of ``time.perf_counter``.
+        When the child was asked for or, of a child that stays, the request was sent, in seconds of
+        ``time.perf_counter``.
     """
 
     limits: Limits

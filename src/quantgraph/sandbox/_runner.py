@@ -275,15 +275,17 @@ class ForkRunner(_ProcessRunner):
     def _run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         limits = self._limits()
         request = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
+        self._server.start()
         with no_room():
             shared = self._shared_frames.open(frames)
+        started = time.perf_counter()  # before the fork: the fork server counts the child's time from there
         try:
             channel = Channel(self._server, request, shared)
         finally:
             os.close(shared)
         with contextlib.closing(channel):
-            call = Call(limits=limits, isolation=self._server.level, is_last=channel.is_last)
-            channel.deadline = call.started + limits.timeout + _GRACE
+            call = Call(limits=limits, isolation=self._server.level, is_last=channel.is_last, started=started)
+            channel.deadline = time.perf_counter() + limits.timeout + _GRACE
             channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
                 return call.read_result(channel.read, frames)

@@ -145,62 +145,57 @@ def _quarter(word: str) -> int:
     return 3 * ((int(word) if number is None else number) - 1) + 1
 
 
-def _rules() -> list[tuple[re.Pattern[str], _Reader]]:
-    p = _period
-    rows: list[tuple[str, _Reader]] = [
-        (_YEAR + r"(\d{2})(\d{2})(?!\d)", lambda m: p("day", int(m[1]), int(m[2]), int(m[3]))),
-        (
-            _YEAR + r"\s*[-/.年]\s*(\d{1,2})\s*[-/.月]\s*(\d{1,2})(?!\d)\s*[日号]?",
-            lambda m: p("day", int(m[1]), int(m[2]), int(m[3])),
-        ),
-        (_YEAR + r"\s*年?\s*[-]?\s*第?([1-4])\s*季度?", lambda m: p("quarter", int(m[1]), _quarter(m[2]))),
-        (_YEAR + r"\s*年?\s*[-/]?\s*Q([1-4])(?!\d)", lambda m: p("quarter", int(m[1]), _quarter(m[2]))),
-        (r"Q([1-4])\s*(?:of\s*|/|-)?\s*" + _YEAR + r"(?!\d)", lambda m: p("quarter", int(m[2]), _quarter(m[1]))),
-        (
-            r"(?:the\s+)?(first|second|third|fourth|last)\s+quarter\s+(?:of\s+)?" + _YEAR + r"(?!\d)",
-            lambda m: p("quarter", int(m[2]), _quarter(m[1])),
-        ),
-        (_YEAR + r"\s*年?\s*(上|下)半年", lambda m: p("half", int(m[1]), _half(m[2]))),
-        (_YEAR + r"\s*[-/]?\s*H([12])(?!\d)", lambda m: p("half", int(m[1]), _half(m[2]))),
-        (r"H([12])\s*(?:of\s*|/|-)?\s*" + _YEAR + r"(?!\d)", lambda m: p("half", int(m[2]), _half(m[1]))),
-        (
-            r"(?:the\s+)?(first|second)\s+half\s+(?:of\s+)?" + _YEAR + r"(?!\d)",
-            lambda m: p("half", int(m[2]), _half(m[1])),
-        ),
-        (_YEAR + r"\s*年\s*(\d{1,2})\s*月份?", lambda m: p("month", int(m[1]), int(m[2]))),
-        (_YEAR + r"[-/.](\d{1,2})(?![\d%]|\s*[-/.]\d{1,2}(?!\d))", lambda m: p("month", int(m[1]), int(m[2]))),
-        (_YEAR + r"(0[1-9]|1[0-2])(?!\d)", lambda m: p("month", int(m[1]), int(m[2]))),
-        (
-            _MONTH + r"\s*(\d{1,2})(?:st|nd|rd|th)?\s*,?\s+" + _YEAR + r"(?!\d)",
-            lambda m: p("day", int(m[3]), _month_of(m[1]), int(m[2])),
-        ),
-        (
-            r"(?<!\d)(\d{1,2})(?:st|nd|rd|th)?\s+" + _MONTH + r",?\s+" + _YEAR + r"(?!\d)",
-            lambda m: p("day", int(m[3]), _month_of(m[2]), int(m[1])),
-        ),
-        (_MONTH + r",?\s+" + _YEAR + r"(?!\d)", lambda m: p("month", int(m[2]), _month_of(m[1]))),
-        (_YEAR + r"\s*年(?:全年|度)?", lambda m: p("year", int(m[1]), 1)),
-        (
-            r"(?:full[\s-]year\s+|all\s+of\s+|year\s+|calendar\s+year\s+)?" + _YEAR
-            + r"(?![\d%倍]|\.\d|\s*-?\s*(?:d|day|days|session|sessions)\b|\s*[日天只])(?:全年)?",
-            lambda m: p("year", int(m[1]), 1),
-        ),
-        (r"(?<!\d)(\d{1,2})月(\d{1,2})[日号]?", lambda m: p("day", 0, int(m[1]), int(m[2]))),
-        (r"(?<!\d)(\d{1,2})月份?", lambda m: p("month", 0, int(m[1]))),
-        (r"(上|下)半年", lambda m: p("half", 0, _half(m[1]))),
-        (r"第?([1-4])季度", lambda m: p("quarter", 0, _quarter(m[1]))),
-        (r"(?<![A-Za-z0-9])Q([1-4])(?![A-Za-z0-9])", lambda m: p("quarter", 0, _quarter(m[1]))),
-        (r"(?<![A-Za-z0-9])H([12])(?![A-Za-z0-9])", lambda m: p("half", 0, _half(m[1]))),
-        (
-            r"(?<![A-Za-z])" + _MONTH + r"\s+(\d{1,2})(?:st|nd|rd|th)?(?![\d%-])",
-            lambda m: p("day", 0, _month_of(m[1]), int(m[2])),
-        ),
-        (r"(?<![A-Za-z])" + _MONTH, lambda m: p("month", 0, _month_of(m[1]))),
-    ]  # fmt: skip
-    return [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in rows]
-
-
-_RULES = _rules()
+_ROWS: tuple[tuple[str, _Reader], ...] = (
+    (_YEAR + r"(\d{2})(\d{2})(?!\d)", lambda m: _period("day", int(m[1]), int(m[2]), int(m[3]))),
+    (
+        _YEAR + r"\s*[-/.年]\s*(\d{1,2})\s*[-/.月]\s*(\d{1,2})(?!\d)\s*[日号]?",
+        lambda m: _period("day", int(m[1]), int(m[2]), int(m[3])),
+    ),
+    (_YEAR + r"\s*年?\s*[-]?\s*第?([1-4])\s*季度?", lambda m: _period("quarter", int(m[1]), _quarter(m[2]))),
+    (_YEAR + r"\s*年?\s*[-/]?\s*Q([1-4])(?!\d)", lambda m: _period("quarter", int(m[1]), _quarter(m[2]))),
+    (r"Q([1-4])\s*(?:of\s*|/|-)?\s*" + _YEAR + r"(?!\d)", lambda m: _period("quarter", int(m[2]), _quarter(m[1]))),
+    (
+        r"(?:the\s+)?(first|second|third|fourth|last)\s+quarter\s+(?:of\s+)?" + _YEAR + r"(?!\d)",
+        lambda m: _period("quarter", int(m[2]), _quarter(m[1])),
+    ),
+    (_YEAR + r"\s*年?\s*(上|下)半年", lambda m: _period("half", int(m[1]), _half(m[2]))),
+    (_YEAR + r"\s*[-/]?\s*H([12])(?!\d)", lambda m: _period("half", int(m[1]), _half(m[2]))),
+    (r"H([12])\s*(?:of\s*|/|-)?\s*" + _YEAR + r"(?!\d)", lambda m: _period("half", int(m[2]), _half(m[1]))),
+    (
+        r"(?:the\s+)?(first|second)\s+half\s+(?:of\s+)?" + _YEAR + r"(?!\d)",
+        lambda m: _period("half", int(m[2]), _half(m[1])),
+    ),
+    (_YEAR + r"\s*年\s*(\d{1,2})\s*月份?", lambda m: _period("month", int(m[1]), int(m[2]))),
+    (_YEAR + r"[-/.](\d{1,2})(?![\d%]|\s*[-/.]\d{1,2}(?!\d))", lambda m: _period("month", int(m[1]), int(m[2]))),
+    (_YEAR + r"(0[1-9]|1[0-2])(?!\d)", lambda m: _period("month", int(m[1]), int(m[2]))),
+    (
+        _MONTH + r"\s*(\d{1,2})(?:st|nd|rd|th)?\s*,?\s+" + _YEAR + r"(?!\d)",
+        lambda m: _period("day", int(m[3]), _month_of(m[1]), int(m[2])),
+    ),
+    (
+        r"(?<!\d)(\d{1,2})(?:st|nd|rd|th)?\s+" + _MONTH + r",?\s+" + _YEAR + r"(?!\d)",
+        lambda m: _period("day", int(m[3]), _month_of(m[2]), int(m[1])),
+    ),
+    (_MONTH + r",?\s+" + _YEAR + r"(?!\d)", lambda m: _period("month", int(m[2]), _month_of(m[1]))),
+    (_YEAR + r"\s*年(?:全年|度)?", lambda m: _period("year", int(m[1]), 1)),
+    (
+        r"(?:full[\s-]year\s+|all\s+of\s+|year\s+|calendar\s+year\s+)?" + _YEAR
+        + r"(?![\d%倍]|\.\d|\s*-?\s*(?:d|day|days|session|sessions)\b|\s*[日天只])(?:全年)?",
+        lambda m: _period("year", int(m[1]), 1),
+    ),
+    (r"(?<!\d)(\d{1,2})月(\d{1,2})[日号]?", lambda m: _period("day", 0, int(m[1]), int(m[2]))),
+    (r"(?<!\d)(\d{1,2})月份?", lambda m: _period("month", 0, int(m[1]))),
+    (r"(上|下)半年", lambda m: _period("half", 0, _half(m[1]))),
+    (r"第?([1-4])季度", lambda m: _period("quarter", 0, _quarter(m[1]))),
+    (r"(?<![A-Za-z0-9])Q([1-4])(?![A-Za-z0-9])", lambda m: _period("quarter", 0, _quarter(m[1]))),
+    (r"(?<![A-Za-z0-9])H([12])(?![A-Za-z0-9])", lambda m: _period("half", 0, _half(m[1]))),
+    (
+        r"(?<![A-Za-z])" + _MONTH + r"\s+(\d{1,2})(?:st|nd|rd|th)?(?![\d%-])",
+        lambda m: _period("day", 0, _month_of(m[1]), int(m[2])),
+    ),
+    (r"(?<![A-Za-z])" + _MONTH, lambda m: _period("month", 0, _month_of(m[1]))),
+)  # fmt: skip
+_RULES = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in _ROWS]
 
 _MOST_DIGITS = 9
 _ROLLING = re.compile(

@@ -115,20 +115,6 @@ class DataState:
         """Name of the latest commit."""
         return self._head
 
-    def spill_to(self, folder: str | Path) -> None:
-        """Write commits to ``folder`` from now on, beginning with those in memory."""
-        _check_limit("spill_to()")
-        written: set[str] = set()
-        while True:
-            with self._lock:
-                fresh = {ref: tree for ref, tree in self._commits.items() if ref not in written}
-                if not fresh:
-                    self._source = self._spill = Path(folder)
-                    return
-            for ref, tree in fresh.items():
-                write_commit(Path(folder), ref, tree)
-            written.update(fresh)
-
     def update(
         self, panel: str, frames: Mapping[str, pd.DataFrame], *, base: str | WorkingTree | None = None
     ) -> str:
@@ -296,12 +282,12 @@ class DataState:
                 # After several tries the lock keeps other runs from moving the head.
                 with self._lock if tries > _TRIES else nullcontext():
                     start, tree = line.tip if line else self._find(given)
-                    folder, made = self._spill, change(tree)
+                    made = change(tree)
                     ref = commit_name(made)
-                    if folder:
-                        write_commit(folder, ref, made)
+                    if self._spill:
+                        write_commit(self._spill, ref, made)
                     with self._lock:
-                        if folder is not self._spill or not (base or start == self._head):
+                        if not (base or start == self._head):
                             continue
                         if to_head:
                             self._head = ref

@@ -11,6 +11,7 @@ from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market import session_of
 from quantgraph.runtime import Resources
+from quantgraph.runtime.graph_state import changed
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
 
@@ -47,7 +48,7 @@ def signal_state(
     sentence
         The user's sentence. Default: :data:`SENTENCE`; for ``clarify``, the same without a window.
     changes
-        Keys of the state to replace.
+        Keys of the state to replace, or fields of its groups.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def signal_state(
     Examples
     --------
     >>> state = signal_state("data_fetch", store=sample_store())
-    >>> state["request"]["start"], state["data_ready"], state["current_task"]
+    >>> state["quantgraph"]["request"]["checked"]["start"], state["data_ready"], state["current_task"]
     ('20240102', False, 'data_fetch')
     """
     if node not in get_args(Node):
@@ -81,4 +82,4 @@ def signal_state(
                 f"node={node!r}: a run of {sentence!r} ends before it ({ended})", parameter="node"
             )
         if node != "validation" or now.values["signal_ready"]:
-            return cast("SignalSubgraphState", {**now.values, **changes})
+            return cast("SignalSubgraphState", changed(now.values, changes))

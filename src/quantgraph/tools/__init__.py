@@ -1,8 +1,9 @@
 """What a model may touch: tools as functions of one context, cut at its moment.
 
 A tool is a function with a docstring, decorated as LangChain's tool; it reads its context and nothing else.
-The two catalogues are the tools of the execution agent and of the trader. ``call_tool`` makes every call:
-checked, recorded, its error a message with a stable code.
+``tools_of`` knows the tools of every agent. ``call_tool`` makes every call: checked, recorded, its error a
+message with a stable code. ``check_calculation`` holds what a model claims to have calculated against the
+data.
 
 To add a tool: a function in the module of its kind and its name in ``_catalog``.
 """
@@ -14,30 +15,33 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.tools._account import MOST_SYMBOLS, get_position
-    from quantgraph.tools._call import call_tool
-    from quantgraph.tools._catalog import tools_catalog, trader_catalog
-    from quantgraph.tools._context import CodeSession, DecisionTools, ToolContext, ViewContext, check_news
+    from quantgraph.tools._account import MOST_SYMBOLS
+    from quantgraph.tools._calculations import ModelNumber, check_calculation
+    from quantgraph.tools._call import call_tool, tools_catalog
+    from quantgraph.tools._catalog import TRADES, tools_of
+    from quantgraph.tools._code import code_runner
+    from quantgraph.tools._context import ToolContext
     from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
+    from quantgraph.tools._python_repl import python_repl
     from quantgraph.tools._results import refusal, shortened, with_docstring
     from quantgraph.tools._symbol_bars import known_symbol
 
 __all__ = [
     "MOST_SYMBOLS",
-    "CodeSession",
-    "DecisionTools",
+    "TRADES",
+    "ModelNumber",
     "ToolContext",
-    "ViewContext",
     "call_tool",
-    "check_news",
-    "get_position",
+    "check_calculation",
+    "code_runner",
     "known_symbol",
+    "python_repl",
     "read_window",
     "refusal",
     "shortened",
     "split_codes",
     "tools_catalog",
-    "trader_catalog",
+    "tools_of",
     "tushare_daily_bar",
     "tushare_daily_basic",
     "with_docstring",

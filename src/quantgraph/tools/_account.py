@@ -14,12 +14,12 @@ from langchain_core.tools import tool
 from pydantic import Field, WithJsonSchema
 
 from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
-from quantgraph.broker import Account, Pending, Rejection, SessionMarket
+from quantgraph.broker import Account, Fill, Pending, Rejection
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, price_band
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.money import Charges, Side, market_value, notional, to_decimal
-from quantgraph.tools._context import DecisionTools, decision_tools
+from quantgraph.tools._context import ToolContext, context_of
 from quantgraph.tools._results import refusal, with_docstring
 from quantgraph.tools._symbol_bars import known_symbol
 
@@ -42,7 +42,7 @@ def get_position(
     Args:
         symbol: The code, e.g. "600519.SH".
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     name, account = known_symbol(context.view, symbol), context.account
     marks = mark(account, context.view, at="open")
     total = value_of(account, marks)
@@ -74,7 +74,7 @@ def get_rules(
     Args:
         symbol: The code, e.g. "600519.SH".
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     name, rules = known_symbol(context.view, symbol), context.rules
     session = context.view.moment.session
     day = session.date()
@@ -107,7 +107,7 @@ def _band_text(upper: Decimal | None, lower: Decimal | None) -> str:
     return f"{below} to {above}; no buy is filled at the upper limit and no sale at the lower one"
 
 
-def _fees_text(context: DecisionTools, symbol: str, price: float) -> str:
+def _fees_text(context: ToolContext, symbol: str, price: float) -> str:
     shares = _NOTIONAL / Decimal(str(price))
     day, rules = context.view.moment.session.date(), context.rules
 
@@ -126,7 +126,7 @@ def _charges_text(charges: Charges) -> str:
 
 
 MOST_SYMBOLS = 120
-"""Symbols that an answer lists with zeros; of a larger universe it has what is held."""
+"""Symbols that an answer or a prompt lists with zeros; of a larger universe it has what is held."""
 
 CASH = "CASH"
 Amount = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 1})]
@@ -146,7 +146,11 @@ def buy(
         symbol: The code, e.g. "600519.SH" or "AAPL".
         amount: Number of shares, a whole number above 0.
     """
-    return _trade("buy", symbol, amount, decision_tools(runtime))
+    context = context_of(runtime)
+    name = _tradable(symbol, amount, context)
+    if isinstance(name, dict):
+        return name
+    return _told(context.session.place("buy", name, amount), amount, context)
 
 
 @tool("sell", parse_docstring=True)
@@ -162,7 +166,11 @@ def sell(
         symbol: The code, e.g. "600519.SH" or "AAPL".
         amount: Number of shares, a whole number above 0.
     """
-    return _trade("sell", symbol, amount, decision_tools(runtime))
+    context = context_of(runtime)
+    name = _tradable(symbol, amount, context)
+    if isinstance(name, dict):
+        return name
+    return _told(context.session.place("sell", name, amount), amount, context)
 
 
 @tool("get_positions", parse_docstring=True)
@@ -171,31 +179,32 @@ def get_positions(
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:
     """Get the shares that you hold of each symbol now, after today's trades so far, and CASH."""
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     return _positions(context, context.account_now)
 
 
-def _trade(side: Side, symbol: str, amount: object, context: DecisionTools) -> dict[str, Any]:
-    if context.market is None:
-        raise BadOption(f"{side} needs the market of a session; this agent does not trade by itself")
-    _universe(context)  # refused before anything is traded
-    told = {"symbol": symbol[:60], "date": f"{context.as_of.session:%Y-%m-%d}"}
+def _tradable(symbol: str, amount: object, context: ToolContext) -> str | dict[str, Any]:
+    """Return the data's own spelling of a symbol, or the refusal of an order that no market could take."""
+    _universe(context)
+    told = {"symbol": symbol[:60], "date": f"{context.moment.session:%Y-%m-%d}"}
     if not is_whole(amount) or amount > LARGEST:
         shown = f"{amount!r:.60}" if not is_whole(amount) else "a larger one"
         text = f"amount must be a whole number of shares from 1 to {LARGEST}, without quotes; not {shown}"
         return refusal("bad_quantity", text, **told)
     try:
-        name = known_symbol(context.view, symbol)
+        return known_symbol(context.view, symbol)
     except UnknownSymbol as error:
         return refusal(error.code, error.message, **told)
-    outcome = context.market.place(side, name, amount)
+
+
+def _told(outcome: Fill | Rejection | Pending, amount: int, context: ToolContext) -> dict[str, Any]:
     if isinstance(outcome, Rejection):
-        return _refused(outcome, amount, context, context.market)
-    positions = _positions(context, context.market.account, name)
+        return _refused(outcome, amount, context)
+    positions = _positions(context, context.account_now, outcome.order.symbol)
     return _pending(outcome, amount, positions) if isinstance(outcome, Pending) else positions
 
 
-def _positions(context: DecisionTools, account: Account, traded: str = "") -> dict[str, Any]:
+def _positions(context: ToolContext, account: Account, traded: str = "") -> dict[str, Any]:
     """Shares by symbol, and cash; with many symbols those held, and the one that was traded."""
     universe = _universe(context)
     if len(universe) > MOST_SYMBOLS:
@@ -204,7 +213,7 @@ def _positions(context: DecisionTools, account: Account, traded: str = "") -> di
     return {name: plain_number(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
 
 
-def _universe(context: DecisionTools) -> tuple[str, ...]:
+def _universe(context: ToolContext) -> tuple[str, ...]:
     if CASH in context.symbols:
         raise BadOption("the data has a share called CASH, which positions cannot list beside the cash")
     return context.symbols
@@ -222,21 +231,20 @@ def _pending(outcome: Pending, amount: int, positions: dict[str, Any]) -> dict[s
     }
 
 
-def _refused(
-    rejection: Rejection, amount: int, context: DecisionTools, market: SessionMarket
-) -> dict[str, Any]:
+def _refused(rejection: Rejection, amount: int, context: ToolContext) -> dict[str, Any]:
     return refusal(
         rejection.code,
         rejection.message,
         symbol=rejection.order.symbol,
         date=f"{rejection.session:%Y-%m-%d}",
-        **_numbers(rejection, amount, context, market.account),
+        **_numbers(rejection, amount, context),
     )
 
 
-def _numbers(rejection: Rejection, amount: int, context: DecisionTools, account: Account) -> dict[str, Any]:
+def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[str, Any]:
     """The numbers that explain a rejection."""
     symbol, day, rules = rejection.order.symbol, rejection.session.date(), context.rules
+    account = context.account_now
     held = account.positions.get(symbol)
     match rejection.code:
         case "insufficient_cash":
@@ -275,7 +283,7 @@ def _numbers(rejection: Rejection, amount: int, context: DecisionTools, account:
             return {}
 
 
-def _open_price(context: DecisionTools, symbol: str) -> Decimal:
+def _open_price(context: ToolContext, symbol: str) -> Decimal:
     return to_decimal(context.quotes[symbol].open)
 
 

@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from copy import copy
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import Any, Final
 
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool
@@ -21,9 +20,18 @@ from pydantic import ValidationError
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.llm import ModelFacts, interruptible_sleep, run_in_thread
 from quantgraph.recording.scope import recorded
-from quantgraph.tools._catalog import is_in_catalog, live_function, tools_catalog, trader_catalog
-from quantgraph.tools._context import CodeSession, ViewContext
+from quantgraph.tools._catalog import tools_of
+from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import shortened, to_plain
+
+tools_catalog: Final = tools_of("execution")
+"""The tools of an agent that decides step by step, by name."""
+
+RELAYED: Final = "relayed"
+"""In the metadata of a tool: it answers as the catalogue's tool of its name, called through a server."""
+
+_OF_DECIDERS = {**tools_catalog, **tools_of("trader")}
+_RECORDED = {"python_repl", "place_order"}
 
 MOST_CHARACTERS = 20_000
 """Length of a result as JSON text; what is longer is cut, with a note."""
@@ -36,7 +44,7 @@ _UNREACHABLE = {"ConnectionError", "TransportError", "TimeoutError", "TimeoutExc
 """Names of the classes of errors that may pass: the builtin ones, those of httpx and of requests."""
 
 
-def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *, timeout: float) -> Any:
+def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, *, timeout: float) -> Any:
     """Call a tool, and return its result as JSON of at most 20,000 characters.
 
     The call is recorded: in a resumed or replayed run its result, or its error, is served. A tool of the
@@ -73,34 +81,32 @@ def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *
             return shortened(function(**given, **own_arguments), MOST_CHARACTERS)
 
     def make() -> dict[str, Any]:
-        own = _with_own_session(context)
+        own = context.copy()
         result = _tried(tool, dict(params), own, timeout)
-        answer = {"result": result, "cells": own.code.cells, "names": own.code.names}
+        answer = {"result": result, "cells": own.cells, "names": own.names}
         return answer | ({"dropped_news": own.dropped_news} if own.dropped_news else {})
 
     answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
-    context.code.restore(answer["cells"], answer["names"])
+    context.restore(answer["cells"], answer["names"])
     context.dropped_news.extend(answer.get("dropped_news", ()))
     return answer["result"]
 
 
-def _with_own_session(context: ViewContext) -> ViewContext:
-    """A context with a copy of what calls add to: a call that was given up adds to the copy alone."""
-    code = CodeSession(runner=context.code.runner, frames=context.code.frames)
-    code.restore(context.code.cells, context.code.names)
-    own = copy(context)
-    object.__setattr__(own, "code", code)
-    object.__setattr__(own, "dropped_news", [])
-    return own
+def live_function(tool: BaseTool, context: ToolContext) -> Callable[..., Any] | None:
+    """Return the function of a tool that only uses its context; None for any other tool.
+
+    It answers the same in a replay, so it is not recorded.
+    """
+    is_relayed = bool((tool.metadata or {}).get(RELAYED))
+    is_ours = _OF_DECIDERS.get(tool.name) is tool and tool.name not in _RECORDED
+    if not isinstance(tool, StructuredTool) or not (is_relayed or is_ours):
+        return None
+    return None if tool.name == "get_information" and context.news is not None else tool.func
 
 
 @cache
 def _catalog_schema(name: str) -> Any:
-    return {**tools_catalog, **trader_catalog}[name].tool_call_schema  # takes milliseconds
-
-
-def _schema_of(tool: BaseTool) -> Any:
-    return _catalog_schema(tool.name) if is_in_catalog(tool) else tool.tool_call_schema
+    return _OF_DECIDERS[name].tool_call_schema  # takes milliseconds
 
 
 @cache
@@ -109,7 +115,7 @@ def _takes_runtime(function: Callable[..., Any]) -> bool:
 
 
 def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
-    schema = _schema_of(tool)
+    schema: Any = _catalog_schema(tool.name) if _OF_DECIDERS.get(tool.name) is tool else tool.tool_call_schema
     valid = list(schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields)
     listed = f"valid are {', '.join(valid)}" if valid else "it has none"
     for name in params:
@@ -138,7 +144,7 @@ def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOp
     return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {said}; {listed}", parameter=name)
 
 
-def _tried(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, timeout: float) -> Any:
+def _tried(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, timeout: float) -> Any:
     """Call a tool until it answers, fails for good, or the time is over."""
     end = time.monotonic() + timeout
 
@@ -158,7 +164,7 @@ def _tried(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, time
     raise AssertionError
 
 
-def _result(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> Any:
+def _result(tool: BaseTool, params: Mapping[str, Any], context: ToolContext) -> Any:
     with _typed_errors(tool):
         returned = _invoker(tool)(_with_runtime(tool, params, context))
         if isinstance(returned, Command):
@@ -174,13 +180,13 @@ def _invoker(tool: BaseTool) -> Callable[[dict[str, Any]], Any]:
     return tool.invoke
 
 
-def _with_runtime(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> dict[str, Any]:
+def _with_runtime(tool: BaseTool, params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Add the context where the tool has a parameter for it."""
     fields = getattr(tool.get_input_schema(), "model_fields", {})
     return {**params, "runtime": _runtime(context)} if "runtime" in fields else dict(params)
 
 
-def _runtime(context: ViewContext) -> ToolRuntime[Any, Any]:
+def _runtime(context: ToolContext) -> ToolRuntime[Any, Any]:
     return ToolRuntime(
         state={}, context=context, config={}, stream_writer=_write_nowhere, tool_call_id=None, store=None
     )

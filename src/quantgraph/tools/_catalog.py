@@ -1,68 +1,54 @@
-"""The tools of agents that decide, by name."""
+"""The one catalogue of the tools: each agent's by name, with the module that defines it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Final
 
 from langchain_core.tools import BaseTool
-from langchain_core.tools.structured import StructuredTool
 
-from quantgraph.tools._account import (
-    add,
-    buy,
-    get_position,
-    get_positions,
-    get_rules,
-    multiply,
-    place_order,
-    sell,
-)
-from quantgraph.tools._context import DecisionTools, ViewContext
-from quantgraph.tools._indicators import get_indicator
-from quantgraph.tools._prices import get_indicators, get_kline_data, get_price_history, get_price_local
-from quantgraph.tools.code._python_repl import reading_repl
-from quantgraph.tools.news._tools import get_information, get_news
+from quantgraph.settings import Role
 
-_READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
+_REPL, _NEWS = "_python_repl", "news._tools"
+_CATALOG: Final[Mapping[Role, Mapping[str, str]]] = {
+    "reflection": {"python_repl": _REPL},
+    "data_fetch": {"tushare_daily_bar": "_data", "tushare_daily_basic": "_data"},
+    "signal_generate": {"python_repl": _REPL, "ask": _REPL, "decline": _REPL},
+    "validation": {"python_repl": _REPL},
+    "execution": {
+        "get_kline_data": "_prices",
+        "get_indicator": "_prices",
+        "get_position": "_account",
+        "get_rules": "_account",
+        "get_news": _NEWS,
+        "reading_repl": _REPL,
+        "place_order": "_account",
+    },
+    "trader": {
+        "get_price_local": "_prices",
+        "get_price_history": "_prices",
+        "get_indicators": "_prices",
+        "get_information": _NEWS,
+        "get_positions": "_account",
+        "add": "_account",
+        "multiply": "_account",
+        "buy": "_account",
+        "sell": "_account",
+    },
+}
 
-tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, reading_repl, place_order)}
-"""The tools of an agent that decides step by step."""
-
-_TRADING = (
-    get_price_local,
-    get_price_history,
-    get_indicators,
-    get_information,
-    get_positions,
-    add,
-    multiply,
-    buy,
-    sell,
-)
-
-trader_catalog: dict[str, BaseTool] = {each.name: each for each in _TRADING}
-"""The tools of an agent that trades by itself."""
-
-_LIVE = {each.name: each for each in (*_READING, *_TRADING)}
-
-RELAYED = "relayed"
-"""In the metadata of a tool: it answers as the catalog's tool of its name, called through a server."""
+TRADES: Final = frozenset({"buy", "sell"})
+"""Names of the tools that trade."""
 
 
-def live_function(tool: BaseTool, context: ViewContext) -> Callable[..., Any] | None:
-    """Return the function of a tool that only uses its context; None for any other tool.
+@cache
+def tools_of(role: Role) -> Mapping[str, BaseTool]:
+    """Return the tools of an agent by name; a module is imported when an agent that has its tools is made.
 
-    It answers the same in a replay, so it is not recorded.
+    ``execution`` decides step by step; ``trader`` trades by itself, as do the clients of an MCP server.
     """
-    is_relayed = bool((tool.metadata or {}).get(RELAYED))
-    if not isinstance(tool, StructuredTool) or not (is_relayed or _LIVE.get(tool.name) is tool):
-        return None
-    if tool.name == get_information.name and isinstance(context, DecisionTools) and context.news is not None:
-        return None
-    return tool.func
-
-
-def is_in_catalog(tool: BaseTool) -> bool:
-    """Whether a tool is one of this module's, which never change."""
-    return any(each.get(tool.name) is tool for each in (tools_catalog, trader_catalog))
+    places = _CATALOG[role].items()
+    tools = [getattr(import_module(f"quantgraph.tools.{module}"), name) for name, module in places]
+    return {tool.name: tool for tool in tools}

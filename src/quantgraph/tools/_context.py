@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
 from datetime import timedelta, timezone, tzinfo
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from langchain.tools import ToolRuntime
 
-from quantgraph.broker import Account, SessionMarket
+from quantgraph.broker import Account, Session
 from quantgraph.broker.accounts import Quotes, quotes_at
 from quantgraph.data import AsOfSource, MarketDataSource, open_source
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
@@ -21,229 +21,133 @@ from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
+from quantgraph.tools._code import code_runner, needed_cells
 from quantgraph.tools._symbol_bars import SymbolBars, known_bars, known_symbol
-from quantgraph.tools.code._needed_cells import needed_cells
-from quantgraph.tools.code._trusted_runner import code_runner
-from quantgraph.tools.news._gate import CommitNews, NewsSource
+from quantgraph.tools.news._gate import CommitNews, NewsSource, check_news
+
+_FIRST_ZONE = timezone(timedelta(hours=14))
+_Part = TypeVar("_Part")
 
 
-@dataclass(kw_only=True)
-class CodeSession:
-    """The cells that an agent has run over one view; each call runs the earlier cells first.
+class ToolContext:
+    """What the tools of one agent use: a view, and the parts that the agent was given, cut at its moment.
 
-    The lock keeps the cells in one order when a model requests two at once.
+    A tool that reads a part which is not there raises BadOption: the agent was not made for it.
 
-    Attributes
+    Parameters
     ----------
-    names
-        Names of the signals that the cells published, in order.
-    signals
-        The signals; empty if the cells have not run in this process.
-    """
-
-    runner: CodeRunner
-    frames: Frames
-    cells: list[str] = field(default_factory=list)
-    names: tuple[str, ...] = ()
-    signals: dict[str, pd.DataFrame] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def run(self, code: str) -> CodeResult:
-        """Run a cell; it is kept unless it fails."""
-        with self._lock:
-            result = self.runner.run([*self.cells, code], self.frames)
-            if result.error is None:
-                self.cells.append(code)
-                self._keep_signals(result)
-            return result
-
-    def evaluate(self, code: str) -> CodeResult:
-        """Run a cell alone, after none and before none; nothing of it is kept."""
-        return self.runner.run([code], self.frames)
-
-    def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
-        """Set the cells that ran before, perhaps in another process; nothing runs now."""
-        with self._lock:
-            self.cells, self.names, self.signals = list(cells), tuple(names), {}
-
-    def needed(self) -> list[str]:
-        """Return the cells that the published signals need."""
-        return needed_cells(self.cells)
-
-    def signal(self, name: str) -> pd.DataFrame:
-        """Return a published signal; restored cells are run for it.
-
-        Raises
-        ------
-        CodeFailed
-            If a restored cell fails.
-        NoSignal
-            If the cells publish no signal of that name.
-        """
-        with self._lock:
-            if self.names and not self.signals:
-                result = self.runner.run(self.cells, self.frames)
-                if result.error is not None:
-                    raise result.error
-                self._keep_signals(result)
-            if name not in self.signals:
-                raise NoSignal(f"the code published no signal {name}")
-            return self.signals[name]
-
-    def _keep_signals(self, result: CodeResult) -> None:
-        self.signals = dict(result.signals)
-        self.names = tuple(self.signals)
-
-
-class _SettingsRunner:
-    """The runner of the settings, made when the first cell runs: most decisions run none."""
-
-    def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
-        return code_runner(load_settings()).run(cells, frames)
-
-
-def code_session(view: View, runner: CodeRunner | None = None) -> CodeSession:
-    """Return a new session of cells over a view; ``runner`` is by default that of the settings."""
-    return CodeSession(runner=runner or _SettingsRunner(), frames=view.frozen())
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewContext:
-    """What the tools of a decider's agent use: its view, by code that runs on nothing else.
-
-    Attributes
-    ----------
-    as_of
-        The moment: nothing later may be requested or seen.
+    view
+        The data as known at the moment.
+    account, rules
+        The account at the open that is decided, and the rulebook in force.
+    session
+        The market of that open, to which orders are submitted as they are decided.
     code
-        The session of python_repl.
+        Where cells run. Default: the runner of the settings, made when the first cell runs.
+    news
+        Where news are searched. Default: the view's own ``news`` records.
+    allow_leaky_search
+        Whether ``news`` may ask a live server.
+    source, tree
+        Where data are fetched, cut here to what is known at the moment, and the tree to which they go.
+    publish
+        Whether signals of cells go to ``tree``. In an agent they do not: the node takes the signal from here
+        and commits it.
+
+    Attributes
+    ----------
+    moment
+        The view's: nothing later may be requested or seen.
+    cells
+        The cells that ran without an error; each cell runs after the earlier ones.
+    names, signals
+        Names of the signals that the cells published, in order; the signals, empty if the cells have not run
+        in this process.
     dropped_news
         For each news item that was found and not shown, why.
+
+    Raises
+    ------
+    BadOption
+        If ``news`` asks a live server, without ``allow_leaky_search``.
     """
 
-    as_of: Moment
-    code: CodeSession
-    dropped_news: list[str] = field(default_factory=list, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, view: View, *, runner: CodeRunner | None = None) -> ViewContext:
-        """Return the context of a view; ``runner`` is by default that of the settings."""
-        return ViewContext(as_of=view.moment, code=code_session(view, runner))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolContext(ViewContext):
-    """What the tools of a node's agent use.
-
-    Attributes
-    ----------
-    source
-        The data source; any source given is cut to what is known at ``as_of``.
-    tree
-        The working tree to which data and signals are published.
-    publish
-        Whether python_repl publishes signals to ``tree``. In an agent it does not: the node takes the signal
-        from ``code`` and commits it.
-    """
-
-    source: MarketDataSource
-    tree: WorkingTree
-    publish: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "source", AsOfSource(self.source, self.as_of))
+    def __init__(
+        self,
+        view: View,
+        account: Account | None = None,
+        rules: Rulebook | None = None,
+        *,
+        session: Session | None = None,
+        code: CodeRunner | None = None,
+        news: NewsSource | None = None,
+        allow_leaky_search: bool = False,
+        source: MarketDataSource | None = None,
+        tree: WorkingTree | None = None,
+        publish: bool = False,
+    ) -> None:
+        if news is not None:
+            check_news(news, allow_leaky_search=allow_leaky_search)
+        self.view, self.moment, self.news, self.publish = view, view.moment, news, publish
+        self._account, self._rules, self._session, self._tree = account, rules, session, tree
+        self._source = None if source is None else AsOfSource(source, view.moment)
+        self._runner = code
+        self.cells: list[str] = []
+        self.names: tuple[str, ...] = ()
+        self.signals: dict[str, pd.DataFrame] = {}
+        self.dropped_news: list[str] = []
+        self._bars: dict[str, SymbolBars] = {}
+        # The lock keeps the cells in one order when a model requests two at once.
+        self._lock = threading.Lock()
 
     @classmethod
     def standalone(cls) -> ToolContext:
         """Return the context outside of an agent: the source of the settings and ``GLOBAL_DATA_STATE``."""
-        settings = load_settings()
-        source = open_source(settings=settings)
+        source = open_source(settings=load_settings())
         tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
-        as_of = Moment(source.sessions()[-1])
-        code = CodeSession(
-            runner=code_runner(settings),
-            frames=tree.view(as_of).frozen(),
-        )
-        return cls(source=source, tree=tree, as_of=as_of, code=code, publish=True)
+        return cls(tree.view(Moment(source.sessions()[-1])), source=source, tree=tree, publish=True)
 
+    def copy(self) -> ToolContext:
+        """Return a context with its own cells and dropped news: a call that is given up changes it alone."""
+        own = copy(self)
+        own.__dict__ |= {"dropped_news": [], "_lock": threading.Lock()}
+        own.restore(self.cells, self.names)
+        return own
 
-def current_context(runtime: ToolRuntime[Any, Any] | None) -> ViewContext:
-    """Return the context that a tool runs in; outside of an agent, the standalone one."""
-    context = runtime.context if runtime else None
-    return context if isinstance(context, ViewContext) else ToolContext.standalone()
+    @property
+    def account(self) -> Account:
+        """The account at the open."""
+        return _given(self._account, "an account", "decide")
 
+    @property
+    def rules(self) -> Rulebook:
+        """The rulebook in force."""
+        return _given(self._rules, "a rulebook", "decide")
 
-def data_context(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
-    """Return the context of a tool that fetches data."""
-    context = current_context(runtime)
-    if not isinstance(context, ToolContext):
-        raise BadOption("this tool fetches data, which a decider's agent cannot; read the view instead")
-    return context
+    @property
+    def session(self) -> Session:
+        """The market of the open."""
+        return _given(self._session, "the market of a session", "trade by themselves")
 
+    @property
+    def source(self) -> AsOfSource:
+        """The source of the data, as known at the moment."""
+        return _given(self._source, "a data source", "fetch data")
 
-_FIRST_ZONE = timezone(timedelta(hours=14))
+    @property
+    def tree(self) -> WorkingTree:
+        """The tree to which data go."""
+        return _given(self._tree, "a working tree", "fetch data")
 
-
-@dataclass(frozen=True, kw_only=True)
-class DecisionTools(ViewContext):
-    """What the tools of one decision use. One for each symbol that is decided side by side.
-
-    Attributes
-    ----------
-    view
-        The data as known at the session's open.
-    account
-        The account on that morning.
-    rules
-        The rulebook in force.
-    market
-        Where orders are submitted as they are decided; None for an agent whose orders code makes later.
-    news
-        Where news are searched; None for the view's own ``news`` records.
-    """
-
-    view: View
-    account: Account
-    rules: Rulebook
-    market: SessionMarket | None = None
-    news: NewsSource | None = None
-    _bars: dict[str, SymbolBars] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @classmethod
-    def of(  # type: ignore[override]  # a decision has an account besides its view
-        cls,
-        view: View,
-        account: Account,
-        rules: Rulebook,
-        runner: CodeRunner | None = None,
-        *,
-        market: SessionMarket | None = None,
-        news: NewsSource | None = None,
-        allow_leaky_search: bool = False,
-    ) -> DecisionTools:
-        """Return the tools' context of a decision; ``runner`` is by default that of the settings.
-
-        Raises
-        ------
-        BadOption
-            If ``news`` asks a live server, without ``allow_leaky_search``.
-        """
-        if news is not None:
-            check_news(news, allow_leaky_search=allow_leaky_search)
-        return cls(
-            as_of=view.moment,
-            code=code_session(view, runner),
-            view=view,
-            account=account,
-            rules=rules,
-            market=market,
-            news=news,
-        )
+    @property
+    def ref(self) -> str | None:
+        """The commit of the tree; None without one."""
+        return self._tree.ref if self._tree else None
 
     @property
     def account_now(self) -> Account:
-        """The account after the fills so far; without a market, that of the morning."""
-        return self.market.account if self.market else self.account
+        """The account after the fills so far."""
+        return self._session.account if self._session else self.account
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
@@ -266,29 +170,87 @@ class DecisionTools(ViewContext):
 
     @cached_property
     def quotes(self) -> Quotes:
-        """The morning's quotes."""
+        """The quotes of the open."""
         return quotes_at(self.view)
 
-    def bars(self, symbol: str) -> SymbolBars:
-        """Return the bars of a symbol's complete sessions, see :func:`.known_bars`.
+    @cached_property
+    def _frames(self) -> Frames:
+        return self.view.frozen()
 
-        Raises
-        ------
-        UnknownSymbol
-            If the view does not have it.
-        """
+    def bars(self, symbol: str) -> SymbolBars:
+        """Return the bars of a symbol's complete sessions, see :func:`.known_bars`; raises UnknownSymbol."""
         name = known_symbol(self.view, symbol)
         if name not in self._bars:
             self._bars[name] = known_bars(self.view, name)
         return self._bars[name]
 
+    def run(self, cell: str) -> CodeResult:
+        """Run a cell; it is kept unless it fails."""
+        with self._lock:
+            result = self._result([*self.cells, cell])
+            if result.error is None:
+                self.cells.append(cell)
+                self._keep_signals(result)
+            return result
 
-def decision_tools(runtime: ToolRuntime[Any, Any] | None) -> DecisionTools:
-    """Return the context that a tool of a decision runs in."""
+    def evaluate(self, cell: str) -> CodeResult:
+        """Run a cell alone, after none and before none; nothing of it is kept."""
+        return self._result([cell])
+
+    def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
+        """Set the cells that ran before, perhaps in another process; nothing runs now."""
+        with self._lock:
+            self.cells, self.names, self.signals = list(cells), tuple(names), {}
+
+    def needed_cells(self) -> list[str]:
+        """Return the cells that the published signals need."""
+        return needed_cells(self.cells)
+
+    def signal(self, name: str) -> pd.DataFrame:
+        """Return a published signal; restored cells are run for it.
+
+        Raises
+        ------
+        CodeFailed
+            If a restored cell fails.
+        NoSignal
+            If the cells publish no signal of that name.
+        """
+        with self._lock:
+            if self.names and not self.signals:
+                result = self._result(self.cells)
+                if result.error is not None:
+                    raise result.error
+                self._keep_signals(result)
+            if name not in self.signals:
+                raise NoSignal(f"the code published no signal {name}")
+            return self.signals[name]
+
+    def _result(self, cells: Sequence[str]) -> CodeResult:
+        runner = self._runner or code_runner(load_settings())
+        return runner.run(cells, self._frames)
+
+    def _keep_signals(self, result: CodeResult) -> None:
+        self.signals = dict(result.signals)
+        self.names = tuple(self.signals)
+
+
+def _given(part: _Part | None, what: str, agents: str) -> _Part:
+    if part is None:
+        raise BadOption(
+            f"this tool needs {what}, which its agent does not have; it is for agents that {agents}"
+        )
+    return part
+
+
+def context_of(runtime: ToolRuntime[Any, Any] | None, *, by_hand: bool = False) -> ToolContext:
+    """Return the context that a tool runs in; one called ``by_hand``, outside of an agent, has its own."""
     context = runtime.context if runtime else None
-    if not isinstance(context, DecisionTools):
-        raise BadOption("this tool reads the view of a decision; it is called by an agent that decides")
-    return context
+    if isinstance(context, ToolContext):
+        return context
+    if by_hand:
+        return ToolContext.standalone()
+    raise BadOption("this tool reads the view of a decision; it is called by an agent that decides")
 
 
 def check_limit(limit: int, most: int) -> int:
@@ -296,19 +258,3 @@ def check_limit(limit: int, most: int) -> int:
     if not 1 <= limit <= most:
         raise BadOption(f"limit={limit}; must be 1 to {most}", parameter="limit")
     return limit
-
-
-def check_news(source: NewsSource, *, allow_leaky_search: bool) -> None:
-    """Check that a source of news may serve a simulation.
-
-    Raises
-    ------
-    BadOption
-        If it is live and was not allowed: what a server of today returns knows what came later.
-    """
-    if source.live and not allow_leaky_search:
-        raise BadOption(
-            f"news={source.name!r} asks a live server, whose answers may know what came after the simulated "
-            "day; pass allow_leaky_search=True to take that, or use the news of the data",
-            parameter="allow_leaky_search",
-        )

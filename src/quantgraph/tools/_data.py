@@ -21,7 +21,7 @@ from quantgraph.data.symbols import ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
 from quantgraph.llm.messages import field_list
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.tools._context import ToolContext, data_context
+from quantgraph.tools._context import ToolContext, context_of
 from quantgraph.tools._results import with_docstring
 
 
@@ -131,8 +131,8 @@ def tushare_daily_bar(
         start_date: First date, YYYYMMDD.
         end_date: Last date, YYYYMMDD. It is cut to the last day the run may know.
     """
-    context = data_context(runtime)
-    resolved, start, end, remarks = read_window(context.source, context.as_of, ts_code, start_date, end_date)
+    context = context_of(runtime, by_hand=True)
+    resolved, start, end, remarks = read_window(context.source, context.moment, ts_code, start_date, end_date)
     frames = context.source.bars(resolved.symbols, start, end)
     return publish_frames(context, "ohlcv", frames, remarks)
 
@@ -154,12 +154,12 @@ def tushare_daily_basic(
         end_date: Last date, YYYYMMDD. It is cut to the last day the run may know.
         fields: Indicators separated by commas, e.g. "pe,pb,turnover_rate"; empty for all there are.
     """
-    context = data_context(runtime)
+    context = context_of(runtime, by_hand=True)
     names = [name for name in split_codes(fields) if name not in _KEY_COLUMNS]
     unknown = [name for name in names if name not in INDICATOR_FIELDS]
     if unknown:
         raise BadOption(f"fields has unknown {unknown[0]!r}; valid are {', '.join(INDICATOR_FIELDS)}")
-    resolved, start, end, remarks = read_window(context.source, context.as_of, ts_code, start_date, end_date)
+    resolved, start, end, remarks = read_window(context.source, context.moment, ts_code, start_date, end_date)
     frames = context.source.indicators(resolved.symbols, start, end, names)
     return publish_frames(context, "indicators", frames, remarks)
 

@@ -1,4 +1,4 @@
-"""The tools that show bars, prices by date, and indicators.
+"""The tools that show bars, prices by date, and indicators by TA-Lib.
 
 The tools' docstrings are the descriptions that models are sent.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
+from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.market.rules import exchange_of
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.tools._context import DecisionTools, check_limit, decision_tools
+from quantgraph.tools._context import ToolContext, check_limit, context_of
 from quantgraph.tools._data import asked_date
-from quantgraph.tools._indicators import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools._results import refusal, with_docstring
 from quantgraph.tools._symbol_bars import (
     PRICES,
@@ -30,6 +31,212 @@ from quantgraph.tools._symbol_bars import (
     known_symbol,
     shares_per_unit,
 )
+
+Floats = NDArray[np.float64]
+Params = Mapping[str, float]
+Lines = dict[str, Floats]
+
+_MOST_INDICATOR_ROWS = 250
+_LONGEST = 500
+_PERIOD = dict.fromkeys(("period", "window", "timeperiod", "n", "length"), "period")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalibIndicator:
+    """One indicator; ``compute`` gives its lines over all bars, NaN where it has no number yet."""
+
+    defaults: Mapping[str, float]
+    least: Mapping[str, float]
+    other_names: Mapping[str, str]
+    needs: Callable[[Params], int]
+    compute: Callable[[Mapping[str, Floats], Params], Lines]
+    fields: tuple[str, ...] = ("close",)
+
+
+@tool("get_indicator", parse_docstring=True)
+@with_docstring
+def get_indicator(
+    symbol: str,
+    name: str,
+    params: dict[str, float] | None = None,
+    *,
+    timeframe: str = "1d",
+    limit: int = 1,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> list[dict[str, Any]]:
+    """Get the last values of an indicator of a symbol, oldest first, computed over all bars that are over.
+
+    Each has the date of its bar, and the same as time, in epoch seconds.
+    MA (simple), EMA, RSI, ATR: {"period"}; BOLL: {"period", "deviations"}, gives upper, middle, lower;
+    MACD: {"fast", "slow", "signal"}, gives dif, dea, hist = dif - dea (Chinese software shows twice that);
+    KDJ: {"n", "k", "d"}, gives k, d, j, smoothed by simple averages. Past prices are adjusted for
+    dividends and splits up to today.
+
+    Args:
+        symbol: The code, e.g. "600519.SH".
+        name: "MA", "EMA", "MACD", "RSI", "BOLL", "KDJ" or "ATR".
+        params: Empty for the usual ones: MA, EMA 20; RSI, ATR 14; BOLL 20, 2; MACD 12, 26, 9; KDJ 9, 3, 3.
+        timeframe: "1d", "1w" or "1mo".
+        limit: Number of values, 1 to 250.
+    """
+    context = context_of(runtime)
+    by, count = check_timeframe(timeframe), check_limit(limit, _MOST_INDICATOR_ROWS)
+    kind = name.strip().upper()
+    valid = indicator_params(kind, params or {})
+    bars = bars_by(context.bars(symbol), by, context.moment).complete()
+    lines = indicator_values(kind, valid, bars)
+    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
+    rows = zip(bars.times[-count:], bars.dates[-count:], *columns, strict=True)
+    names = ("time", "date", *lines)
+    return [dict(zip(names, row, strict=True)) for row in rows if not any(map(math.isnan, row[2:]))]
+
+
+def indicator_params(name: str, given: Mapping[str, Any]) -> dict[str, float]:
+    """Return all parameters of an indicator; those that are not given have their defaults."""
+    if name not in INDICATORS:
+        valid = ", ".join(INDICATORS)
+        raise BadOption(f"name={name[:60]!r} is not an indicator; valid are {valid}", parameter="name")
+    indicator = INDICATORS[name]
+    params, seen = dict(indicator.defaults), dict[str, str]()
+    for label, value in given.items():
+        key = indicator.other_names.get(str(label).strip().casefold())
+        if key is None:
+            raise BadOption(
+                f"params has {str(label)[:60]!r}; {name} has {', '.join(params)}", parameter="params"
+            )
+        if key in seen:
+            raise BadOption(
+                f"params has {seen[key]!r} and {str(label)[:60]!r}, which are one; give one of them",
+                parameter="params",
+            )
+        seen[key] = str(label)[:60]
+        params[key] = _in_range(name, key, value, indicator.least[key])
+    if name == "MACD" and params["fast"] >= params["slow"]:
+        raise BadOption(
+            f"params fast={params['fast']:g} must be < slow={params['slow']:g}", parameter="params"
+        )
+    return params
+
+
+def indicator_values(name: str, params: Params, bars: SymbolBars) -> Lines:
+    """Return the lines of an indicator, each of shape (T,), NaN before its first number."""
+    indicator = INDICATORS[name]
+    needed = indicator.needs(params)
+    missing = [field for field in indicator.fields if np.isnan(bars.values[field]).any()]
+    if missing:
+        raise NoData(f"{name} needs {', '.join(indicator.fields)}; the data lacks {missing[0]} of a session")
+    if len(bars) < needed:
+        shown = ", ".join(f"{label}={value:g}" for label, value in params.items())
+        raise NoData(
+            f"{name}({shown}) needs {needed} bars; {len(bars)} are known", needed=needed, known=len(bars)
+        )
+    return indicator.compute(bars.values, params)
+
+
+def _in_range(name: str, key: str, value: Any, least: float) -> float:
+    whole = key != "deviations"
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = np.nan
+    most = _LONGEST if whole else 10
+    if isinstance(value, bool) or not least <= number <= most or (whole and number != int(number)):
+        kind = "a whole number" if whole else "a number"
+        raise BadOption(
+            f"params {key}={value!r:.60} of {name}; must be {kind} from {least:g} to {most}",
+            parameter="params",
+        )
+    return int(number) if whole else number
+
+
+def _boll(bars: Mapping[str, Floats], params: Params) -> Lines:
+    import talib
+
+    width = params["deviations"]
+    upper, middle, lower = talib.BBANDS(bars["close"], int(params["period"]), width, width)
+    return {"upper": upper, "middle": middle, "lower": lower}
+
+
+def _macd(bars: Mapping[str, Floats], params: Params) -> Lines:
+    import talib
+
+    dif, dea, hist = talib.MACD(bars["close"], *(int(params[name]) for name in ("fast", "slow", "signal")))
+    return {"dif": dif, "dea": dea, "hist": hist}
+
+
+def _kdj(bars: Mapping[str, Floats], params: Params) -> Lines:
+    import talib
+
+    n, slow_k, slow_d = (int(params[name]) for name in ("n", "k", "d"))
+    high, low, close = (bars[name] for name in _RANGE)
+    k, d = talib.STOCH(high, low, close, fastk_period=n, slowk_period=slow_k, slowd_period=slow_d)
+    return {"k": k, "d": d, "j": 3 * k - 2 * d}
+
+
+def _of_period(
+    name: str, function: str, default: int, *, least: int, more: int = 0, fields: tuple[str, ...] = ("close",)
+) -> TalibIndicator:
+    """An indicator of one line and one period, by the name of TA-Lib's function."""
+
+    def compute(bars: Mapping[str, Floats], params: Params) -> Lines:
+        import talib
+
+        return {name: getattr(talib, function)(*(bars[field] for field in fields), int(params["period"]))}
+
+    return TalibIndicator(
+        defaults={"period": default},
+        least={"period": least},
+        other_names=_PERIOD,
+        needs=lambda params: int(params["period"]) + more,
+        compute=compute,
+        fields=fields,
+    )
+
+
+_RANGE = ("high", "low", "close")
+INDICATORS: dict[str, TalibIndicator] = {
+    "MA": _of_period("ma", "SMA", 20, least=2),
+    "EMA": _of_period("ema", "EMA", 20, least=2),
+    "MACD": TalibIndicator(
+        defaults={"fast": 12, "slow": 26, "signal": 9},
+        least={"fast": 2, "slow": 3, "signal": 1},
+        other_names={
+            **dict.fromkeys(("fast", "fastperiod", "fast_period", "short"), "fast"),
+            **dict.fromkeys(("slow", "slowperiod", "slow_period", "long"), "slow"),
+            **dict.fromkeys(("signal", "signalperiod", "signal_period"), "signal"),
+        },
+        needs=lambda params: int(params["slow"] + params["signal"]) - 1,
+        compute=_macd,
+    ),
+    "RSI": _of_period("rsi", "RSI", 14, least=2, more=1),
+    "BOLL": TalibIndicator(
+        defaults={"period": 20, "deviations": 2},
+        least={"period": 2, "deviations": 0.1},
+        other_names={
+            **_PERIOD,
+            **dict.fromkeys(
+                ("deviations", "deviation", "std", "stddev", "std_dev", "num_std", "k"), "deviations"
+            ),
+        },
+        needs=lambda params: int(params["period"]),
+        compute=_boll,
+    ),
+    "KDJ": TalibIndicator(
+        defaults={"n": 9, "k": 3, "d": 3},
+        least={"n": 1, "k": 1, "d": 1},
+        other_names={
+            **dict.fromkeys(("n", "period", "window", "timeperiod", "fastk", "fastk_period", "rsv"), "n"),
+            **dict.fromkeys(("k", "m1", "slowk", "slowk_period"), "k"),
+            **dict.fromkeys(("d", "m2", "slowd", "slowd_period"), "d"),
+        },
+        needs=lambda params: int(params["n"] + params["k"] + params["d"]) - 2,
+        compute=_kdj,
+        fields=_RANGE,
+    ),
+    "ATR": _of_period("atr", "ATR", 14, least=1, more=1, fields=_RANGE),
+}
+"""By name; the values are TA-Lib's."""
+
 
 _MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 100, 10, 20
 _DECIMALS, _PRICE_DECIMALS = 6, 4
@@ -54,10 +261,10 @@ def get_price_local(
         symbol: The code, e.g. "600519.SH" or "AAPL".
         date: The date, "YYYY-MM-DD"; today or before.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     try:
         name = known_symbol(context.view, symbol)
-        day = asked_date(date, context.as_of)
+        day = asked_date(date, context.moment)
     except QuantGraphError as error:
         return refusal(error.code, error.message, symbol=symbol[:60])
     return _bar(context, name, day)
@@ -83,7 +290,7 @@ def get_price_history(
         start: First date, "YYYY-MM-DD"; empty for no bound.
         end: Last date, "YYYY-MM-DD"; empty for no bound.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     most = check_limit(limit, _MOST_ROWS)
     name = known_symbol(context.view, symbol)
     bars = context.bars(name)
@@ -120,7 +327,7 @@ def get_indicators(
         indicators: Names, e.g. ["MA5", "MA20", "RSI14", "MACD"]; without a number the usual period.
         limit: Number of values of each, 1 to 20.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     count = check_limit(limit, _MOST_VALUES)
     if not 1 <= len(indicators) <= _MOST_INDICATORS:
         raise BadOption(
@@ -135,9 +342,9 @@ def get_indicators(
     }
 
 
-def _bar(context: DecisionTools, symbol: str, day: dt.date) -> dict[str, Any]:
+def _bar(context: ToolContext, symbol: str, day: dt.date) -> dict[str, Any]:
     """The bar of a day, or why there is none."""
-    moment, panel = context.as_of, _panel_of(context, symbol)
+    moment, panel = context.moment, _panel_of(context, symbol)
     fields, place = context.view[panel], np.datetime64(day, "us")
     if day > moment.session.date():
         return refusal("no_data", _LATER.format(symbol=symbol), symbol=symbol)
@@ -187,16 +394,16 @@ def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
     return frame.sessions[int(np.argmax(has))] if has.any() else None
 
 
-def _bound(label: str, text: str, context: DecisionTools) -> np.datetime64 | None:
-    return np.datetime64(asked_date(text, context.as_of, name=label), "us") if text.strip() else None
+def _bound(label: str, text: str, context: ToolContext) -> np.datetime64 | None:
+    return np.datetime64(asked_date(text, context.moment, name=label), "us") if text.strip() else None
 
 
-def _panel_of(context: DecisionTools, symbol: str) -> str:
+def _panel_of(context: ToolContext, symbol: str) -> str:
     """The panel that has a known symbol: that of the shares, or that of the indices."""
     return "ohlcv" if symbol in context.symbols else "index"
 
 
-def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
+def _is_adjusted(context: ToolContext, symbol: str) -> bool:
     panel = _panel_of(context, symbol)
     return panel == "ohlcv" and any(name in context.view[panel] for name in _ADJUSTED_BY)
 
@@ -274,11 +481,11 @@ def get_kline_data(
         timeframe: "1d", "1w" or "1mo".
         limit: Number of bars, 1 to 250.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     by, rows = check_timeframe(timeframe), check_limit(limit, _MOST_KLINES)
     name = _on_exchange(exchange, symbol)
     _check_exchange(exchange, known_symbol(context.view, name))
-    return bars_by(context.bars(name), by, context.as_of).rows(rows)
+    return bars_by(context.bars(name), by, context.moment).rows(rows)
 
 
 def _on_exchange(exchange: str, symbol: str) -> str:

@@ -9,8 +9,8 @@ import random
 from dual_agent_models import asked_by, decision, item
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.dual_agent._batch import Batch, decide_batch
-from quantgraph.agents.dual_agent._models import Meter
+from quantgraph.agents.dual_agent._config import Meter
+from quantgraph.agents.dual_agent._decide import Batch, decide_batch
 
 SYMBOLS = ("AAPL", "MSFT", "TSLA", "V")
 VALUES = dict(zip(SYMBOLS, (5_000.0, 0.0, 3_000.0, 12_000.0), strict=True))
@@ -28,6 +28,7 @@ def batch(attempts=1, **more):
     features = [item(symbol, value) for symbol, value in VALUES.items()]
     held = sum(VALUES.values())
     portfolio = {"total_assets": 50_000.0 + held, "available_cash": 50_000.0, "position_value": held}
+    more = {"min_cash_ratio": 0.0} | more
     return Batch(features=features, portfolio=portfolio, prompt="Decide.", max_attempts=attempts, **more)
 
 

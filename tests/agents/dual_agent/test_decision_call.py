@@ -11,8 +11,7 @@ from quantgraph.agents.dual_agent import (
     decide_batch_dual_agent,
     filter_stocks_needing_fundamental,
 )
-from quantgraph.agents.dual_agent._config import LLMConfig
-from quantgraph.agents.dual_agent._models import LLMClient
+from quantgraph.agents.dual_agent._config import LLMClient, LLMConfig
 from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured
 from quantgraph.testing import Fault, OpenAIStub
 

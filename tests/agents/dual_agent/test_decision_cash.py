@@ -1,10 +1,16 @@
 """Cash over all orders together: sales first, charges included, and who is held when it does not fit."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.agents.dual_agent._validation import check_cash, hold_those_that_do_not_fit
+from quantgraph.agents.dual_agent import _validation
+
+NO_LIMIT = {"min_cash_ratio": 0.0, "cost_rate": 0.0}
+check_cash = partial(_validation.check_cash, **NO_LIMIT)
+hold_those_that_do_not_fit = partial(_validation.hold_those_that_do_not_fit, **NO_LIMIT)
 
 
 def decision(action, target):

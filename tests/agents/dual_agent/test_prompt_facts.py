@@ -2,11 +2,15 @@
 
 import json
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
 
-from quantgraph.agents.dual_agent._prompts import as_data, decision_facts, filter_facts
+from quantgraph.agents.dual_agent import _prompts
+from quantgraph.agents.dual_agent._prompts import as_data, filter_facts
+
+decision_facts = partial(_prompts.decision_facts, min_cash_ratio=0.0, cost_rate=0.0)
 
 AAPL = {
     "market_data": {

@@ -1,15 +1,19 @@
 """What a model is told of a reply that cannot be used: snapshots in both languages."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from quantgraph.agents.dual_agent import _validation
 from quantgraph.agents.dual_agent._prompts import (
     fault_retry_text,
     rejection_retry_text,
     unreadable_retry_text,
 )
-from quantgraph.agents.dual_agent._validation import check_cash, read_decisions
+from quantgraph.agents.dual_agent._validation import read_decisions
+
+check_cash = partial(_validation.check_cash, min_cash_ratio=0.0, cost_rate=0.0)
 
 TEXTS = Path(__file__).with_name("texts")
 POSITIONS = {"AAPL": 3_000.0, "MSFT": 0.0, "TSLA": 500.0, "V": 10.0}

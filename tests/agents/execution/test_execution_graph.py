@@ -14,7 +14,7 @@ from quantgraph.agents.execution import create_execution_subgraph
 from quantgraph.errors import BadOption, QuantGraphError, UnknownCommit, UnknownSymbol
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 SYMBOL = "600000.SH"
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 import pytest
 from trader_play import STOP, buys, says, sells
 from trader_script import FIRST, SECOND, SENTENCE, Script, executions, run, sessions
 
+import quantgraph
 from quantgraph.agents.trader import TraderAgent
-from quantgraph.broker import Rejection
+from quantgraph.broker import Rejection, Session
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.runs import replay, resume_run
 from quantgraph.tools.news._gate import NewsItem
@@ -49,6 +53,22 @@ def test_the_run_is_done_and_each_session_says_how_it_ended(traded):
     assert [each["steps"] for each in notes] == [4, 3, 1]
     assert [each["tool_calls"] for each in notes] == [5, 3, 0]
     assert [each["traded"] for each in notes] == [True, True, False]
+
+
+def test_an_order_is_at_most_eight_frames_of_ours_below_its_node(tmp_path, monkeypatch):
+    """From ``decision_node`` to the session that the order is submitted to."""
+    ours, place, stacks = Path(quantgraph.__file__).parent, Session.place, []
+
+    def watched(self, *args):
+        frames = [each for each in inspect.stack()[1:] if Path(each.filename).is_relative_to(ours)]
+        names = [each.function for each in frames if not Path(each.filename).is_relative_to(ours / "testing")]
+        stacks.append(names[: names.index("decision_node")])
+        return place(self, *args)
+
+    monkeypatch.setattr(Session, "place", watched)
+    run(Script({"2025-01-02": [buys(FIRST, 300), sells(FIRST, 100, STOP)]}), tmp_path)
+    assert [names[0] for names in stacks] == ["buy", "sell"]
+    assert max(len(names) for names in stacks) <= 8, stacks
 
 
 def test_what_a_tool_said_is_what_the_ledger_has(traded):

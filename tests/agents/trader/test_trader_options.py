@@ -7,7 +7,7 @@ import math
 import pytest
 
 from quantgraph.agents.trader import TraderAgent, create_trader_subgraph
-from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.agents.trader._day import TraderOptions
 from quantgraph.errors import BadOption
 
 

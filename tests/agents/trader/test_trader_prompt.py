@@ -21,7 +21,7 @@ from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
-from quantgraph.tools import DecisionTools
+from quantgraph.tools import ToolContext
 
 HASHES = {
     "trader_cn_en": "ccd8dac0a866a4e2",
@@ -32,9 +32,7 @@ HASHES = {
 
 
 def context(market, day=-1, account=None, rules=None):
-    return DecisionTools.of(
-        market.view(day), account or Account.opening(10_000), rules or Rulebook.us(), market=None
-    )
+    return ToolContext(market.view(day), account or Account.opening(10_000), rules or Rulebook.us())
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +105,7 @@ def test_yesterday_is_the_session_before_also_after_a_holiday():
     frame = pd.DataFrame({"AAPL": [9.0, 10.0, 11.0]}, index=days)
     store = DataState()
     store.update("ohlcv", {"open": frame, "close": frame})
-    where = DecisionTools.of(store.view(Moment.at("2025-09-02", "open")), Account.opening(1), Rulebook.us())
+    where = ToolContext(store.view(Moment.at("2025-09-02", "open")), Account.opening(1), Rulebook.us())
     assert get_yesterday_open_and_close_price("2025-09-02", context=where)[1] == {"AAPL_price": 10.0}
 
 
@@ -132,14 +130,14 @@ def test_the_language_and_the_market_choose_the_text(market):
     assert "今天的日期：\n2025-10-15" in chinese
     assert "用户的规则: 低买高卖" in chinese
     mainland = context(SmallMarket({"600000.SH": [10.0, 10.0]}), rules=Rulebook.mainland())
-    assert "T+1" in get_agent_system_prompt(f"{mainland.as_of.session:%Y-%m-%d}", context=mainland)
+    assert "T+1" in get_agent_system_prompt(f"{mainland.moment.session:%Y-%m-%d}", context=mainland)
 
 
 def test_of_more_than_120_symbols_those_held_or_watched_are_listed():
     names = [f"S{place:03}" for place in range(121)]
     market = SmallMarket({name: [10.0, 10.0] for name in names})
     where = context(market)
-    today = f"{where.as_of.session:%Y-%m-%d}"
+    today = f"{where.moment.session:%Y-%m-%d}"
     prompt = get_agent_system_prompt(today, context=where, watched=["S007", "S120"])
     assert lines(prompt)[0] == {"S007": 0, "S120": 0, "CASH": 10000.0}
     assert "121 symbols can be traded" in prompt

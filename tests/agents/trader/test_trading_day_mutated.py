@@ -17,7 +17,7 @@ from quantgraph.broker import Account, Fill
 from quantgraph.market import Rulebook
 from quantgraph.runs import replay
 from quantgraph.testing import ScriptedChatModel
-from quantgraph.tools import trader_catalog
+from quantgraph.tools import tools_of
 
 pytestmark = pytest.mark.proof
 
@@ -48,8 +48,8 @@ TEXTS = (
 
 def mutated_call(rng, place):
     """A call of a tool with fitting arguments, some of them missing, added or of another value."""
-    name = rng.choice([*trader_catalog, "buy", "buy", "sell", "short", "", "\ud800"])
-    own = trader_catalog[name].args if name in trader_catalog else {"symbol": None}
+    name = rng.choice([*tools_of("trader"), "buy", "buy", "sell", "short", "", "\ud800"])
+    own = tools_of("trader")[name].args if name in tools_of("trader") else {"symbol": None}
     args = {key: rng.choice(ARGS.get(key, VALUES)) for key in own if key != "runtime"}
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         key = rng.choice([*args, rng.choice(KEYS)])

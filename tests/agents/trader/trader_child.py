@@ -21,6 +21,7 @@ from typing import Any
 
 from quantgraph.agents.trader import TraderAgent  # noqa: F401 - loaded before the first fork
 from quantgraph.agents.trader import _day as trading_day
+from quantgraph.agents.trader import _decider as trader_decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data.sample import SampleSource
 from quantgraph.runs import replay, resume_run, run_strategy
@@ -44,7 +45,7 @@ def kill_after(event: int) -> None:
 
         return call
 
-    trading_day.ask_model = counted(trading_day.ask_model)
+    trader_decider.ask_model = counted(trader_decider.ask_model)
     trading_day.call_tool = counted(trading_day.call_tool)
 
 

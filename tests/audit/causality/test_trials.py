@@ -15,7 +15,7 @@ from quantgraph.audit.causality._trials import Trials, axes_of, prefix, read_pan
 from quantgraph.errors import CodeTimeout
 from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, ForkRunner, default_runner
-from quantgraph.tools.code._trusted_runner import TrustedRunner
+from quantgraph.tools._code import TrustedRunner
 
 from .causality_panels import cross, panel, state
 

@@ -7,19 +7,18 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_session import trade_session
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, BlockRule, Decider, Market, simulate
 from quantgraph.broker.accounts import Position, Receivable
-from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
-from quantgraph.broker.accounts._valuation import value_of
+from quantgraph.broker.accounts._results import value_of
 from quantgraph.broker.blocks._block import BlockRun, trade_block
 from quantgraph.broker.blocks._panel import BlockTask
 from quantgraph.broker.blocks._panel import market_of as arrays_of
 from quantgraph.broker.blocks._panel import rule_of as rule_in_numbers
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
-from quantgraph.broker.session._simulate import trade_session
 from quantgraph.data import open_source
 from quantgraph.errors import LedgerConflict, QuantGraphError, UnknownSymbol
 from quantgraph.market import Rulebook
@@ -44,17 +43,8 @@ class Holder(Decider):
         return BlockRule(name=self.name, trades=False)
 
 
-def block_of(market, sessions, decider, account, book=None):
-    return trade_block(
-        market.store,
-        market.data_ref,
-        sessions,
-        decider.block_rule(None),
-        account=account,
-        rules=market.rules,
-        book=action_book(market.store, market.data_ref) if book is None else book,
-        mark_at=market.mark_at,
-    )
+def block_of(market, sessions, decider, account):
+    return trade_block(market, sessions, decider.block_rule(None), account)
 
 
 def in_blocks(market, sessions, decider, account, size):
@@ -263,12 +253,7 @@ def test_dividends_are_paid_when_they_are_due_and_delistings_close_positions():
 @pytest.mark.parametrize("what", ["cash", "quantity", "notional", "commission"])
 def test_a_block_that_does_not_add_up_is_a_conflict(what):
     market, rule, account = market_of(FLAT, ENTER), SignalRule(), Account.opening(100_000)
-    task = BlockTask.of(
-        *(market.store, market.data_ref, list(DAYS), rule.block_rule(account)),
-        rules=RULES,
-        book=action_book(market.store, market.data_ref),
-        mark_at="close",
-    )
+    task = BlockTask.of(market, list(DAYS), rule.block_rule(account))
     run = BlockRun(
         task=task, market=arrays_of(task), rule=rule_in_numbers(task), before=account, count=len(DAYS)
     )
@@ -308,7 +293,6 @@ LEFT_TO_THE_DESK = {
     "cash not written to the cent": (0, {"account": Account(cash=D(100_000))}),
     "fractions": (0, {"account": Account(cash=D("1.00"), positions={CODES[0]: held(D("0.5"))})}),
     "too much money": (0, {"account": Account.opening(10**13)}),
-    "another book": (0, {"book": ActionBook()}),
     "five decimals": (2, {"market": flat([*FLAT[:2], [10.00001, 30.0], *FLAT[3:]])}),
     "five decimals carried": (1, {"market": flat([[10.00001, 30.0], *[[NAN, 30.0]] * 4])}),
     "nothing traded": (3, {"market": flat(vol=[*[[1.0, 1.0]] * 3, [0.0, 1.0], [1.0, 1.0]])}),
@@ -320,9 +304,9 @@ LEFT_TO_THE_DESK = {
 @pytest.mark.parametrize("name", LEFT_TO_THE_DESK)
 def test_what_the_arrays_do_not_know_is_left_to_the_desk(name):
     done, change = LEFT_TO_THE_DESK[name]
-    case = {"market": flat(), "account": Account.opening(100_000), "sessions": DAYS, "book": None} | change
+    case = {"market": flat(), "account": Account.opening(100_000), "sessions": DAYS} | change
     rule, account = SignalRule(), case["account"]
-    block = block_of(case["market"], case["sessions"], rule, account, case["book"])
+    block = block_of(case["market"], case["sessions"], rule, account)
     assert (len(block.sessions) if block else 0) == done
     same(case["market"], case["sessions"], rule, account)
 

@@ -9,15 +9,13 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Fill, Order, Rejection
+from quantgraph.broker import Account, Fill, Order, Rejection, Session
 from quantgraph.broker.accounts import Mark, Payment, Position
-from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.accounts._results import SessionResult
-from quantgraph.broker.accounts._valuation import value_of
+from quantgraph.broker.accounts._results import SessionResult, value_of
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import chain_hash, day_lines, outcome_of
-from quantgraph.broker.session import TradingSession, submit_batch
 from quantgraph.errors import LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.market.actions import CorporateAction
@@ -39,8 +37,8 @@ def order(side, quantity, symbol=CODE, sequence=1, **more):
 def traded(account, session, orders):
     account, events = apply_corporate_actions(account, session, BOOK, RULES)
     quotes = {symbol: Quote(open=10.0, high=11.0, low=9.0, close=10.5) for symbol in (CODE, OTHER, GONE)}
-    trading_session = TradingSession(account, quotes, RULES, session)
-    submit_batch(trading_session, orders)
+    trading_session = Session(account, quotes, RULES, session)
+    trading_session.batch(orders)
     marks = {
         symbol: Mark(price=D("10.5"), carried=symbol == OTHER) for symbol in trading_session.account.positions
     }

@@ -11,14 +11,12 @@ import pandas as pd
 import pytest
 from sqlalchemy import event
 
-from quantgraph.broker import Account, Order
+from quantgraph.broker import Account, Order, Session
 from quantgraph.broker.accounts import Mark
-from quantgraph.broker.accounts._corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.accounts._results import SessionResult
-from quantgraph.broker.accounts._valuation import value_of
+from quantgraph.broker.accounts._results import SessionResult, value_of
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import TradingSession, submit_batch
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market import Rulebook
 from quantgraph.market.actions import CorporateAction
@@ -36,8 +34,8 @@ def order(side, quantity, symbol=CODE, sequence=1):
 def traded(account, session, orders, price=10.0, book=None):
     quotes = {symbol: Quote(open=price) for symbol in (CODE, OTHER)}
     account, events = apply_corporate_actions(account, session, book or ActionBook(), RULES)
-    trading_session = TradingSession(account, quotes, RULES, session)
-    submit_batch(trading_session, orders)
+    trading_session = Session(account, quotes, RULES, session)
+    trading_session.batch(orders)
     marks = {symbol: Mark(price=D(str(price)) + D("0.1")) for symbol in trading_session.account.positions}
     return SessionResult(
         session=session,

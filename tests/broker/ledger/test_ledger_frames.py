@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from quantgraph.broker.accounts._corporate_actions import Delisting, Dividend, Payment, Split
+from quantgraph.broker.accounts._account import Delisting, Dividend, Payment, Split
 from quantgraph.broker.accounts._orders import Fill, Order, Rejection
 from quantgraph.broker.ledger._frames import (
     EVENT_COLUMNS,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources, open_resources
 from quantgraph.sandbox import default_runner
 from quantgraph.settings import load_settings

@@ -11,8 +11,9 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
+from states import flat
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.recording import Recorder
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal._attempts import earlier_messages, open_attempts, with_errors
@@ -111,7 +112,7 @@ def test_the_conversation_goes_on_in_another_process_and_in_a_replay(play, graph
     with closing(connection):
         graph.invoke(begin(), THREAD)
         again = graph.invoke(Command(resume="go on"), THREAD)
-    assert (again["messages"], again["strategy"]) == (final["messages"], final["strategy"])
+    assert (again["messages"], flat(again)["strategy"]) == (final["messages"], flat(final)["strategy"])
     assert not silent.turns
 
 
@@ -128,7 +129,7 @@ def test_an_error_outlives_a_fetch_in_between(play, graph_of):
     graph.invoke(begin(), THREAD)
     final = graph.invoke(Command(resume="both stocks"), THREAD)
     assert final["ended_because"] == "done"
-    assert sorted(final["request"]["ts_code"].split(",")) == [play.ONE, play.TWO]
+    assert sorted(flat(final)["request"]["ts_code"].split(",")) == [play.ONE, play.TWO]
     assert "misaligned: up_day lacks 3 of 22 sessions" in code_calls(cast)[-2][-1].text
 
 
@@ -181,7 +182,7 @@ def test_a_question_of_the_coding_model_is_asked_and_it_goes_on_with_the_answer(
     final = graph.invoke(Command(resume="since the close"), THREAD)
     assert final["ended_because"] == "done"
     assert cast.turns["reflect"] == 1, "no parameter is in the answer"
-    assert final["understanding"]["clauses"][-1]["words"] == "since the close"
+    assert flat(final)["understanding"]["clauses"][-1]["words"] == "since the close"
     *_, asked, _, answer = code_calls(cast)[1]
     assert asked.tool_calls[0]["args"] == {"question": question["question"]}
     assert "since the close" in tags.read("answers", answer.text)
@@ -200,7 +201,7 @@ def test_an_answer_to_the_coding_model_that_names_a_parameter_is_read_anew(play,
     graph.invoke(begin(), THREAD)
     final = graph.invoke(Command(resume=f"since the close, and {play.TWO} in its place"), THREAD)
     assert cast.turns["reflect"] == 2
-    assert final["understanding"]["trade"] == [play.TWO]
+    assert flat(final)["understanding"]["trade"] == [play.TWO]
 
 
 @pytest.mark.parametrize("on_clarify", ["default", "fail"])
@@ -211,7 +212,7 @@ def test_nobody_there_to_answer_ends_the_run_and_trades_no_other_rule(play, grap
         "needs_answer",
         ["needs_answer: Which open?"],
     )
-    assert (final["signal_ready"], final["assumptions"]) == (False, [])
+    assert (final["signal_ready"], flat(final)["assumptions"]) == (False, [])
 
 
 def test_one_that_asks_for_ever_is_stopped(play, graph_of):
@@ -252,5 +253,5 @@ def test_closing_words_are_kept_with_the_strategy(play, graph_of):
         return AIMessage("No short leg: only buys.") if isinstance(messages[-1], ToolMessage) else tool
 
     final = graph_of(play.Cast(code=code)).invoke(begin())
-    assert final["strategy"]["said"] == "No short leg: only buys."
+    assert flat(final)["strategy"]["said"] == "No short leg: only buys."
     assert final["messages"][-1].text.splitlines()[-1] == "The model on its code: No short leg: only buys."

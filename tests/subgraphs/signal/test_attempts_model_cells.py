@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from states import flat
 from thinned import thinned
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.market import session_of
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
@@ -276,14 +277,14 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
     failed = [line.partition("): ")[2] for line in final["execution_history"] if " failed (attempt " in line]
     told = [line.partition(":")[0] for line in failed]
     assert [fault for fault in told if fault != "meaning"] == faults
-    assert final["strategy"]["cells"] == written[-1:]
-    assert final["strategy"]["said"] == "这是代码的说明。"
+    assert flat(final)["strategy"]["cells"] == written[-1:]
+    assert flat(final)["strategy"]["said"] == "这是代码的说明。"
     data = store.snapshot(final["data_ref"])
-    signal = data["signal"][final["strategy"]["name"]]
+    signal = data["signal"][flat(final)["strategy"]["name"]]
     bars = data["ohlcv"]
     expected = pd.DataFrame(computed(bars), index=bars["close"].index, columns=bars["close"].columns)
     pd.testing.assert_frame_equal(
-        signal, expected.loc[session_of(final["request"]["start"]) :], check_names=False
+        signal, expected.loc[session_of(flat(final)["request"]["start"]) :], check_names=False
     )
 
 
@@ -320,10 +321,10 @@ def test_a_window_that_a_suspension_blinds_is_told_and_mended(a_share, shared_da
     (told,) = [line for line in final["execution_history"] if " failed (attempt " in line]
     assert "no opinion on" in told
     assert "(600150.SH, 688981.SH)" in told
-    signal = store.snapshot(final["data_ref"])["signal"][final["strategy"]["name"]]["688981.SH"]
+    signal = store.snapshot(final["data_ref"])["signal"][flat(final)["strategy"]["name"]]["688981.SH"]
     exits = signal[signal == -1].index
     assert "2025-09-09" in [f"{day:%Y-%m-%d}" for day in exits]
-    assert not any(each["code"].startswith("meaning") for each in final["validation"]["issues_found"])
+    assert not any(each["code"].startswith("meaning") for each in flat(final)["validation"]["issues_found"])
 
 
 @pytest.mark.timeout(300)
@@ -344,6 +345,6 @@ def test_a_window_of_another_year_goes_back_to_the_model(a_share, shared_data, r
     text = f"{codes}，{RULES['sma cross']}，{WINDOW[0]}到{WINDOW[1]}"
     final, asked, _ = told_over_http(answer, text, a_share, runner)
     assert final["ended_because"] == "done", final["error_messages"]
-    assert final["understanding"]["windows"] == [list(WINDOW)]
+    assert flat(final)["understanding"]["windows"] == [list(WINDOW)]
     told = "misread: the sentence says 20250401-20250930, not 20240401-20240930"
     assert [told in each for each in asked if "<user_request>" in each] == [False, True]

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from states import flat
 from talkers import TALKERS
 
 from quantgraph import create_trading_graph
@@ -40,7 +41,7 @@ def test_a_leak_goes_back_with_its_counterexample_and_the_mended_code_passes(pla
         "validate signal failed (attempt 1): not_causal" in line for line in final["execution_history"]
     )
     proved = "causal: proved at 23 of 23 sessions"  # the window's 22, and the one before it that a row needs
-    assert final["validation"]["data_summary"]["causality"]["line"] == proved
+    assert flat(final)["validation"]["data_summary"]["causality"]["line"] == proved
     assert final["execution_history"][-2].endswith(proved)
 
 
@@ -58,7 +59,7 @@ def test_the_counterexample_can_be_checked_by_hand(play, graph_of, store):
     """The close that is not known yet is all that the code looks at: known or not, the signal differs."""
     cast = play.Cast(code=LEAKY)
     final = graph_of(cast, on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
-    found = final["validation"]["data_summary"]["causality"]["counterexample"]
+    found = flat(final)["validation"]["data_summary"]["causality"]["counterexample"]
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"][found["symbol"]]
     place = close.index.get_loc(session_of(found["session"]))
     assert close.iloc[place + 1] > close.iloc[place]
@@ -89,7 +90,7 @@ def test_with_nobody_to_ask_a_leak_ends_the_run_and_keeps_no_signal(play, graph_
     final = graph_of(play.Cast(code=LEAKY), on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "causality_failed"
     assert final["signal_ready"] is False
-    assert final["strategy"] == {}
+    assert flat(final)["strategy"] == {}
     assert final["error_messages"][0].startswith("not_causal: ")
 
 
@@ -143,7 +144,7 @@ def test_what_trades_is_what_was_walked(play, store, tmp_path):
         final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
         ended[name] = (
             final["ended_because"],
-            final["validation"]["data_summary"].get("causality", {}).get("result"),
+            flat(final)["validation"]["data_summary"].get("causality", {}).get("result"),
         )
         signals[name] = store.snapshot(final["data_ref"])["signal"]["up_day"]
         days = Ledger(tmp_path / f"{name}.sqlite").days("r")
@@ -156,11 +157,11 @@ def test_what_trades_is_what_was_walked(play, store, tmp_path):
 
 def test_the_signal_that_was_handed_over_gives_way_to_the_walked_one(play, graph_of, store):
     final = graph_of(play.Cast(code=PEEKING)).invoke({"messages": [("user", play.SENTENCE)]})
-    report = final["validation"]
+    report = flat(final)["validation"]
     (warning,) = [issue for issue in report["issues_found"] if issue["code"] == "causality"]
     assert warning["severity"] == "warning"
     assert "the signal has the value that was computed in each session" in warning["message"]
-    assert final["data_ref"] != final["strategy"]["data_ref"]
+    assert final["data_ref"] != flat(final)["strategy"]["data_ref"]
     traded = store.snapshot(final["data_ref"])["signal"]["up_day"]
     assert report["data_summary"]["signal_counts"]["buy"] == int((traded == 1).to_numpy().sum())
 
@@ -217,7 +218,7 @@ def test_a_drawn_seed_is_recorded_before_the_first_run_of_the_code(
             **options,
         )
         final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": run_id})
-        return final["validation"]["data_summary"]["causality"]["coverage"]
+        return flat(final)["validation"]["data_summary"]["causality"]["coverage"]
 
     with monkeypatch.context() as patch:
         patch.setattr(causality_proof, "check_causality", Mock(side_effect=SystemError("switched off")))

@@ -6,6 +6,7 @@ import copy
 import itertools
 
 import pytest
+from states import grouped
 
 from quantgraph.subgraphs.signal import (
     route_after_clarify,
@@ -71,7 +72,7 @@ CODED = {"user_intent": wants("mixed"), "data_ready": True}
     ],
 )
 def test_reflection_leads_to_the_first_thing_that_is_not_there(given, target):
-    assert route_from_reflection(state(**given)) == target
+    assert route_from_reflection(grouped(state(**given))) == target
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_reflection_leads_to_the_first_thing_that_is_not_there(given, target):
     ],
 )
 def test_a_fetch_leads_to_validation_or_back_or_to_the_user(given, target):
-    assert route_after_data_fetch(state(**given)) == target
+    assert route_after_data_fetch(grouped(state(**given))) == target
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_fetch_leads_to_validation_or_back_or_to_the_user(given, target):
     ],
 )
 def test_a_generation_leads_to_validation_or_back(given, target):
-    assert route_after_signal_gen(state(**given)) == target
+    assert route_after_signal_gen(grouped(state(**given))) == target
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_generation_leads_to_validation_or_back(given, target):
     ],
 )
 def test_validation_leads_on_until_all_that_was_wanted_is_there(given, target):
-    assert route_after_validation(state(**given)) == target
+    assert route_after_validation(grouped(state(**given))) == target
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_validation_leads_on_until_all_that_was_wanted_is_there(given, target):
     ],
 )
 def test_clarify_asks_what_it_has_written_down(given, target):
-    assert route_after_clarify(state(**given)) == target
+    assert route_after_clarify(grouped(state(**given))) == target
 
 
 def test_every_route_leaves_every_state_as_it_was():

@@ -10,8 +10,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
+from states import flat
 
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
@@ -34,9 +35,9 @@ CONVERSATIONS = [
 
 
 def understood(state):
-    understanding = state["understanding"]
+    understanding = flat(state)["understanding"]
     (span,) = understanding["windows"]
-    return understanding["trade"], span, state["strategy"]["name"].rpartition("_")[2]
+    return understanding["trade"], span, flat(state)["strategy"]["name"].rpartition("_")[2]
 
 
 @pytest.mark.parametrize("talk", CONVERSATIONS)
@@ -50,7 +51,9 @@ def test_the_planner_changes_what_a_message_changes(talk):
     assert (state["ended_because"], *understood(state)) == ("done", [code], span, period)
     state = graph.invoke({"messages": [("user", third)]}, THREAD)
     assert (state["ended_because"], *understood(state)) == ("done", [last_code], last_span, last_period)
-    assert [clause for clause in state["understanding"]["clauses"] if clause["status"] == "default"] == []
+    assert [
+        clause for clause in flat(state)["understanding"]["clauses"] if clause["status"] == "default"
+    ] == []
 
 
 def test_a_whole_new_sentence_is_a_new_request_and_a_fragment_of_nothing_is_asked_about():
@@ -120,6 +123,6 @@ def test_a_model_that_answers_a_change_with_the_change_alone_keeps_the_rest(play
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     state = graph.invoke({"messages": [("user", f"take {play.TWO}")]}, THREAD)
     assert state["ended_because"] == "done"
-    assert state["understanding"]["trade"] == [play.TWO]
-    assert state["understanding"]["windows"] == [list(play.WINDOW)]
-    assert state["request"]["strategy"] == play.RULE
+    assert flat(state)["understanding"]["trade"] == [play.TWO]
+    assert flat(state)["understanding"]["windows"] == [list(play.WINDOW)]
+    assert flat(state)["request"]["strategy"] == play.RULE

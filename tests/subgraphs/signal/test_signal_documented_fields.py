@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from langchain_core.messages import HumanMessage
+from states import flat, then
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
@@ -80,23 +81,23 @@ def test_the_signal_is_made_of_the_latest_data(resources, store):
     data_fetch_node(twelve(), resources=resources)
     update = signal_generate_node(twelve(data_ready=True), resources=resources)
     assert update["signal_ready"]
-    assert update["strategy"]["name"] in store.snapshot()["signal"]
+    assert flat(update)["strategy"]["name"] in store.snapshot()["signal"]
 
 
 def test_the_validation_checks_the_latest_data(resources):
     data_fetch_node(twelve(), resources=resources)
     update = validation_node(twelve(data_ready=True, indicators_ready=True), resources=resources)
-    assert update["validation"]["validation_passed"]
+    assert flat(update)["validation"]["validation_passed"]
     assert update["current_task"] == "signal_gen"
 
 
 def test_a_signal_is_valid_with_its_code_alone(resources):
-    fetched = {**twelve(), **data_fetch_node(twelve(), resources=resources)}
-    made = {**fetched, **signal_generate_node(fetched, resources=resources)}
-    assert validation_node(made, resources=resources)["validation"]["validation_passed"]
+    fetched = then(twelve(), data_fetch_node(twelve(), resources=resources))
+    made = then(fetched, signal_generate_node(fetched, resources=resources))
+    assert flat(validation_node(made, resources=resources))["validation"]["validation_passed"]
     bare = twelve(data_ready=True, signal_ready=True)
     update = validation_node(bare, resources=resources)
-    assert not update["validation"]["validation_passed"]
+    assert not flat(update)["validation"]["validation_passed"]
     assert update["error_messages"] == [
         "no_signal: the state has no strategy: a signal is checked with the code that made it"
     ]
@@ -106,7 +107,7 @@ def test_the_reflection_and_the_question_need_no_more(resources):
     update = reflection_node(twelve(user_intent={}), resources=resources)
     assert update["user_intent"]["params"]["ts_code"] == CODES
     asked = clarify_node(twelve(clarification_needed="Which stock?"), resources=resources)
-    assert asked["clarification"]["question"]
+    assert flat(asked)["clarification"]["question"]
 
 
 @pytest.mark.parametrize("node", [data_fetch_node, signal_generate_node, validation_node])

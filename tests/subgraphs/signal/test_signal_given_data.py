@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from states import flat
+from typing_extensions import get_type_hints
 
 from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph.data import open_source
@@ -16,6 +18,8 @@ from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
+from quantgraph.runtime.graph_state import Groups, replace_groups
+from quantgraph.subgraphs.signal import SignalSubgraphState, map_to_main_state, map_to_subgraph_state
 
 RULE = "buy when the 2-day average crosses above the 5-day average, sell when it crosses below"
 DAYS = pd.bdate_range("2023-11-01", "2024-03-29")
@@ -78,8 +82,8 @@ def test_data_that_only_the_commit_has_make_a_signal(graph, store, source):
     pd.testing.assert_series_equal(
         used, waves("MINE.US")["MINE.US"].loc[used.index], check_names=False, check_freq=False
     )
-    assert state["strategy"]["evaluated_from"] == "20240102"
-    assert not any("synthetic" in note for note in state["request"]["notes"])
+    assert flat(state)["strategy"]["evaluated_from"] == "20240102"
+    assert not any("synthetic" in note for note in flat(state)["request"]["notes"])
 
 
 def test_of_a_symbol_that_both_have_the_commit_wins_where_it_has_a_row(graph, store):
@@ -146,7 +150,7 @@ def test_a_code_is_read_as_the_source_has_it(code, store):
     )
     state = graph.invoke({"messages": [("user", f"{code}, {RULE}, 20240102 to 20240229")]})
     assert state["ended_because"] == "done", state["error_messages"]
-    assert list(store.snapshot()["signal"][state["strategy"]["name"]]) == [code]
+    assert list(store.snapshot()["signal"][flat(state)["strategy"]["name"]]) == [code]
 
 
 def long(*codes):
@@ -170,40 +174,105 @@ def test_what_no_market_has_is_refused_before_it_is_fetched(code, store, tmp_pat
     assert line.startswith("unknown_symbol: the rulebook us has no board for " + code)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("strategy", {"name": "mine"}),
-        ("strategy", "mine"),
-        ("request", {"id": 7}),
-        ("answers", ["yes"]),
-        ("attempts", 3),
-        ("calls", 4),
-        ("failures", 1),
-        ("clarification", "which?"),
-        ("waived", True),
-        ("language", "French"),
-    ],
-)
-def test_a_hosts_own_field_of_the_same_name_is_named(name, value, store):
-    class Host(MessagesState, total=False):
-        strategy: Any
-        request: Any
-        answers: Any
-        attempts: Any
-        calls: Any
-        failures: Any
-        clarification: Any
-        waived: Any
-        language: Any
+class OwnFields(MessagesState, total=False):
+    strategy: Any
+    request: Any
+    answers: Any
+    attempts: Any
+    calls: Any
+    clarification: Any
+    waived: Any
+    language: Any
+    quantgraph: Any
+    user_intent: Any
+    error_messages: Any
+    retry_count: Any
+    run_id: Any
 
-    graph = StateGraph(Host)
+
+def host_of(store):
+    graph = StateGraph(OwnFields)
     resources = Resources(store=store, source="sample", model="keyless")
     graph.add_node("signal", create_signal_subgraph(on_clarify="default", resources=resources))
     graph.add_edge(START, "signal")
+    return graph.compile()
+
+
+def test_a_hosts_own_fields_are_left_alone(store):
+    own = {
+        "strategy": {"name": "mine"},
+        "request": {"id": 7},
+        "answers": ["yes"],
+        "attempts": 3,
+        "calls": 4,
+        "clarification": "which?",
+        "waived": True,
+        "language": "French",
+    }
+    sentence = ("user", f"000341.SZ, {RULE}, 20240102 to 20240229")
+    ended = host_of(store).invoke({"messages": [sentence], **own})
+    assert {name: ended[name] for name in own} == own
+    assert flat({"quantgraph": ended["quantgraph"]})["strategy"]["name"] == "sma_cross_2_5"
+    assert "signal" in ended["messages"][-1].text.lower(), "answered in the sentence's language"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("user_intent", "buy low"),
+        ("error_messages", "none"),
+        ("retry_count", "many"),
+        ("run_id", 7),
+        ("quantgraph", "mine"),
+        ("quantgraph", {"notes": {}}),
+    ],
+)
+def test_a_documented_field_that_means_something_else_is_named(name, value, store):
     sentence = ("user", f"000341.SZ, {RULE}, 20240102 to 20240229")
     with pytest.raises(BadOption, match=f"the state's {name}=.* rename it") as raised:
-        graph.compile().invoke({"messages": [sentence], name: value})
+        host_of(store).invoke({"messages": [sentence], name: value})
     assert raised.value.data["parameter"] == name
-    free = graph.compile().invoke({"messages": [sentence], name: None})
-    assert free["strategy"]["name"] == "sma_cross_2_5"
+
+
+def test_the_state_has_at_most_sixteen_keys_in_four_groups():
+    assert len(get_type_hints(SignalSubgraphState)) <= 16
+    assert set(get_type_hints(Groups)) == {"request", "strategy", "dialogue", "progress"}
+
+
+def test_a_result_merged_again_is_the_same(store):
+    sentence = ("user", f"000341.SZ, {RULE}, 20240102 to 20240229")
+    ended = host_of(store).invoke({"messages": [sentence]})
+    groups = ended["quantgraph"]
+    assert replace_groups(groups, groups) == replace_groups(None, groups) == groups
+
+
+def test_a_thread_that_an_earlier_version_left_open_is_refused(store):
+    resources = Resources(store=store, source="sample", model="keyless")
+    graph = create_signal_subgraph(resources=resources, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "old"}}
+    graph.update_state(
+        thread, {"messages": [("user", "x")], "clarification_needed": "y"}, as_node="reflection"
+    )
+    with pytest.raises(BadOption, match="an earlier version of quantgraph began this thread"):
+        graph.invoke(None, thread)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_host_with_the_key_changes_its_last_request(inside, store):
+    """The host carries ``messages`` and ``quantgraph`` and none of the other fields."""
+
+    class Host(MessagesState, total=False):
+        quantgraph: Annotated[Groups, replace_groups]
+
+    resources = Resources(store=store, source="sample", model="keyless")
+    signal = create_signal_subgraph(on_clarify="default", resources=resources)
+    graph = StateGraph(Host)
+    mapped = lambda state: map_to_main_state(signal.invoke(map_to_subgraph_state(state)))  # noqa: E731
+    graph.add_node("signal", mapped if inside else signal)
+    graph.add_edge(START, "signal")
+    host, thread = graph.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    first = host.invoke({"messages": [("user", f"000341.SZ, {RULE}, 20240102 to 20240229")]}, thread)
+    second = host.invoke({"messages": [("user", "换成000342.SZ")]}, thread)
+    codes = [flat(state)["request"]["ts_code"] for state in (first, second)]
+    assert codes == ["000341.SZ", "000342.SZ"]
+    assert flat(second)["strategy"]["name"] == "sma_cross_2_5"

@@ -10,10 +10,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from states import flat, grouped
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (
@@ -124,16 +125,16 @@ def test_the_last_questions_default_keeps_what_the_user_has_said():
         kinds.append(state["__interrupt__"][0].value["kind"])
         state = graph.invoke(Command(resume=answer), THREAD)
     assert kinds == ["symbol", "window", "strategy"]
-    request = state["request"]
+    request = flat(state)["request"]
     assert (request["ts_code"], request["start"], request["end"]) == ("000341.SZ", "20240101", "20240630")
-    assert (state["ended_because"], state["strategy"]["name"]) == ("done", "sma_cross_5_20")
+    assert (state["ended_because"], flat(state)["strategy"]["name"]) == ("done", "sma_cross_5_20")
 
 
 def test_defaults_and_errors_do_not_reach_past_as_of(play, graph_of):
     early = play.intent(start_date="20200101", end_date="20200201")
     cast = play.Cast(reflect=by_turn(play.intent(start_date=""), early))
-    final = graph_of(cast, on_clarify="default").invoke({**begin("x"), "as_of": "20240115"})
-    assert final["assumptions"] == ["window: from 20230116 to 20240115 (default)"]
+    final = graph_of(cast, on_clarify="default").invoke(grouped({**begin("x"), "as_of": "20240115"}))
+    assert flat(final)["assumptions"] == ["window: from 20230116 to 20240115 (default)"]
     assert final["error_messages"] == [
         "bad_window: there is no session from 20200101 to 20200201; sample has 20230103 to 20240115"
     ]
@@ -156,7 +157,7 @@ def test_defaults_taken_without_asking_are_written_down(play, graph_of):
     cast = play.Cast(reflect=by_turn(play.intent(start_date=""), play.intent()))
     final = graph_of(cast, on_clarify="default").invoke(begin("x"))
     assert final["ended_because"] == "done"
-    assert final["assumptions"] == ["window: from 20250101 to 20251231 (default)"]
+    assert flat(final)["assumptions"] == ["window: from 20250101 to 20251231 (default)"]
     assert cast.turns["question"] == 0
 
 
@@ -174,18 +175,18 @@ def test_on_clarify_fail_ends_with_the_reason(play, graph_of):
 
 def test_what_the_caller_fixed_wins_over_the_sentence(play, graph_of):
     given = {"ts_code": play.TWO, "start_date": "20240601", "end_date": "20240630"}
-    final = graph_of(play.Cast()).invoke({**begin("x"), "given": given})
-    request = final["request"]
+    final = graph_of(play.Cast()).invoke(grouped({**begin("x"), "given": given}))
+    request = flat(final)["request"]
     assert (request["ts_code"], request["start"], request["end"]) == (play.TWO, "20240601", "20240630")
 
 
 def test_nothing_after_as_of_is_fetched(play, graph_of, store):
     cast = play.Cast(fetch={"end_date": "20240329"})
-    final = graph_of(cast).invoke({**begin("x"), "as_of": "20240115"})
-    assert final["request"]["end"] == "20240115"
-    assert "cut to 20240115" in final["request"]["notes"][0]
+    final = graph_of(cast).invoke(grouped({**begin("x"), "as_of": "20240115"}))
+    assert flat(final)["request"]["end"] == "20240115"
+    assert "cut to 20240115" in flat(final)["request"]["notes"][0]
     assert f"{store.snapshot(final['data_ref'])['ohlcv']['close'].index[-1]:%Y%m%d}" == "20240115"
-    late = graph_of(play.Cast(), on_clarify="fail").invoke({**begin("x"), "as_of": "20231229"})
+    late = graph_of(play.Cast(), on_clarify="fail").invoke(grouped({**begin("x"), "as_of": "20231229"}))
     assert late["ended_because"] == "data_unavailable"
     assert late["error_messages"][0].startswith("future_requested: ")
 
@@ -257,15 +258,15 @@ def test_bars_that_cannot_be_become_no_signal_unless_somebody_says_so(play, grap
     cast = play.Cast()
     final = graph_of(cast, source=Spoilt(), on_clarify="default").invoke(begin("x"))
     assert (final["ended_because"], cast.turns["code"]) == ("needs_answer", 0), "no other symbol is left"
-    assert final["open_question"]["kind"] == "bars"
-    assert final["open_question"]["options"] == ["go on as it is", "stop"]
-    assert "000341.SZ 2024-01-05" in final["open_question"]["reason"]
-    (found,) = [each for each in final["validation"]["issues_found"] if each["code"] == "bad_price"]
+    assert flat(final)["open_question"]["kind"] == "bars"
+    assert flat(final)["open_question"]["options"] == ["go on as it is", "stop"]
+    assert "000341.SZ 2024-01-05" in flat(final)["open_question"]["reason"]
+    (found,) = [each for each in flat(final)["validation"]["issues_found"] if each["code"] == "bad_price"]
     assert (found["severity"], found["message"]) == (
         "warning",
         "close is -1 at (2024-01-05, 000341.SZ); prices are above 0",
     )
-    assert final["validation"]["recommendations"] == [
+    assert flat(final)["validation"]["recommendations"] == [
         "fetch the bar again, or leave the symbol out: a price is above zero"
     ]
 
@@ -274,9 +275,9 @@ def test_headless_the_symbols_of_such_bars_are_left_out_and_named(play, graph_of
     both = play.Cast(reflect=play.intent(ts_code=f"{play.ONE},{play.TWO}"))
     final = graph_of(both, source=Spoilt(), on_clarify="default").invoke(begin("x"))
     assert (final["ended_because"], both.turns["reflect"]) == ("done", 1)
-    assert final["assumptions"] == [f"bars: go on without {play.ONE} (default)"]
-    assert (final["request"]["trade"], final["understanding"]["trade"]) == (play.TWO, [play.TWO])
-    assert final["understanding"]["clauses"][-1] == {
+    assert flat(final)["assumptions"] == [f"bars: go on without {play.ONE} (default)"]
+    assert (flat(final)["request"]["trade"], flat(final)["understanding"]["trade"]) == (play.TWO, [play.TWO])
+    assert flat(final)["understanding"]["clauses"][-1] == {
         "words": "", "became": f"without {play.ONE}: bars that cannot be", "status": "default",
     }  # fmt: skip
     assert f"without {play.ONE}: bars that cannot be" in final["messages"][-1].text
@@ -294,22 +295,22 @@ def test_a_person_decides_about_bars_that_cannot_be(play, graph_of, answer, ende
     final = graph.invoke(Command(resume=answer), THREAD)
     assert final["ended_because"] == ended
     if traded:
-        assert (final["request"]["trade"], both.turns["reflect"]) == (traded, 1)
+        assert (flat(final)["request"]["trade"], both.turns["reflect"]) == (traded, 1)
 
 
 def test_a_member_of_an_index_is_left_out_of_it(play, graph_of):
     cast = play.Cast(reflect=play.intent(ts_code="合成30"))
     final = graph_of(cast, source=Spoilt(), on_clarify="default").invoke(begin("合成30, up days"))
     assert final["ended_because"] == "done"
-    assert play.ONE not in final["request"]["trade"]
-    assert final["request"]["index_code"] == "990030.SH"
+    assert play.ONE not in flat(final)["request"]["trade"]
+    assert flat(final)["request"]["index_code"] == "990030.SH"
 
 
 def test_such_a_bar_of_a_watched_symbol_is_a_warning(play, graph_of):
     cast = play.Cast(reflect=play.intent(ts_code=f"{play.ONE},{play.TWO}", watch=play.ONE, trade=play.TWO))
     final = graph_of(cast, source=Spoilt(), on_clarify="fail").invoke(begin("x"))
-    assert "bad_price" in [each["code"] for each in final["validation"]["issues_found"]]
-    assert final["open_question"] is None
+    assert "bad_price" in [each["code"] for each in flat(final)["validation"]["issues_found"]]
+    assert flat(final)["open_question"] is None
 
 
 # Conversations -----------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ def test_such_a_bar_of_a_watched_symbol_is_a_warning(play, graph_of):
 def test_only_the_signal_of_the_strategy_is_in_its_commit(play, graph_of, store):
     both = play.GOOD_CODE + '\nGLOBAL_DATA_STATE.update("signal", {"draft": -signal, "final": signal})\n'
     final = graph_of(play.Cast(code=both)).invoke(begin("x"))
-    assert (final["strategy"]["name"], final["strategy"]["signals"]) == (
+    assert (flat(final)["strategy"]["name"], flat(final)["strategy"]["signals"]) == (
         "final",
         ["up_day", "draft", "final"],
     )
@@ -351,7 +352,7 @@ def test_a_second_request_starts_with_clean_counters_and_its_own_words(play, gra
     first = graph.invoke(begin("the first request"), THREAD)
     second = graph.invoke(begin("the second request"), THREAD)
     assert (first["clarification_count"], second["clarification_count"]) == (1, 0)
-    assert (first["assumptions"], second["assumptions"]) == (["symbol: all stocks (default)"], [])
+    assert (flat(first)["assumptions"], flat(second)["assumptions"]) == (["symbol: all stocks (default)"], [])
     assert "the first request" not in cast.said["reflect"][-1]
     assert second["ended_because"] == "done"
 
@@ -443,7 +444,7 @@ def test_the_signal_is_what_pandas_gives(play, graph_of, store):
     expected = [float(after > before) for before, after in zip(prices, prices[1:], strict=False)]
     made = store.snapshot(final["data_ref"])["signal"]["up_day"][play.ONE].tolist()
     assert repr(made) == repr(expected)
-    assert final["validation"]["data_summary"]["signal_counts"]["buy"] == expected.count(1.0)
+    assert flat(final)["validation"]["data_summary"]["signal_counts"]["buy"] == expected.count(1.0)
 
 
 def test_mapping_begins_clean_and_keeps_what_the_host_fixed():
@@ -457,7 +458,26 @@ def test_mapping_begins_clean_and_keeps_what_the_host_fixed():
         "error_messages": ["of the host"],
     }
     mapped = map_to_subgraph_state(main)
-    assert {key: mapped[key] for key in ("messages", "data_ref", "given", "as_of", "max_retries")} == {
-        key: main[key] for key in ("messages", "data_ref", "given", "as_of", "max_retries")
-    }
+    names = ("messages", "data_ref", "given", "as_of", "max_retries")
+    assert {name: flat(mapped)[name] for name in names} == {name: main[name] for name in names}
     assert (mapped["retry_count"], mapped["error_messages"], mapped["data_ready"]) == (0, [], False)
+
+
+def test_mapping_a_later_request_keeps_what_the_host_fixes_now():
+    before = {"request": {"given": {"ts_code": "000341.SZ"}, "as_of": "20240115"}}
+    main = {"messages": [HumanMessage("x")], "quantgraph": before, "max_retries": 5}
+    kept = map_to_subgraph_state(main)
+    assert (kept["max_retries"], flat(kept)["given"]) == (5, before["request"]["given"])
+    freed = map_to_subgraph_state({**main, "given": {}, "as_of": None})
+    assert (flat(freed)["given"], flat(freed)["as_of"]) == ({}, None)
+
+
+@pytest.mark.parametrize("other", ["v2", [1], {"mine": {}}, {"strategy": "momentum"}, {"request": ["x"]}])
+def test_something_else_under_the_key_quantgraph_is_a_typed_error(other):
+    with pytest.raises(BadOption, match="quantgraph") as invoked:
+        create_signal_subgraph(on_clarify="default").invoke(
+            {"messages": [HumanMessage("x")], "quantgraph": other}
+        )
+    assert invoked.value.data["parameter"] == "quantgraph"
+    with pytest.raises(BadOption, match="quantgraph"):
+        map_to_subgraph_state({"messages": [], "quantgraph": other})

@@ -9,11 +9,12 @@ from typing import get_args
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
+from states import flat
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BudgetExceeded, CodeFailed
 from quantgraph.runtime._run_node import SAME_STEP_LIMIT, TRAIL_LIMIT, with_loop_detection
-from quantgraph.runtime.endings import EndedBecause
+from quantgraph.runtime.graph_state import EndedBecause
 from quantgraph.sandbox import CodeResult
 from quantgraph.subgraphs.signal._updates import answer_update, initial_state
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -48,7 +49,7 @@ def test_the_same_call_is_made_twice_then_refused_and_then_the_agent_is_ended(pl
     )
     assert cast.turns["fetch"] == 3
     assert sum(tool.type == "tool" for call in cast.model.calls for tool in call.messages[-1:]) == 3 * 4
-    assert final["request"]["ts_code"] == play.ONE, "what was reached is kept"
+    assert flat(final)["request"]["ts_code"] == play.ONE, "what was reached is kept"
 
 
 def test_what_such_a_model_has_brought_counts_all_the_same(play, graph_of):
@@ -97,7 +98,7 @@ def test_a_reflection_that_only_calls_tools_ends_the_run_and_a_review_changes_no
     ]
     final = graph_of(play.Cast(review=again)).invoke(begin(play))
     assert final["ended_because"] == "done"
-    assert final["validation"]["issues_found"][-1]["code"] == "no_review"
+    assert flat(final)["validation"]["issues_found"][-1]["code"] == "no_review"
 
 
 def test_two_calls_at_once_are_made_one_after_the_other(play, graph_of):
@@ -156,7 +157,7 @@ def test_steps_that_lead_somewhere_are_no_circle_and_the_trail_stays_short():
         return {"data_ref": str(number)} | ({"ended_because": "done"} if number == 100 else {})
 
     final = circle({"n": onward}).invoke({**initial_state(), "messages": []})
-    assert (final["ended_because"], len(final["trail"])) == ("done", TRAIL_LIMIT)
+    assert (final["ended_because"], len(flat(final)["trail"])) == ("done", TRAIL_LIMIT)
 
 
 def test_an_answer_clears_the_trail():
@@ -216,7 +217,7 @@ def test_a_budget_that_is_used_up_is_the_end_in_every_node(play, graph_of, role,
     assert final["ended_because"] == because
     assert final["error_messages"] == [error.line]
     assert final["data_ready"] is (role in {"code", "review"}), "what was reached is kept"
-    assert bool(final.get("validation")) is (role in {"code", "review"})
+    assert bool(flat(final).get("validation")) is (role in {"code", "review"})
 
 
 @pytest.mark.parametrize("ids", [str, lambda _place: "same"])

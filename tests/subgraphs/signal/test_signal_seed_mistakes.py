@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
+from states import flat, grouped, then
 
 from quantgraph.errors import BadFrame, UnknownSymbol
 from quantgraph.market import Moment
@@ -28,8 +29,7 @@ from quantgraph.subgraphs.signal import (
     validation_node,
 )
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS
-from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar
-from quantgraph.tools.code import python_repl
+from quantgraph.tools import ToolContext, python_repl, tushare_daily_bar
 
 THREAD = {"configurable": {"thread_id": "t"}}
 BROKEN_CODE = "1 / 0"
@@ -57,7 +57,7 @@ def test_01_counters_reach_the_final_state_because_nodes_set_them(play, graph_of
     graph.invoke(Command(resume="still nothing"), THREAD)
     saved = graph.get_state(THREAD).values
     assert saved["clarification_count"] == 1
-    assert saved["clarification_needed"] == saved["clarification"]["reason"]
+    assert saved["clarification_needed"] == flat(saved)["clarification"]["reason"]
 
 
 # 2 -----------------------------------------------------------------------------------------------
@@ -67,14 +67,14 @@ def situations(play, resources_of, store):
     """Each node in each of its situations, called by hand: name, node, resources, state."""
     good = resources_of(play.Cast())
     start = reflection_node(begin(play.SENTENCE), resources=good)
-    start = {**begin(play.SENTENCE), **start}
-    fetched = {**start, **data_fetch_node(start, resources=good)}
-    generated = {**fetched, **signal_generate_node(fetched, resources=good)}
+    start = then(begin(play.SENTENCE), start)
+    fetched = then(start, data_fetch_node(start, resources=good))
+    generated = then(fetched, signal_generate_node(fetched, resources=good))
     failing = resources_of(play.Cast(code=BROKEN_CODE, fetch={"ts_code": "999999.SH"}))
     vague = resources_of(play.Cast(reflect=play.intent(ts_code="")))
     alone = resources_of(play.Cast(), on_clarify="default")
-    question = {**start, **reflection_node(begin("?"), resources=vague)}
-    broken = {**generated, "strategy": {**generated["strategy"], "cells": [BROKEN_CODE]}}
+    question = then(start, reflection_node(begin("?"), resources=vague))
+    broken = grouped({**generated, "strategy": {**flat(generated)["strategy"], "cells": [BROKEN_CODE]}})
     down = resources_of(
         play.Cast(**dict.fromkeys(("reflect", "fetch", "code", "review", "question"), play.GOOD_CODE))
     )
@@ -224,7 +224,7 @@ def test_07_even_the_same_symbols_and_window_are_somebody_elses_without_a_ref(pl
 )
 def test_07_data_for_less_than_the_request_is_not_ready(play, resources_of, wish):
     resources = resources_of(play.Cast())
-    first = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    first = then(begin("x"), reflection_node(begin("x"), resources=resources))
     ref = data_fetch_node(first, resources=resources)["data_ref"]
     enough = reflection_node({**begin("x"), "data_ref": ref}, resources=resources)
     assert enough["data_ready"]
@@ -250,9 +250,9 @@ def test_07_a_stale_signal_is_not_this_strategys_signal(play, graph_of):
 
 def test_07_the_same_request_on_changed_data_is_a_new_signal(play, resources_of, store):
     resources = resources_of(play.Cast())
-    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
-    state |= data_fetch_node(state, resources=resources)
-    state |= signal_generate_node(state, resources=resources)
+    state = then(begin("x"), reflection_node(begin("x"), resources=resources))
+    state = then(state, data_fetch_node(state, resources=resources))
+    state = then(state, signal_generate_node(state, resources=resources))
     assert reflection_node(state, resources=resources)["signal_ready"]
     close = store.snapshot(state["data_ref"])["ohlcv"]["close"]
     changed = store.update("ohlcv", {"close": close * 2}, base=state["data_ref"])
@@ -389,7 +389,7 @@ def test_11_a_second_fetch_keeps_the_first_symbol_and_session(play, resources_of
         return "fetched" if done == 3 else play.tool_call("tushare_daily_bar", done, **calls[done])
 
     resources = resources_of(play.Cast(reflect=both, fetch=fetch))
-    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    state = then(begin("x"), reflection_node(begin("x"), resources=resources))
     update = data_fetch_node(state, resources=resources)
     assert update["data_ready"]
     close = store.snapshot(update["data_ref"])["ohlcv"]["close"]
@@ -412,7 +412,7 @@ def test_12_a_tool_that_raises_is_an_error_for_the_agent_and_raises_by_hand(play
         return "failed" if answers else play.tool_call("tushare_daily_bar", ts_code="999999.SH", **window)
 
     resources = resources_of(play.Cast(fetch=fetch))
-    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    state = then(begin("x"), reflection_node(begin("x"), resources=resources))
     update = data_fetch_node(state, resources=resources)
     (answer,) = seen
     assert (answer.status, answer.text.split(":")[0]) == ("error", "unknown_symbol")
@@ -431,8 +431,8 @@ def test_12_code_that_raises_is_a_tool_message_with_status_error(play, resources
         return "failed" if answers else play.tool_call("python_repl", query="undefined_name")
 
     resources = resources_of(play.Cast(code=code))
-    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
-    state |= data_fetch_node(state, resources=resources)
+    state = then(begin("x"), reflection_node(begin("x"), resources=resources))
+    state = then(state, data_fetch_node(state, resources=resources))
     update = signal_generate_node(state, resources=resources)
     (answer,) = seen
     assert answer.status == "error"
@@ -463,7 +463,7 @@ INTRUSIONS = {
 def test_13_code_cannot_change_the_store(name, store, runner, frame):
     ref = store.update("ohlcv", {"close": frame})
     tree = store.checkout(ref)
-    session = CodeSession(runner=runner, frames=tree.view(Moment.at("2024-01-08")).frozen())
+    session = ToolContext(tree.view(Moment.at("2024-01-08")), code=runner)
     session.run(INTRUSIONS[name])
     assert store.head == tree.ref == ref
     np.testing.assert_array_equal(store.snapshot(ref)["ohlcv"]["close"].to_numpy(), frame.to_numpy())
@@ -483,8 +483,7 @@ def test_13_what_a_snapshot_hands_out_in_this_process_cannot_change_the_store_ei
 def test_13_only_a_validated_signal_comes_back(store, runner, frame):
     tree = store.checkout(store.update("ohlcv", {"close": frame}))
     before = tree.ref
-    session = CodeSession(runner=runner, frames=tree.view(Moment.at("2024-01-08")).frozen())
-    context = ToolContext(source=None, tree=tree, as_of=Moment.at("2024-01-08"), code=session, publish=True)
+    context = ToolContext(tree.view(Moment.at("2024-01-08")), code=runner, tree=tree, publish=True)
     half = "GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})"
     whole = (
         "GLOBAL_DATA_STATE.update('ohlcv', {'close': snapshot['ohlcv']['close'] * 0 + 7})\n"

@@ -6,6 +6,7 @@ import json
 
 import pandas as pd
 import pytest
+from states import flat
 
 from quantgraph import create_trading_graph
 from quantgraph.broker.ledger import Ledger
@@ -69,8 +70,8 @@ def test_orders_name_what_is_traded_and_the_benchmark_holds_it(traded):
     final, ledger, _ = traded
     assert {fill.order.symbol for fill in ledger.fill_records("r")} == {STOCK}
     assert final["summary"]["benchmark"]["symbols"] == 1
-    assert final["understanding"]["watch"] == final["understanding"]["index"] == [INDEX]
-    assert final["understanding"]["trade"] == [STOCK]
+    assert flat(final)["understanding"]["watch"] == flat(final)["understanding"]["index"] == [INDEX]
+    assert flat(final)["understanding"]["trade"] == [STOCK]
 
 
 def test_a_watched_stock_is_fetched_and_neither_traded_nor_in_the_benchmark(a_share, play):

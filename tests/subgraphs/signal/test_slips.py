@@ -7,7 +7,7 @@ import pytest
 
 from quantgraph.market import sessions
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._reading import is_echo, names_no_dates, reading_slips
+from quantgraph.subgraphs.signal._slips import is_echo, names_no_dates, reading_slips
 
 YEAR = sessions("2025-01-02", "2025-11-19")
 MOUTAI = {"贵州茅台": "600519.SH"}

@@ -8,9 +8,10 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from states import flat
 
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
@@ -70,7 +71,7 @@ def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, 
     assert question["options"] == ["go on without stop at 5%"]
     final = graph.invoke(Command(resume=answer), THREAD)
     assert final["ended_because"] == "done"
-    not_done = [each for each in final["understanding"]["clauses"] if each["status"] == "not_done"]
+    not_done = [each for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"]
     assert [each["words"] for each in not_done] == ["stop at 5%"]
 
 
@@ -81,9 +82,9 @@ def test_a_clause_of_one_english_word_is_named_not_done_and_is_no_code(play, gra
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     final = graph.invoke(Command(resume="without it"), THREAD)
     assert ("leverage", "not_done") in [
-        (each["words"], each["status"]) for each in final["understanding"]["clauses"]
+        (each["words"], each["status"]) for each in flat(final)["understanding"]["clauses"]
     ]
-    assert not any("leverage" in note for note in final["request"]["notes"])
+    assert not any("leverage" in note for note in flat(final)["request"]["notes"])
 
 
 def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, graph_of):
@@ -95,9 +96,9 @@ def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, grap
     assert waiting["__interrupt__"][0].value["kind"] == "plan"
     final = graph.invoke(Command(resume="5日均线上穿20日均线买入，下穿卖出"), THREAD)
     assert final["ended_because"] == "done"
-    assert [each["words"] for each in final["understanding"]["clauses"] if each["status"] == "not_done"] == [
-        "止损5%"
-    ]
+    assert [
+        each["words"] for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"
+    ] == ["止损5%"]
 
 
 def test_headless_nobody_goes_on_without_a_clause(play, graph_of):
@@ -105,8 +106,8 @@ def test_headless_nobody_goes_on_without_a_clause(play, graph_of):
         {"messages": [("user", play.SENTENCE)]}
     )
     assert final["ended_because"] == "needs_answer"
-    assert final["open_question"]["kind"] == "plan"
-    assert final["open_question"]["options"] == ["go on without stop at 5%"]
+    assert flat(final)["open_question"]["kind"] == "plan"
+    assert flat(final)["open_question"]["options"] == ["go on without stop at 5%"]
 
 
 def test_one_of_several_spans_is_asked_for(play, graph_of):
@@ -123,7 +124,7 @@ def test_one_of_several_spans_is_asked_for(play, graph_of):
     question = waiting["__interrupt__"][0].value
     assert question["options"] == ["20240102-20240112", "20240122-20240131"]
     final = graph.invoke(Command(resume="2"), THREAD)
-    assert final["understanding"]["windows"] == [["20240122", "20240131"]]
+    assert flat(final)["understanding"]["windows"] == [["20240122", "20240131"]]
 
 
 def test_a_confirmation_is_asked_once_and_a_new_sentence_there_changes_the_request(play, graph_of):
@@ -140,13 +141,13 @@ def test_a_confirmation_is_asked_once_and_a_new_sentence_there_changes_the_reque
     assert "traded: 000342.SZ" in waiting["__interrupt__"][0].value["question"]
     final = graph.invoke(Command(resume="yes"), THREAD)
     assert (final["ended_because"], cast.turns["reflect"]) == ("done", 2)
-    assert final["understanding"]["trade"] == ["000342.SZ"]
+    assert flat(final)["understanding"]["trade"] == ["000342.SZ"]
 
 
 def test_a_function_may_confirm_and_is_listed_as_the_one_who_did(play, graph_of):
     graph = graph_of(play.Cast(), confirm=True, on_clarify=lambda question: "yes")
     final = graph.invoke({"messages": [("user", play.SENTENCE)]})
-    assert (final["ended_because"], final["assumptions"]) == ("done", ["confirmation: yes (callable)"])
+    assert (final["ended_because"], flat(final)["assumptions"]) == ("done", ["confirmation: yes (callable)"])
 
 
 def test_a_declined_understanding_ends_cancelled(play, graph_of):
@@ -181,9 +182,9 @@ def test_an_echoed_template_is_the_models_fault_and_a_sentence_of_the_family_is_
     echo = play.intent(ts_code="") | {"analysis": "one or two sentences", "reasoning": "why"}
     sentence = f"{play.ONE}，5日均线上穿20日均线买入，下穿卖出，2024年"
     final = graph_of(play.Cast(reflect=echo), on_clarify="default").invoke({"messages": [("user", sentence)]})
-    assert final["understanding"]["trade"] == [play.ONE]
-    assert final["understanding"]["windows"] == [["20240101", "20241231"]]
-    assert any("repeated the prompt's template" in line for line in final["assumptions"])
+    assert flat(final)["understanding"]["trade"] == [play.ONE]
+    assert flat(final)["understanding"]["windows"] == [["20240101", "20241231"]]
+    assert any("repeated the prompt's template" in line for line in flat(final)["assumptions"])
     graph = graph_of(play.Cast(reflect=echo), checkpointer=InMemorySaver())
     question = graph.invoke({"messages": [("user", sentence)]}, THREAD)["__interrupt__"][0].value
     assert question["kind"] == "confirmation"
@@ -199,7 +200,7 @@ def test_a_message_after_the_end_changes_the_last_request_and_starts_from_its_co
     graph = graph_of(cast, checkpointer=InMemorySaver())
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     final = graph.invoke({"messages": [("user", f"take {play.TWO}")]}, THREAD)
-    assert (final["ended_because"], final["understanding"]["trade"]) == ("done", [play.TWO])
+    assert (final["ended_because"], flat(final)["understanding"]["trade"]) == ("done", [play.TWO])
     last = json.loads(tags.read("last_request", cast.said["reflect"][1]))
     assert (last["ts_code"], last["start_date"], last["strategy_desc"]) == (
         play.ONE,
@@ -216,7 +217,7 @@ def test_a_vague_rule_has_no_default_in_its_place(play, graph_of):
     final = graph_of(play.Cast(reflect=asks), on_clarify="default").invoke(
         {"messages": [("user", f"{play.ONE}，买点强势股，走弱了就卖，2024年")]}
     )
-    assert (final["ended_because"], final["open_question"]["default"]) == ("needs_answer", None)
+    assert (final["ended_because"], flat(final)["open_question"]["default"]) == ("needs_answer", None)
     assert "how strong is strong?" in final["error_messages"][-1]
 
 
@@ -231,7 +232,9 @@ def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play,
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     final = graph.invoke(Command(resume="1"), THREAD)
     assert final["ended_because"] == "done"
-    not_done = [each["words"] for each in final["understanding"]["clauses"] if each["status"] == "not_done"]
+    not_done = [
+        each["words"] for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"
+    ]
     assert not_done == ["a stop", "stop at 5%"]
 
 
@@ -248,4 +251,4 @@ def test_of_one_day_the_end_that_nobody_named_is_a_default(said, is_default):
         {"messages": [HumanMessage(said)]}
     )
     clause = {"words": "", "became": "window: 20251106-20251231", "status": "default"}
-    assert (clause in state["understanding"]["clauses"]) is is_default
+    assert (clause in flat(state)["understanding"]["clauses"]) is is_default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from states import flat
 
 from quantgraph import SignalRule, create_trading_graph
 from quantgraph.data import open_source
@@ -47,8 +48,8 @@ def test_earlier_sessions_are_fetched_so_that_the_first_row_of_the_window_counts
     assert list(close.index) == list(sample_sessions[first - 8 : first + WINDOW_SESSIONS])
     assert list(signal.index) == list(sample_sessions[first : first + WINDOW_SESSIONS])
     assert signal.notna().all().all()
-    assert final["strategy"]["warm_up"] == 9
-    assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
+    assert flat(final)["strategy"]["warm_up"] == 9
+    assert flat(final)["strategy"]["evaluated_from"] == play.WINDOW[0]
 
 
 MEAN_40 = """\
@@ -71,12 +72,12 @@ def test_a_need_that_the_window_cannot_show_is_measured_before_it(play, graph_of
     cast = play.Cast(code=MEAN_40, reflect=play.intent(ts_code=play.TWO, **MARCH))
     final = graph_of(cast).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
-    assert final["strategy"]["warm_up"] == 40
+    assert flat(final)["strategy"]["warm_up"] == 40
     snapshot = store.snapshot(final["data_ref"])
     first = sample_sessions.get_loc(session_of(MARCH["start_date"]))
     assert snapshot["ohlcv"]["close"].index[0] == sample_sessions[first - 39]
     assert snapshot["signal"]["above"][play.TWO].tolist() == above(play.TWO, 40)
-    assert final["validation"]["data_summary"]["not_judged"] == 0
+    assert flat(final)["validation"]["data_summary"]["not_judged"] == 0
 
 
 def test_what_needs_more_than_a_year_gets_more(play, graph_of, store):
@@ -102,8 +103,8 @@ def test_a_source_that_refuses_earlier_data_is_not_the_codes_fault(play, graph_o
     final = graph_of(cast, source=_Limited()).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     assert cast.turns["code"] == 1
-    assert any("rate_limited: slow down" in note for note in final["request"]["notes"])
-    assert final["validation"]["data_summary"]["not_judged"] == 9
+    assert any("rate_limited: slow down" in note for note in flat(final)["request"]["notes"])
+    assert flat(final)["validation"]["data_summary"]["not_judged"] == 9
     assert "the first 9 are not evaluated" in final["messages"][-1].text
 
 
@@ -111,7 +112,7 @@ def test_code_that_fails_on_earlier_data_has_the_window_and_says_so(play, graph_
     code = "assert len(snapshot['ohlcv']['close']) < 30, 'too long'\n" + CROSS
     final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
-    assert any("too long" in note for note in final["request"]["notes"])
+    assert any("too long" in note for note in flat(final)["request"]["notes"])
 
 
 def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
@@ -132,7 +133,7 @@ def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
 
     final = traded(SignalRule(), "rule")
     # Rows 0 to 7 are cold, row 8 is the first that counts, and it is traded at the open of session 9.
-    assert final["strategy"]["evaluated_from"] == f"{sample_sessions[9]:%Y%m%d}"
+    assert flat(final)["strategy"]["evaluated_from"] == f"{sample_sessions[9]:%Y%m%d}"
     assert final["summary"]["equity"]["sessions"][1] == f"{sample_sessions[9]:%Y%m%d}"
     assert final["summary"]["warm_up"] == 9
     held = traded(BuyAndHold(), "held")
@@ -156,11 +157,11 @@ odd = close.diff().gt(0).cumsum() % 2
 GLOBAL_DATA_STATE.update("signal", {"odd": odd.astype(float)})
 """
     final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", "an up-day rule")]})
-    assert final["strategy"]["warm_up"] is None
-    assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
+    assert flat(final)["strategy"]["warm_up"] is None
+    assert flat(final)["strategy"]["evaluated_from"] == play.WINDOW[0]
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
     assert close.index[0] == sample_sessions[0], "all that there is before it"
-    assert f"so all data from {FIRST_OF_SAMPLE} on are used" in final["request"]["notes"][-1]
+    assert f"so all data from {FIRST_OF_SAMPLE} on are used" in flat(final)["request"]["notes"][-1]
 
 
 @pytest.mark.parametrize(

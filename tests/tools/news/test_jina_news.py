@@ -10,10 +10,9 @@ from jina_stub import JinaRequest, JinaStub
 from quantgraph.errors import NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 from quantgraph.market import Moment, Rulebook
 from quantgraph.recording import Recording
-from quantgraph.recording._recordings import RecordingTable
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.tools import call_tool, trader_catalog
-from quantgraph.tools.news._jina import JinaNews
+from quantgraph.tools import call_tool, tools_of
+from quantgraph.tools.news._sources import JinaNews
 
 KEY = "jina-secret-4711"
 NOW = Moment.at("2025-10-15", "open")
@@ -43,7 +42,7 @@ def tools(news):
 
 
 def ask(context, query="Apple news"):
-    return call_tool(trader_catalog["get_information"], {"query": query}, context, timeout=5)
+    return call_tool(tools_of("trader")["get_information"], {"query": query}, context, timeout=5)
 
 
 def test_pages_are_found_read_and_pass_the_gate():
@@ -77,8 +76,8 @@ def test_nothing_found_is_not_a_failure():
 
 def test_what_was_found_is_recorded_and_served_without_a_server(tmp_path):
     def scope(mode):
-        table = RecordingTable(tmp_path / "recordings.db")
-        return in_scope(Scope(recording=Recording("run", table, mode=mode), path="decide"))
+        recording = Recording("run", tmp_path / "recordings.db", mode=mode)
+        return in_scope(Scope(recording=recording, path="decide"))
 
     with JinaStub(hits=HITS, pages=PAGES) as stub:
         news = source(stub)

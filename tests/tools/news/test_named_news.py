@@ -7,7 +7,7 @@ import pytest
 from quantgraph.errors import BadOption, RunDiverged
 from quantgraph.market import Moment
 from quantgraph.settings import load_settings
-from quantgraph.tools.news._named_news import NEWS_NAMES, RecordedNews, named_news
+from quantgraph.tools.news._sources import NEWS_NAMES, RecordedNews, named_news
 
 
 def test_a_source_by_name():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from quantgraph.tools.news._ranking import ranked, ranked_text, terms_of
+from quantgraph.tools.news._gate import ranked, ranked_text, terms_of
 
 
 def test_terms():

@@ -7,10 +7,10 @@ import pytest
 from tushare_stub import TushareStub, no_permission
 
 from quantgraph.data.tushare import TushareClient
-from quantgraph.errors import BadOption, PermissionDenied
+from quantgraph.errors import PermissionDenied
 from quantgraph.market import Moment
 from quantgraph.tools.news._gate import published_items
-from quantgraph.tools.news._tushare import TushareNews
+from quantgraph.tools.news._sources import TushareNews
 
 NOW = Moment.at("2025-10-15", "open")
 ROWS = pd.DataFrame(
@@ -28,12 +28,12 @@ def client(stub):
 
 def test_the_last_days_are_ranked_and_pass_the_gate():
     with TushareStub({"news": ROWS}) as stub:
-        news = TushareNews(client(stub), publisher="cls", days=2)
+        news = TushareNews(client(stub))
         found = news.search("茅台", NOW)
         (asked,) = stub.requests
     assert {name: asked.params[name] for name in ("src", "start_date", "end_date")} == {
-        "src": "cls",
-        "start_date": "2025-10-13 09:00:00",
+        "src": "sina",
+        "start_date": "2025-10-12 09:00:00",
         "end_date": "2025-10-15 09:00:00",
     }
     dropped = []
@@ -48,11 +48,9 @@ def test_it_asks_a_live_server_and_says_so():
     assert TushareNews(TushareClient(token="t")).live
 
 
-def test_what_the_vendor_refuses_is_told_and_a_publisher_is_one_of_its_own():
+def test_what_the_vendor_refuses_is_told():
     with (
         TushareStub({"news": ROWS}, faults={"news": [no_permission()]}) as stub,
         pytest.raises(PermissionDenied),
     ):
         TushareNews(client(stub)).search("x", NOW)
-    with pytest.raises(BadOption, match="publisher='bbc'; valid are sina"):
-        TushareNews(TushareClient(token="t"), publisher="bbc")

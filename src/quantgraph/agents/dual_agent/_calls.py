@@ -7,11 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from quantgraph.agents.dual_agent._batch import Batch
-from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig, read_config
+from quantgraph.agents.dual_agent._config import (
+    Agents,
+    Ask,
+    DualAgentConfig,
+    LLMClient,
+    LLMConfig,
+    Meter,
+    is_model_failure,
+    metered,
+    read_config,
+)
 from quantgraph.agents.dual_agent._decide import (
     DECISION_PROMPT,
     ROLES,
+    Batch,
     Filtered,
     choose_fundamentals,
     day_of,
@@ -25,7 +35,6 @@ from quantgraph.agents.dual_agent._decide import (
     spent_attempts,
 )
 from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
-from quantgraph.agents.dual_agent._models import Agents, Ask, LLMClient, Meter, is_model_failure, metered
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._episodes import DecisionEpisode

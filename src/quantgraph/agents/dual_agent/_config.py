@@ -1,18 +1,33 @@
-"""The configuration of the dual agent: ``cfg`` as a mapping with known keys, and the models it names."""
+"""The configuration of the dual agent, ``cfg``, and how the models that it names are asked and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from quantgraph._util.files import new_run_id
 from quantgraph._util.values import faults_of, first_of
-from quantgraph.errors import BadOption
-from quantgraph.llm import CacheMode
-from quantgraph.recording.budget import Budget
+from quantgraph.errors import (
+    BadOption,
+    BudgetExceeded,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+)
+from quantgraph.llm import CacheMode, role_model
+from quantgraph.llm.messages import token_counts
+from quantgraph.recording import Budget, Entry, Recording
+from quantgraph.recording.scope import Scope, current_scope, in_scope
 from quantgraph.settings import Role, RoleModel, Settings, load_settings
 
 _ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}
@@ -24,6 +39,58 @@ class _Section(BaseModel):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LLMConfig:
+    """The model of one agent, a face of the settings: None leaves a field to them.
+
+    ``max_retries`` are requests after the first one, ``backoff_factor`` is the first wait in seconds, which
+    doubles; the budget is that of a plain call, or of all that share its ``run_id``.
+    """
+
+    role: Role = "decision"
+    provider: Literal["openai"] = "openai"
+    base_url: str | None = None
+    model: str | BaseChatModel | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    timeout_sec: float | None = None
+    max_retries: int | None = None
+    backoff_factor: float | None = None
+    cache_mode: CacheMode = "full"
+    cache_ttl_hours: float = 24.0
+    max_prompt_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """What is fixed here, see :meth:`.Settings.with_model`."""
+        fixed = {
+            "name": self.model if isinstance(self.model, str) else None,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "retry_wait": self.backoff_factor,
+            "openai_base_url": self.base_url,
+            "request_timeout": self.timeout_sec,
+            "max_attempts": None if self.max_retries is None else self.max_retries + 1,
+        }
+        return {name: value for name, value in fixed.items() if value is not None}
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of a plain call."""
+        cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
+        fixed = self.model_settings
+        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
+        return load_settings(models={self.role: own}, **fixed, **cache)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of a plain call."""
+        return Budget(prompt_tokens=self.max_prompt_tokens, completion_tokens=self.max_completion_tokens)
+
+
 class _Retry(_Section):
     max_retries: int = Field(3, ge=0, le=19)
     backoff_factor: float = Field(0.5, ge=0, le=60, allow_inf_nan=False)
@@ -31,7 +98,7 @@ class _Retry(_Section):
 
 class _ReplyCache(_Section):
     enabled: bool = True
-    ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False)
+    ttl_hours: float = Field(LLMConfig.cache_ttl_hours, gt=0, allow_inf_nan=False)
 
 
 class _Budget(_Section):
@@ -46,7 +113,7 @@ class _Model(_Section):
 
 
 class _LLM(_Model):
-    provider: Literal["openai"] = "openai"
+    provider: Literal["openai"] = LLMConfig.provider
     base_url: str | None = None
     seed: int | None = None
     timeout_sec: float | None = Field(None, gt=0, allow_inf_nan=False)
@@ -79,7 +146,7 @@ class _Portfolio(_Section):
 
 
 class _Mode(_Section):
-    mode: CacheMode = "full"
+    mode: CacheMode = LLMConfig.cache_mode
 
 
 class DualAgentConfig(_Section):
@@ -130,72 +197,6 @@ class DualAgentConfig(_Section):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LLMConfig:
-    """The model of one agent: a face of the settings. None leaves a field to the settings.
-
-    Attributes
-    ----------
-    role
-        The agent's: ``filter`` or ``decision``.
-    provider
-        ``openai``: any server that speaks its protocol.
-    model
-        A model's name, ``keyless``, or a chat model.
-    timeout_sec
-        Seconds that one request may take.
-    max_retries, backoff_factor
-        Repeated requests after the first one, and the first wait in seconds, which doubles.
-    cache_mode, cache_ttl_hours
-        See :class:`~quantgraph.llm._cache.ReplyCache`.
-    max_prompt_tokens, max_completion_tokens
-        Budget of a plain call, or of all that share its ``run_id``.
-    """
-
-    role: Role = "decision"
-    provider: str = "openai"
-    base_url: str | None = None
-    model: str | BaseChatModel | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    timeout_sec: float | None = None
-    max_retries: int | None = None
-    backoff_factor: float | None = None
-    cache_mode: CacheMode = "full"
-    cache_ttl_hours: float = 24.0
-    max_prompt_tokens: int | None = None
-    max_completion_tokens: int | None = None
-
-    @property
-    def model_settings(self) -> dict[str, Any]:
-        """What is fixed here, see :meth:`.Settings.with_model`."""
-        fixed = {
-            "name": self.model if isinstance(self.model, str) else None,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "retry_wait": self.backoff_factor,
-            "openai_base_url": self.base_url,
-            "request_timeout": self.timeout_sec,
-            "max_attempts": None if self.max_retries is None else self.max_retries + 1,
-        }
-        return {name: value for name, value in fixed.items() if value is not None}
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of a plain call."""
-        cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
-        fixed = self.model_settings
-        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
-        return load_settings(models={self.role: own}, **fixed, **cache)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of a plain call."""
-        return Budget(prompt_tokens=self.max_prompt_tokens, completion_tokens=self.max_completion_tokens)
-
-
 def read_config(cfg: Mapping[str, Any] | None) -> DualAgentConfig:
     """Read ``cfg``; None has all defaults."""
     if cfg is not None and not isinstance(cfg, Mapping):
@@ -205,3 +206,119 @@ def read_config(cfg: Mapping[str, Any] | None) -> DualAgentConfig:
     except ValidationError as error:
         told = first_of([fault.line for fault in faults_of(error, DualAgentConfig)])
     raise BadOption(f"cfg: {told}", parameter="cfg")
+
+
+Ask = Callable[[Role, Sequence[AnyMessage]], AIMessage]
+"""Asks the model of a role."""
+
+_MAX_RUNS = 256
+"""Run ids whose budgets are kept; an older one begins anew."""
+
+
+class LLMClient:
+    """The models of the agents, by role: a face of :func:`~quantgraph.llm.role_model`."""
+
+    def __init__(self, configs: dict[Role, LLMConfig]) -> None:
+        self._models = {
+            role: role_model(role, model=config.model, settings=config.settings)
+            for role, config in configs.items()
+        }
+
+    def ask(self, role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+        """Return the reply of a role's model."""
+        reply = self._models[role].invoke(list(messages))
+        if not isinstance(reply, AIMessage):
+            raise ModelOutputInvalid(f"the model of role {role} replied with a {reply.type} message")
+        return reply
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """What the model calls of a decision took."""
+
+    calls: int = 0
+    cache_hits: int = 0
+    parse_errors: int = 0
+    logic_errors: int = 0
+    cash_errors: int = 0
+    latency_ms_sum: int = 0
+    tokens_prompt: int = 0
+    tokens_completion: int = 0
+    failed: str = ""
+
+    def counting(self, ask: Ask) -> Ask:
+        """Return an ``ask`` that counts its calls and tokens."""
+
+        def asked(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+            try:
+                reply = ask(role, messages)
+            except QuantGraphError as error:
+                self.calls += not isinstance(error, BudgetExceeded)  # which is raised before a call
+                raise
+            self.calls += 1
+            prompt, completion = token_counts(reply)
+            self.tokens_prompt += prompt or 0
+            self.tokens_completion += completion or 0
+            return reply
+
+        return asked
+
+    def on_entry(self, entry: Entry, served: bool) -> None:
+        """Count a call of the cache, or the time of one that was sent."""
+        self.cache_hits += served
+        self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
+
+    def counts(self) -> dict[str, Any]:
+        """The counts as plain JSON; errors of logic and cash, and ``failed``, only if there are any."""
+        only_if_any = ("logic_errors", "cash_errors", "failed")
+        return {name: value for name, value in asdict(self).items() if value or name not in only_if_any}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agents:
+    """How the two agents are asked."""
+
+    filter_prompt: str
+    ask: Ask
+    meter: Meter
+    is_given_up: Callable[[QuantGraphError], bool]
+
+    def give_up(self, error: QuantGraphError) -> None:
+        """Note why the models are asked no more; raise an error that is not given up."""
+        if not self.is_given_up(error):
+            raise error
+        self.meter.failed = error.line
+
+
+def is_model_failure(error: QuantGraphError) -> bool:
+    """Whether an error makes the rest of a decision a fallback outside of a run."""
+    return isinstance(
+        error, BudgetExceeded | ModelOutputInvalid | ModelUnavailable | PermissionDenied | RateLimited
+    )
+
+
+@contextmanager
+def metered(meter: Meter, config: LLMConfig, run_id: str | None) -> Iterator[None]:
+    """Count the calls of a block of code, and keep them within the budget of their run id.
+
+    Inside of a node the node's own recording and budget hold.
+    """
+    if current_scope() is not None:
+        yield
+        return
+    recording = _recording(run_id or new_run_id(), config)
+    with in_scope(Scope(recording=recording, path="dual_agent", on_model_call=meter.on_entry)):
+        yield
+
+
+def _recording(run_id: str, config: LLMConfig) -> Recording:
+    with _LOCK:
+        found = _RECORDINGS.pop(run_id, None) or Recording(run_id, budget=config.budget)
+        _RECORDINGS[run_id] = found
+        if len(_RECORDINGS) > _MAX_RUNS:
+            _RECORDINGS.popitem(last=False)
+        return found
+
+
+_LOCK = threading.Lock()
+_RECORDINGS: OrderedDict[str, Recording] = OrderedDict()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.values import is_number, is_whole
+from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
@@ -20,6 +20,7 @@ from quantgraph.market.money import market_value
 from quantgraph.state import Record, View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 
+_MOST_NEWS, _NEWS_DAYS = 5, 2
 FeatureItem = dict[str, Any]
 """``{"symbol": ..., "features": {...}}``."""
 
@@ -36,8 +37,6 @@ def build_features(
     symbols: Sequence[str],
     *,
     include_price: bool = False,
-    top_k: int = 5,
-    news_days: int = 2,
 ) -> list[FeatureItem]:
     """Features of symbols at the open of the view's session.
 
@@ -47,34 +46,13 @@ def build_features(
     ``title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
     ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
     the position was opened; ``shares`` and ``sellable``.
-
-    Parameters
-    ----------
-    account
-        The account on the session's morning.
-    symbols
-        Each once.
-    top_k
-        Most news of a symbol, at least 0.
-    news_days
-        Days before the session, at least 0, from whose beginning on news counts.
-
-    Raises
-    ------
-    BadOption
-        If a symbol is empty or doubled, or a number is below 0.
-    NoData
-        If a holding never had a price.
     """
-    for name, count in (("top_k", top_k), ("news_days", news_days)):
-        if not is_whole(count) or count < 0:
-            raise BadOption(f"{name}={count!r:.60}; must be a whole number >= 0", parameter=name)
     _check_symbols(symbols, "symbols")
     session = view.moment.session
     opens = view.numbers("ohlcv", "open", session)
     closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
     marks = mark(account, view, at="open")
-    since = (session - timedelta(days=news_days)).to_pydatetime()
+    since = (session - timedelta(days=_NEWS_DAYS)).to_pydatetime()
     items = []
     for symbol in symbols:
         price = opens.get(symbol, math.nan)
@@ -88,7 +66,7 @@ def build_features(
         }
         features = {
             "market_data": market_data,
-            "news_events": {"top_k_events": _events(view.records("news", symbol), since, top_k)},
+            "news_events": {"top_k_events": _events(view.records("news", symbol), since)},
             "position_state": _position_state(view, account, symbol, marks),
         }
         items.append({"symbol": symbol, "features": features})
@@ -142,11 +120,11 @@ def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
         seen.add(symbol)
 
 
-def _events(news: Sequence[Record], since: datetime, top_k: int) -> list[str]:
+def _events(news: Sequence[Record], since: datetime) -> list[str]:
     """Texts of the latest news, newest first, without those that say the same."""
     texts: dict[str, None] = {}
     for record in reversed(news):
-        if len(texts) >= top_k or record.instant is None or record.instant < since:
+        if len(texts) >= _MOST_NEWS or record.instant is None or record.instant < since:
             break
         if text := _event(record.body):
             texts[text] = None

@@ -14,26 +14,24 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 from quantgraph.agents._isolated import check_symbols, given_view
-from quantgraph.agents.dual_agent._batch import (
-    Batch,
-    Draft,
-    answered,
-    first_draft,
-    needs_answer,
-    settled,
-    with_retry,
-)
-from quantgraph.agents.dual_agent._config import DualAgentConfig, read_config
+from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig, Meter, is_model_failure, read_config
 from quantgraph.agents.dual_agent._decide import (
     BATCH_SIZE,
     ROLES,
+    Batch,
+    Draft,
+    answered,
     choose_fundamentals,
     decided_at,
+    first_draft,
     marked,
+    needs_answer,
     portfolio_of,
     prompts_of,
     renewed_part,
+    settled,
     spent_attempts,
+    with_retry,
 )
 from quantgraph.agents.dual_agent._features import (
     add_fundamentals,
@@ -42,7 +40,6 @@ from quantgraph.agents.dual_agent._features import (
     fill_features,
 )
 from quantgraph.agents.dual_agent._fundamentals import fundamental_data
-from quantgraph.agents.dual_agent._models import Agents, Meter, is_model_failure
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model

@@ -90,16 +90,10 @@ def decision_facts(
     history: Mapping[str, str],
     *,
     rule: str = "",
-    min_cash_ratio: float = 0.0,
-    cost_rate: float = 0.0,
+    min_cash_ratio: float,
+    cost_rate: float,
 ) -> dict[str, Any]:
-    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any.
-
-    Parameters
-    ----------
-    portfolio
-        ``total_assets``, ``available_cash`` and ``position_value``.
-    """
+    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any."""
     symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
     limits = {name: as_data(limit) for name, limit in limits.items() if limit}
@@ -129,7 +123,7 @@ def filter_facts(
         }
         for item in features_list
     ]
-    return decision_facts(before, portfolio, history, rule=rule)
+    return decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
 
 
 def as_data(value: Any) -> Any:

@@ -287,8 +287,8 @@ def check_cash(
     positions: Mapping[str, float],
     portfolio: Mapping[str, float],
     *,
-    min_cash_ratio: float = 0.0,
-    cost_rate: float = 0.0,
+    min_cash_ratio: float,
+    cost_rate: float,
 ) -> CashFault | None:
     """Check the cash that decisions need together, with what is sold counted first.
 
@@ -321,8 +321,8 @@ def hold_those_that_do_not_fit(
     positions: Mapping[str, float],
     portfolio: Mapping[str, float],
     *,
-    min_cash_ratio: float = 0.0,
-    cost_rate: float = 0.0,
+    min_cash_ratio: float,
+    cost_rate: float,
 ) -> dict[str, CheckedDecision]:
     """Hold the increases that the cash does not cover; those before them that fit stand.
 

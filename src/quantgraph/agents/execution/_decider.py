@@ -8,63 +8,22 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
-from typing import Any, Final, Literal, get_args
-
-from langchain_core.tools import BaseTool
+from decimal import Decimal
+from typing import Any, Final
 
 from quantgraph._util.texts import Note, say
-from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents.execution._actions import Action
-from quantgraph.agents.execution._options import Calling, ExecutionOptions
 from quantgraph.agents.execution._prompt import prompt_texts
-from quantgraph.agents.execution._steps import ROUNDS, ExecutionState, ReactContext, run_execution
+from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, ReactContext, run_execution
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.broker.session import largest_buy
-from quantgraph.errors import BadOption
-from quantgraph.market.money import CENT, to_decimal
+from quantgraph.market.money import to_decimal
 from quantgraph.recording.scope import happened
 from quantgraph.settings import Role
-from quantgraph.tools import DecisionTools
-
-SizeKind = Literal["confidence", "fixed"]
-SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
+from quantgraph.tools import ToolContext
 
 _SHOWN_REASON = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class OrderSize:
-    """The value that a buy aims at for the whole position."""
-
-    kind: SizeKind = "confidence"
-    share: float | None = None
-    cash: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in SIZES:
-            raise BadOption(f"size={self.kind!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
-        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
-            raise BadOption(
-                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
-            )
-        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
-            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
-        if self.kind == "fixed" and (self.cash is None or self.share is not None):
-            raise BadOption(
-                "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
-            )
-        if self.kind == "confidence" and self.cash is not None:
-            raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
-
-    def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
-        """Return the value aimed at, of an account worth ``total`` that trades so many symbols."""
-        if self.cash is not None:
-            return to_decimal(self.cash, name="cash").quantize(CENT, ROUND_FLOOR)
-        share = 1 / Decimal(symbols) if self.share is None else Decimal(str(self.share))
-        return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
 
 
 def account_value(context: DecisionContext) -> Decimal:
@@ -79,7 +38,7 @@ def account_value(context: DecisionContext) -> Decimal:
 
 
 def orders_of(
-    decisions: Mapping[str, Mapping[str, Any]], context: DecisionContext, size: OrderSize
+    decisions: Mapping[str, Mapping[str, Any]], context: DecisionContext, options: ExecutionOptions
 ) -> list[Order]:
     """Return the orders of decisions, in their order.
 
@@ -88,7 +47,7 @@ def orders_of(
     opens, account, total = context.view.numbers("ohlcv", "open"), context.account, account_value(context)
     orders: list[Order] = []
     for symbol, decision in decisions.items():
-        held, wish = account.quantity(symbol), _wish(decision, total, len(decisions), size)
+        held, wish = account.quantity(symbol), _wish(decision, total, len(decisions), options)
         if wish is None or (not wish and not held):
             continue
         if wish and held and 0 < opens[symbol] < math.inf:
@@ -107,11 +66,13 @@ def orders_of(
     return orders
 
 
-def size_text(context: DecisionContext, symbol: str, size: OrderSize, total: Decimal, symbols: int) -> str:
+def size_text(
+    context: DecisionContext, symbol: str, options: ExecutionOptions, total: Decimal, symbols: int
+) -> str:
     """Say to a model what a buy aims at, and what the least one is."""
-    target, lots = size.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
+    target, lots = options.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
     price = context.view.numbers("ohlcv", "open").get(symbol, math.nan)
-    scaled = size.kind == "confidence"
+    scaled = options.size == "confidence"
     told = say(
         context.language,
         zh=f"买入把整个持仓补到 {target}{'乘以信心' if scaled else ''}，不足一手的差额不动",
@@ -128,23 +89,24 @@ def size_text(context: DecisionContext, symbol: str, size: OrderSize, total: Dec
     )
 
 
-def _wish(decision: Mapping[str, Any], total: Decimal, symbols: int, size: OrderSize) -> Decimal | None:
+def _wish(
+    decision: Mapping[str, Any], total: Decimal, symbols: int, options: ExecutionOptions
+) -> Decimal | None:
     """Return the value wished for a position; None to leave it as it is."""
     if decision["action"] == "sell":
         return Decimal(0)
-    return size.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
+    return options.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
 
 
 _ROLE: Role = "execution"
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
-_MOST_PARALLEL = 64
 _RULE_NAME_LENGTH = 60
 _REASON = 500
 _NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
 
 
-class ExecutionAgent(Decider):
+class ExecutionAgent(ExecutionOptions, Decider):
     """An agent decides each symbol step by step: it calls tools, calculates, and decides.
 
     At each session's open every symbol has an execution of its own, several side by side. When all have
@@ -157,7 +119,8 @@ class ExecutionAgent(Decider):
         Tools of your own, beside :data:`~quantgraph.tools.tools_catalog`. Their results are
         recorded, and served in a replay.
     size, share, cash
-        See :class:`.OrderSize`.
+        What a buy aims at for the whole position. ``confidence``: ``share`` of the account's value, else one
+        over the number of symbols, times the confidence. ``fixed``: ``cash``.
     rounds
         Actions of an execution at most, from 1 to 50.
     time_limit
@@ -190,36 +153,12 @@ class ExecutionAgent(Decider):
     needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
 
-    def __init__(
-        self,
-        *,
-        tools: Sequence[BaseTool] = (),
-        size: SizeKind = "confidence",
-        share: float | None = None,
-        cash: float | None = None,
-        rounds: int = ROUNDS,
-        time_limit: float = 120.0,
-        tool_timeout: float = 30.0,
-        parallel: int = 4,
-        calling: Calling = "json",
-    ) -> None:
-        self._size = OrderSize(kind=size, share=share, cash=cash)
-        self._options = ExecutionOptions(
-            tools=tuple(tools),
-            rounds=rounds,
-            time_limit=time_limit,
-            tool_timeout=tool_timeout,
-            calling=calling,
-        )
-        check_whole("parallel", parallel, 1, _MOST_PARALLEL)
-        self._parallel = parallel
-
     @property
     def options(self) -> Mapping[str, Any]:
         """The options, without ``parallel``, which changes no result."""
-        given = {"share": self._size.share, "cash": self._size.cash}
+        given = {"share": self.share, "cash": self.cash}
         sizes = {name: value for name, value in given.items() if value is not None}
-        return {**self._options.identity, "size": self._size.kind, **sizes}
+        return {**self.identity, "size": self.size, **sizes}
 
     @property
     def prompts(self) -> Mapping[str, str]:
@@ -267,14 +206,14 @@ class ExecutionAgent(Decider):
         outcomes, total = _last_outcomes(context), account_value(context)
         told = {
             symbol: {
-                "order_size": size_text(context, symbol, self._size, total, len(symbols)),
+                "order_size": size_text(context, symbol, self, total, len(symbols)),
                 **({"last_order": outcomes[symbol]} if symbol in outcomes else {}),
             }
             for symbol in symbols
         }
         done = self._side_by_side(context, told)
         decisions = {symbol: state["decision"] for symbol, state in done.items()}
-        orders = orders_of(decisions, context, self._size)
+        orders = orders_of(decisions, context, self)
         sent = {order.symbol for order in orders}
         notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
         return Decision(orders, notes={"executions": notes})
@@ -284,7 +223,7 @@ class ExecutionAgent(Decider):
     ) -> dict[str, ExecutionState]:
         """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
         ended = threading.Event()
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="execution") as pool:
+        with ThreadPoolExecutor(self.parallel, thread_name_prefix="execution") as pool:
             running: dict[str, Future[ExecutionState]] = {
                 symbol: pool.submit(self._execute, context, symbol, status, ended)
                 for symbol, status in told.items()
@@ -324,15 +263,15 @@ class ExecutionAgent(Decider):
             return happened("time_limit", is_over)
 
         def is_over() -> bool:
-            return time.monotonic() - begun >= self._options.time_limit
+            return time.monotonic() - begun >= self.time_limit
 
         with context.scope(symbol):
-            desk = self._options.desk(
+            desk = self.desk(
                 symbol=symbol,
                 rule=rule,
                 language=context.language,
                 model=context.model(_ROLE),
-                context=DecisionTools.of(context.view, context.account, context.rules),
+                context=ToolContext(context.view, context.account, context.rules),
                 is_out_of_time=is_out_of_time,
                 keep=keep,
                 status=status,

@@ -11,23 +11,75 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from quantgraph._util.texts import Language
 from quantgraph.agents._isolated import given_view
-from quantgraph.agents.execution._options import CASH, Calling, ExecutionOptions
 from quantgraph.agents.execution._steps import (
-    ROUNDS,
+    Calling,
     Desk,
     ExecutionInput,
+    ExecutionOptions,
     ExecutionState,
+    ReactContext,
     act,
     observe,
     think,
 )
+from quantgraph.broker import Account
 from quantgraph.data.symbols import rules_of_codes
-from quantgraph.llm import Model, role_model
+from quantgraph.llm import Model, get_llm, role_model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
-from quantgraph.tools import DecisionTools
+from quantgraph.state import View
+from quantgraph.tools import ToolContext
+
+CASH = 1_000_000
+"""Cash of an account where none is given."""
+
+
+def begin_execution(
+    view: View,
+    symbol: str,
+    *,
+    model: Model | None = None,
+    rule: str = "",
+    language: Language = "en",
+    account: Account | None = None,
+    rules: Rulebook | None = None,
+    options: ExecutionOptions | None = None,
+) -> ReactContext:
+    """Begin the execution of a symbol by hand, for :func:`.react_step` and :func:`.run_execution`.
+
+    Parameters
+    ----------
+    view
+        The data as known at a session's open.
+    model
+        See :func:`~quantgraph.llm.get_llm`: the model of the role ``execution``.
+    rule, language
+        The user's rule in words, and the language of the prompt.
+    account
+        On that morning. Default: cash of 1,000,000.
+    rules
+        The market's rules. Default: those of the symbol's market.
+
+    Raises
+    ------
+    UnknownSymbol
+        If the view has no such symbol.
+    """
+    options = options or ExecutionOptions()
+    begun = time.monotonic()
+    desk = options.desk(
+        symbol=symbol,
+        rule=rule,
+        language=language,
+        model=get_llm("execution", model=model),
+        context=ToolContext(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
+        is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
+    )
+    return ReactContext(desk=desk)
+
 
 ExecutionGraph = StateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
 CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
@@ -35,11 +87,11 @@ CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput
 
 def create_execution_subgraph(
     *,
-    tools: Sequence[BaseTool] = (),
-    rounds: int = ROUNDS,
-    time_limit: float = 120.0,
-    tool_timeout: float = 30.0,
-    calling: Calling = "json",
+    tools: Sequence[BaseTool] = ExecutionOptions.tools,
+    rounds: int = ExecutionOptions.rounds,
+    time_limit: float = ExecutionOptions.time_limit,
+    tool_timeout: float = ExecutionOptions.tool_timeout,
+    calling: Calling = ExecutionOptions.calling,
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -120,7 +172,7 @@ class _Nodes:
     def act(self, state: ExecutionState) -> ExecutionState:
         """Carry it out."""
         desk = self.desk(state)
-        return {**act(state, desk), "cells": list(desk.context.code.cells)}
+        return {**act(state, desk), "cells": list(desk.context.cells)}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
         """Tell the model its result, or end."""
@@ -132,8 +184,8 @@ class _Nodes:
         view = given_view(state, opened.store, "symbol")
         account = given_account(state, cash=CASH)
         rules = self.rules or rules_of_codes([state["symbol"]])
-        context = DecisionTools.of(view, account, rules, runner=opened.runner)
-        context.code.restore(state.get("cells", ()), ())
+        context = ToolContext(view, account, rules, code=opened.runner)
+        context.restore(state.get("cells", ()), ())
         return self.options.desk(
             symbol=state["symbol"],
             rule=state.get("rule", ""),

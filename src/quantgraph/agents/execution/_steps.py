@@ -1,26 +1,53 @@
-"""One execution: think, act, observe, until there is a decision."""
+"""The options of the stepwise agent, and one execution: think, act, observe, until there is a decision."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any, Literal, get_args
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
-from quantgraph.agents.execution._actions import Action, Calculation, ToolCall, TradeDecision, parse_action
-from quantgraph.agents.execution._prompt import bounded, first_messages, observed, record_of, sent_back
+from quantgraph._util.values import check_whole, is_number
+from quantgraph.agents._isolated import check_symbols
+from quantgraph.agents.execution._actions import (
+    ACTION_TOOLS,
+    Action,
+    Calculation,
+    ToolCall,
+    TradeDecision,
+    calls_as_text,
+    parse_action,
+)
+from quantgraph.agents.execution._prompt import (
+    bounded,
+    described,
+    first_messages,
+    observed,
+    prompt_texts,
+    record_of,
+    sent_back,
+)
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
+from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import DecisionTools, call_tool, get_position, known_symbol
-from quantgraph.tools.claims import check_calculation
+from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
 
-ROUNDS = 10
-"""Rounds of an execution."""
+Calling = Literal["json", "native"]
+CALLING: tuple[Calling, ...] = get_args(Calling)
+
+SizeKind = Literal["confidence", "fixed"]
+SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
+
+_MOST_ROUNDS, _MOST_PARALLEL = 50, 64
 
 MAX_SENT_BACK = 2
 """Times in a row that a reply which cannot be read is sent back."""
@@ -74,29 +101,137 @@ class ExecutionState(ExecutionInput, total=False):
     decision: dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ExecutionOptions:
+    """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
+
+    tools: Sequence[BaseTool] = ()
+    size: SizeKind = "confidence"
+    share: float | None = None
+    cash: float | None = None
+    rounds: int = 10
+    time_limit: float = 120.0
+    tool_timeout: float = 30.0
+    parallel: int = 4
+    calling: Calling = "json"
+    catalog: Mapping[str, BaseTool] = field(init=False)
+    described: Sequence[Mapping[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check_size()
+        check_whole("rounds", self.rounds, 1, _MOST_ROUNDS)
+        check_whole("parallel", self.parallel, 1, _MOST_PARALLEL)
+        for name in ("time_limit", "tool_timeout"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < math.inf:
+                raise BadOption(f"{name}={value!r:.40}; must be seconds above 0", parameter=name)
+        if self.calling not in CALLING:
+            raise BadOption(
+                f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
+            )
+        catalog = dict(tools_catalog)
+        for tool in self.tools:
+            if not isinstance(tool, BaseTool):
+                raise BadOption(
+                    f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
+                    parameter="tools",
+                )
+            if tool.name in catalog or tool.name in ACTION_TOOLS:
+                raise BadOption(
+                    f"tools: there is a tool {tool.name!r} already; give yours another name",
+                    parameter="tools",
+                )
+            catalog[tool.name] = tool
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "catalog", catalog)
+        # By name alone where the model is offered the tools anyway.
+        names = [{"name": name} for name in catalog]
+        object.__setattr__(
+            self, "described", names if self.calling == "native" else described(catalog.values())
+        )
+
+    def _check_size(self) -> None:
+        if self.size not in SIZES:
+            raise BadOption(f"size={self.size!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
+        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
+            raise BadOption(
+                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
+            )
+        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
+            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
+        if self.size == "fixed" and (self.cash is None or self.share is not None):
+            raise BadOption(
+                "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
+            )
+        if self.size == "confidence" and self.cash is not None:
+            raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
+
+    def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
+        """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
+        if self.cash is not None:
+            return to_decimal(self.cash, name="cash").quantize(CENT, ROUND_FLOOR)
+        share = 1 / Decimal(symbols) if self.share is None else Decimal(str(self.share))
+        return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The options as plain JSON: a run is not continued with others."""
+        own = {
+            tool.name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
+            for tool in self.tools
+        }
+        limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
+        return {**limits, **({"tools": own} if own else {})}
+
+    def desk(
+        self,
+        *,
+        symbol: str,
+        rule: str,
+        language: Language,
+        model: BaseChatModel,
+        context: ToolContext,
+        is_out_of_time: Callable[[], bool],
+        keep: Callable[[Action, Any], None] = lambda *_: None,
+        status: Mapping[str, Any] | None = None,
+    ) -> Desk:
+        """Return what the execution of a symbol is worked with."""
+        check_symbols(context.view, [symbol])
+        bound: Any = model
+        if self.calling == "native":
+            # place_order, which is in the catalog, is the decision.
+            bound = model.bind_tools([*self.catalog.values(), ACTION_TOOLS["calculation"]])
+
+        def ask(messages: Sequence[AnyMessage]) -> AIMessage:
+            reply: AIMessage = bound.invoke(list(messages))
+            return reply if self.calling == "native" else calls_as_text(reply)
+
+        return Desk(
+            options=self,
+            symbol=symbol,
+            rule=rule,
+            ask=ask,
+            context=context,
+            language=language,
+            is_out_of_time=is_out_of_time,
+            keep=keep,
+            status=status or {},
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """What one execution is worked with.
+    """What one execution is worked with."""
 
-    Attributes
-    ----------
-    tool_timeout
-        Seconds that a tool may take.
-    """
-
+    options: ExecutionOptions
     symbol: str
     rule: str
     ask: Callable[[Sequence[AnyMessage]], AIMessage]
-    tools: Mapping[str, BaseTool]
-    available: Sequence[Mapping[str, Any]]
-    context: DecisionTools
-    prompt: str
-    language: Language = "en"
-    status: Mapping[str, Any] = field(default_factory=dict)
-    is_out_of_time: Callable[[], bool] = lambda: False
-    keep: Callable[[Action, Any], None] = lambda _action, _result: None
-    rounds: int = ROUNDS
-    tool_timeout: float = 30.0
+    context: ToolContext
+    language: Language
+    status: Mapping[str, Any]
+    is_out_of_time: Callable[[], bool]
+    keep: Callable[[Action, Any], None]
 
 
 @dataclass(kw_only=True)
@@ -145,10 +280,13 @@ def think(state: ExecutionState, desk: Desk) -> ExecutionState:
     """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
     step, sent = state.get("step", 1), state.get("sent_back", 0)
     messages = state.get("conversation") or first_messages(
-        _facts(desk), desk.prompt, rounds=desk.rounds, language=desk.language
+        _facts(desk),
+        prompt_texts()[f"execution_{desk.language}"],
+        rounds=desk.options.rounds,
+        language=desk.language,
     )
-    if step > desk.rounds:
-        return _held(messages, step, "rounds", f"{desk.rounds} rounds were not enough for a decision")
+    if step > desk.options.rounds:
+        return _held(messages, step, "rounds", f"{desk.options.rounds} rounds were not enough for a decision")
     if desk.is_out_of_time():
         return _held(messages, step, "time", "the time of the execution is over")
     reply = AIMessage("")
@@ -164,7 +302,7 @@ def think(state: ExecutionState, desk: Desk) -> ExecutionState:
             reply,
             fault.message,
             step=step,
-            rounds=desk.rounds,
+            rounds=desk.options.rounds,
             is_last=sent + 1 == MAX_SENT_BACK,
             language=desk.language,
         )
@@ -196,7 +334,7 @@ def act(state: ExecutionState, desk: Desk) -> ExecutionState:
 def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
     """Keep the action with its result, tell the model, and end with its decision."""
     action, result = Action.model_validate(state["action"]), state["result"]
-    moment = desk.context.as_of.timestamp.isoformat()
+    moment = desk.context.moment.timestamp.isoformat()
     update: ExecutionState = {
         "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
         "step": action.step + 1,
@@ -212,7 +350,7 @@ def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
         return {**update, "decision": told}
     reply = state["reply"] or AIMessage("")
     answer = observed(
-        reply, action, result, next_step=action.step + 1, rounds=desk.rounds, language=desk.language
+        reply, action, result, next_step=action.step + 1, rounds=desk.options.rounds, language=desk.language
     )
     return {**update, "conversation": bounded([*state["conversation"], *answer])}
 
@@ -221,7 +359,7 @@ def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, An
     """Carry an action out and return its result, a JSON value.
 
     A tool's result is the tool's; that of a calculation is what TA-Lib makes of the same, see
-    :func:`~quantgraph.tools.claims.check_calculation`; a decision and an observation have None.
+    :func:`~quantgraph.tools.check_calculation`; a decision and an observation have None.
     """
     try:
         if isinstance(action.action, ToolCall):
@@ -245,10 +383,12 @@ def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) ->
             f"{call.tool_name} has been called {MAX_IDENTICAL_CALLS} times with these parameters, and would "
             "answer the same; change them, or decide"
         )
-    tool = desk.tools.get(call.tool_name)
+    tool = desk.options.catalog.get(call.tool_name)
     if tool is None:
-        raise BadOption(f"there is no tool {call.tool_name!r:.80}; there is {', '.join(desk.tools)}")
-    return call_tool(tool, call.params, desk.context, timeout=desk.tool_timeout)
+        raise BadOption(
+            f"there is no tool {call.tool_name!r:.80}; there is {', '.join(desk.options.catalog)}"
+        )
+    return call_tool(tool, call.params, desk.context, timeout=desk.options.tool_timeout)
 
 
 def _last_bars(history: Sequence[Mapping[str, Any]], desk: Desk) -> tuple[Any, str]:
@@ -266,17 +406,18 @@ def _facts(desk: Desk) -> dict[str, Any]:
     return {
         "rule_id": rule_id(desk.rule),
         "symbol": desk.symbol,
-        "session": f"{context.as_of.session:%Y-%m-%d}",
+        "session": f"{context.moment.session:%Y-%m-%d}",
         "runtime_status": _status(desk),
         "user_requirements": desk.rule,
-        "available_tools": desk.available,
+        "available_tools": desk.options.described,
     }
 
 
 def _status(desk: Desk) -> dict[str, Any]:
     """Return what is held, and the open at which it may be traded; None without one."""
     context = desk.context
-    position = call_tool(get_position, {"symbol": desk.symbol}, context, timeout=desk.tool_timeout)
+    held, timeout = {"symbol": desk.symbol}, desk.options.tool_timeout
+    position = call_tool(tools_catalog["get_position"], held, context, timeout=timeout)
     quote = context.quotes.get(desk.symbol)
     return {"open": quote.open if quote and quote.open > 0 else None, **position, **desk.status}
 

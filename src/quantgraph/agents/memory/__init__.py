@@ -13,8 +13,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents.memory._episodes import DecisionEpisode
-    from quantgraph.agents.memory._memory import EpisodicMemory
-    from quantgraph.agents.memory._past import EpisodeMemo, episodes_of, history_texts
+    from quantgraph.agents.memory._memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
     from quantgraph.agents.memory._pipeline import PipelineContext, traced_agent
 
 __all__ = [

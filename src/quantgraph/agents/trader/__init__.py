@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.agents.trader._day import TraderOptions
     from quantgraph.agents.trader._decider import TraderAgent
     from quantgraph.agents.trader._graph import create_trader_subgraph
     from quantgraph.agents.trader._prompt import STOP_SIGNAL, first_message, results_text
 
-__all__ = ["STOP_SIGNAL", "TraderAgent", "create_trader_subgraph", "first_message", "results_text"]
+__all__ = [
+    "STOP_SIGNAL",
+    "TraderAgent",
+    "TraderOptions",
+    "create_trader_subgraph",
+    "first_message",
+    "results_text",
+]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -12,19 +12,18 @@ from weakref import WeakKeyDictionary
 from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note
-from quantgraph.agents.memory._past import EpisodeMemo, episodes_of
+from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
-from quantgraph.agents.trader._day import ResultsAs, TraderState, run_day
-from quantgraph.agents.trader._graph import TraderOptions
+from quantgraph.agents.trader._day import TraderOptions, TraderState, ask_model, use_tools
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state import GrowingViewId, View
-from quantgraph.tools import DecisionTools, check_news, trader_catalog
+from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
-from quantgraph.tools.news import NewsSource, named_news
+from quantgraph.tools.news import check_news, named_news
 
 _SHOWN_ORDERS = 20
 
@@ -60,10 +59,6 @@ def remembered_trades(
     return "\n".join(lines)
 
 
-Toolset = Literal["local", "mcp"] | Sequence[str]
-"""``local``, ``mcp``, or addresses of MCP servers."""
-
-
 def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "mcp"] | tuple[str, ...]:
     """Return where tools are called."""
     if tools in ("local", "mcp"):
@@ -85,13 +80,13 @@ def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "m
 
 @contextmanager
 def open_toolset(
-    tools: Literal["local", "mcp"] | tuple[str, ...], context: DecisionTools
+    tools: Literal["local", "mcp"] | tuple[str, ...], context: ToolContext
 ) -> Iterator[Mapping[str, BaseTool]]:
     """Lend a day's tools by name, while its session is decided."""
     if tools == "local":
-        yield trader_catalog
+        yield tools_of("trader")
         return
-    with open_mcp_tools(context, trader_catalog, None if tools == "mcp" else tools) as opened:
+    with open_mcp_tools(context, tools_of("trader"), None if tools == "mcp" else tools) as opened:
         yield opened
 
 
@@ -103,7 +98,7 @@ _ALL = "*"
 """What a trader decides: everything that can be traded."""
 
 
-class TraderAgent(Decider):
+class TraderAgent(TraderOptions, Decider):
     """A model trades a portfolio by itself: it is told the day, calls tools, and says when it is done.
 
     At each session's open it is given yesterday's positions and closes and today's opens, and replies with
@@ -140,8 +135,8 @@ class TraderAgent(Decider):
         Whether ``tools`` may be addresses: what other servers answer is not cut at the simulated moment. The
         result says so then.
     news
-        Where ``get_information`` searches: a source, or one of :data:`~.named_news.NEWS_NAMES`. Default: the
-        news of the run's data.
+        Where ``get_information`` searches: a source, or one of :data:`~quantgraph.tools.news.NEWS_NAMES`.
+        Default: the news of the run's data.
     allow_leaky_search
         Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
         result says so then.
@@ -162,39 +157,12 @@ class TraderAgent(Decider):
     needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
 
-    def __init__(
-        self,
-        *,
-        max_steps: int = 30,
-        max_retries: int = 3,
-        base_delay: float = 1.0,
-        results_as: ResultsAs = "messages",
-        memory: bool = False,
-        watched: Sequence[str] = (),
-        window: int = 60_000,
-        tool_timeout: float = 30.0,
-        tools: Toolset = "local",
-        allow_leaky_tools: bool = False,
-        news: NewsSource | str | None = None,
-        allow_leaky_search: bool = False,
-    ) -> None:
-        self._options = TraderOptions(
-            max_steps=max_steps,
-            max_retries=max_retries,
-            base_delay=base_delay,
-            results_as=results_as,
-            watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
-            window=window,
-            tool_timeout=tool_timeout,
-        )
-        if not isinstance(memory, bool):
-            raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
-        self._tools = check_toolset(tools, allow_leaky_tools=allow_leaky_tools)
-        self._news = named_news(news) if isinstance(news, str) else news
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._toolset = check_toolset(self.tools, allow_leaky_tools=self.allow_leaky_tools)
+        self._news = named_news(self.news) if isinstance(self.news, str) else self.news
         if self._news is not None:
-            check_news(self._news, allow_leaky_search=allow_leaky_search)
-        self._allow_leaky_search = allow_leaky_search
-        self._memory = memory
+            check_news(self._news, allow_leaky_search=self.allow_leaky_search)
         # The lock guards the table of runs: threads may trade runs at the same time.
         self._lock = threading.Lock()
         self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
@@ -204,20 +172,15 @@ class TraderAgent(Decider):
         """The options as given."""
         news = self._news
         searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
-        called: dict[str, Any] = {} if self._tools == "local" else {"tools": self._tools}
-        if isinstance(self._tools, tuple):
-            called = {"tools": list(self._tools), "allow_leaky_tools": True}
-        return {**self._options.identity, "memory": self._memory, **searched, **called}
+        called: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
+        if isinstance(self._toolset, tuple):
+            called = {"tools": list(self._toolset), "allow_leaky_tools": True}
+        return {**self.identity, "memory": self.memory, **searched, **called}
 
     @property
     def prompts(self) -> Mapping[str, str]:
         """The prompts by market and language."""
         return prompt_texts()
-
-    @property
-    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
-        """How often the model is asked, and with which waits."""
-        return {_ROLE: self._options.model_settings}
 
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many sessions did not end as the model wished."""
@@ -232,8 +195,8 @@ class TraderAgent(Decider):
                     "the moment, so this is no backtest",
                 )
             )
-        if isinstance(self._tools, tuple):
-            servers = ", ".join(self._tools)
+        if isinstance(self._toolset, tuple):
+            servers = ", ".join(self._toolset)
             told.append(
                 Note(
                     zh=f"工具来自其他服务器（{servers}）：结果可能知道当时之后的事，成绩不能当作回测",
@@ -269,16 +232,16 @@ class TraderAgent(Decider):
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
-        tools = DecisionTools.of(
+        tools = ToolContext(
             context.view,
             context.account,
             context.rules,
-            market=context.market,
+            session=context.market,
             news=self._news,
-            allow_leaky_search=self._allow_leaky_search,
+            allow_leaky_search=self.allow_leaky_search,
         )
-        with open_toolset(self._tools, tools) as opened:
-            desk = self._options.desk(
+        with open_toolset(self._toolset, tools) as opened:
+            desk = self.desk(
                 model=context.model(_ROLE),
                 context=tools,
                 tools=opened,
@@ -287,20 +250,24 @@ class TraderAgent(Decider):
                 remembered=self._remembered(context),
                 keep=_log_of(context),
             )
-            state = run_day(desk)
+            state = TraderState()
+            while not state.get("ended"):
+                state.update(ask_model(state, desk))
+                if not state.get("ended"):
+                    state.update(use_tools(state, desk))
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
 
     def _remembered(self, context: DecisionContext) -> str:
-        if not self._memory:
+        if not self.memory:
             return ""
         with self._lock:
             run = context.view.growing_view_id
             memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
         return remembered_trades(context.history, context.view, name=self.name, memo=memo)
 
-    def _notes(self, context: DecisionContext, state: TraderState, tools: DecisionTools) -> dict[str, Any]:
+    def _notes(self, context: DecisionContext, state: TraderState, tools: ToolContext) -> dict[str, Any]:
         """Return what the ledger keeps of a session; the log has its steps."""
         market = context.market
         told: dict[str, Any] = {
@@ -318,7 +285,7 @@ class TraderAgent(Decider):
         if "error" in state:
             told["errors"] = [state["error"]]
         notes = {"trader": told}
-        if self._memory:
+        if self.memory:
             opens = context.view.numbers("ohlcv", "open", context.session)
             notes["decisions"] = remembered_decisions(market.orders, context.account, market.account, opens)
         return notes

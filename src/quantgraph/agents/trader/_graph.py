@@ -1,138 +1,36 @@
-"""The trader's day as a subgraph, and the trader's options, checked once."""
+"""The trader's day as a subgraph."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph._util.texts import Language
-from quantgraph._util.values import check_whole, is_number, is_whole
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.trader._day import (
     ResultsAs,
     TraderDesk,
     TraderInput,
+    TraderOptions,
     TraderState,
     ask_model,
     use_tools,
 )
-from quantgraph.agents.trader._prompt import LEAST_WINDOW, get_agent_system_prompt, positions_of, universe
-from quantgraph.broker import SessionMarket
+from quantgraph.agents.trader._prompt import positions_of, universe
+from quantgraph.broker import Session
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.data.symbols import rules_of
-from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
-from quantgraph.tools import DecisionTools, trader_catalog
+from quantgraph.tools import ToolContext, tools_of
 
 CASH: Final = 10_000
 """Cash of an account where none is given."""
-
-_MOST_STEPS, _MOST_RETRIES = 200, 20
-_MOST_WATCHED = 1_000
-
-
-def no_step_kept(_step: int, _action: Mapping[str, Any], _result: Any) -> None:
-    """Steps are kept by a run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraderOptions:
-    """Options of a day, see :class:`.TraderAgent`."""
-
-    max_steps: int = 30
-    max_retries: int = 3
-    base_delay: float = 1.0
-    tool_timeout: float = 30.0
-    window: int = 60_000
-    results_as: ResultsAs = "messages"
-    watched: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_whole("max_steps", self.max_steps, 1, _MOST_STEPS)
-        check_whole("max_retries", self.max_retries, 1, _MOST_RETRIES)
-        if not is_whole(self.window) or self.window < LEAST_WINDOW:
-            valid = f"must be a whole number from {LEAST_WINDOW}"
-            raise BadOption(f"window={self.window!r:.40}; {valid}", parameter="window")
-        for name, least in (("base_delay", "at least 0"), ("tool_timeout", "above 0")):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 <= value < math.inf or (value == 0 and name == "tool_timeout"):
-                raise BadOption(f"{name}={value!r:.40}; must be seconds, {least}", parameter=name)
-        if self.results_as not in get_args(ResultsAs):
-            raise BadOption(
-                f"results_as={self.results_as!r:.40}; must be one of {', '.join(get_args(ResultsAs))}",
-                parameter="results_as",
-            )
-        watched: object = self.watched
-        if isinstance(watched, str) or not all(isinstance(each, str) for each in self.watched):
-            raise BadOption(f"watched={watched!r:.60}; must be symbols", parameter="watched")
-        if len(self.watched) > _MOST_WATCHED:
-            raise BadOption(
-                f"watched has {len(self.watched)} symbols; must be at most {_MOST_WATCHED}",
-                parameter="watched",
-            )
-        object.__setattr__(self, "watched", tuple(self.watched))
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The options as plain JSON: a run is not continued with others."""
-        names = ("max_steps", "max_retries", "base_delay", "tool_timeout", "window", "results_as")
-        own = {"watched": list(self.watched)} if self.watched else {}
-        return {**{name: getattr(self, name) for name in names}, **own}
-
-    @property
-    def model_settings(self) -> dict[str, Any]:
-        """What the options fix of the settings of the model."""
-        return {"max_attempts": self.max_retries, "retry_wait": float(self.base_delay)}
-
-    def desk(
-        self,
-        *,
-        model: BaseChatModel,
-        context: DecisionTools,
-        tools: Mapping[str, BaseTool],
-        rule: str = "",
-        language: Language = "en",
-        remembered: str = "",
-        keep: Callable[[int, Mapping[str, Any], Any], None] = no_step_kept,
-    ) -> TraderDesk:
-        """Return what the day of a context is worked with."""
-        bound: Any = model.bind_tools(list(tools.values()))
-
-        def ask(messages: Sequence[AnyMessage]) -> AIMessage:
-            reply: AIMessage = bound.invoke(list(messages))
-            return reply
-
-        today = f"{context.as_of.session:%Y-%m-%d}"
-        return TraderDesk(
-            today=today,
-            prompt=get_agent_system_prompt(
-                today,
-                context=context,
-                rule=rule,
-                language=language,
-                watched=self.watched,
-                remembered=remembered,
-            ),
-            ask=ask,
-            tools=tools,
-            context=context,
-            keep=keep,
-            max_steps=self.max_steps,
-            results_as=self.results_as,
-            window=self.window,
-            tool_timeout=self.tool_timeout,
-        )
 
 
 TraderGraph = StateGraph[TraderState, None, TraderInput, TraderState]
@@ -141,13 +39,13 @@ CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderS
 
 def create_trader_subgraph(
     *,
-    max_steps: int = 30,
-    max_retries: int = 3,
-    base_delay: float = 1.0,
-    results_as: ResultsAs = "messages",
-    watched: Sequence[str] = (),
-    window: int = 60_000,
-    tool_timeout: float = 30.0,
+    max_steps: int = TraderOptions.max_steps,
+    max_retries: int = TraderOptions.max_retries,
+    base_delay: float = TraderOptions.base_delay,
+    results_as: ResultsAs = TraderOptions.results_as,
+    watched: Sequence[str] = TraderOptions.watched,
+    window: int = TraderOptions.window,
+    tool_timeout: float = TraderOptions.tool_timeout,
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -175,7 +73,7 @@ def create_trader_subgraph(
         max_retries=max_retries,
         base_delay=base_delay,
         results_as=results_as,
-        watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
+        watched=watched,
         window=window,
         tool_timeout=tool_timeout,
     )
@@ -241,14 +139,14 @@ class _Nodes:
         view = given_view(state, opened.store)
         account = given_account(state, cash=CASH)
         rules = self.rules or rules_of(opened.source, universe(view))
-        market = SessionMarket(view, account, rules)
+        market = Session.at_open(view, account, rules)
         for each in state.get("submitted", ()):
             market.submit(order_from_json(each))
-        settings = opened.settings.with_model("trader", self.options.model_settings)
+        settings = opened.settings.with_model("trader", self.options.model_settings["trader"])
         return self.options.desk(
             model=role_model("trader", model=opened.model, settings=settings),
-            context=DecisionTools.of(view, account, rules, runner=opened.runner, market=market),
-            tools=trader_catalog,
+            context=ToolContext(view, account, rules, code=opened.runner, session=market),
+            tools=tools_of("trader"),
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
         )
@@ -256,8 +154,7 @@ class _Nodes:
 
 def _traded(desk: TraderDesk) -> TraderState:
     """Return what the orders so far have made of the account."""
-    context = desk.context
-    market: Any = context.market
+    context, market = desk.context, desk.context.session
     return {
         "submitted": [order_to_json(order) for order in market.submitted],
         "orders": [order_to_json(order) for order in market.orders],

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import pandas as pd
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -15,17 +15,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import plain_number
-from quantgraph.broker import Account
+from quantgraph.broker import Account, DecisionContext
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
-from quantgraph.market import Rulebook, session_of
+from quantgraph.market import session_of
 from quantgraph.state import View
+from quantgraph.tools import MOST_SYMBOLS, ToolContext
 
 STOP_SIGNAL: Final = "<FINISH_SIGNAL>"
 """What a model writes when its day is done."""
-
-MOST_SYMBOLS: Final = 120
-"""Symbols up to which the prompt lists all; with more it lists what is held or watched."""
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 _FILES: Final = {
@@ -36,22 +34,8 @@ _FILES: Final = {
 }
 
 Prices = dict[str, float | None]
-
-
-class DayContext(Protocol):
-    """What the prompt reads: a :class:`.DecisionContext` or :class:`.DecisionTools` at a session's open."""
-
-    @property
-    def view(self) -> View:
-        """The data as known at the open."""
-
-    @property
-    def account(self) -> Account:
-        """The account on that morning."""
-
-    @property
-    def rules(self) -> Rulebook:
-        """The rulebook in force."""
+DayContext = DecisionContext | ToolContext
+"""What the prompt reads, at a session's open: its view, account and rulebook."""
 
 
 @cache

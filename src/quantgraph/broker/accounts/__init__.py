@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker.accounts._account import Position, Receivable
-    from quantgraph.broker.accounts._corporate_actions import (
+    from quantgraph.broker.accounts._account import (
         Delisting,
         Dividend,
         Event,
         Payment,
+        Position,
+        Receivable,
         Split,
         shares_after,
     )
     from quantgraph.broker.accounts._orders import order_from_json, order_to_json
     from quantgraph.broker.accounts._quotes import Quotes, quotes_at
-    from quantgraph.broker.accounts._results import Block
-    from quantgraph.broker.accounts._valuation import Mark, MarkAt, last_closes, mark, value_of, value_series
+    from quantgraph.broker.accounts._results import (
+        Block,
+        Mark,
+        MarkAt,
+        last_closes,
+        mark,
+        value_of,
+        value_series,
+    )
 
 __all__ = [
     "Block",

@@ -1,9 +1,11 @@
-"""Orders, fills and rejections."""
+"""Orders, decisions, and what is told of an order: a fill, a rejection, or that it is pending."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -160,6 +162,58 @@ def _is_number(value: object, *kinds: type) -> bool:
     return type(value) in kinds and (not isinstance(value, Decimal) or value.is_finite())
 
 
+@dataclass(frozen=True)
+class Decision:
+    """What a decider decided for one session.
+
+    Attributes
+    ----------
+    orders
+        Filled or rejected in this session. A decider may return the orders alone instead of a decision.
+    notes
+        Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
+    in_order
+        True submits the orders of each auction as listed, with the outcomes that :class:`.Session` told of
+        them; False submits sells before buys, so that a buy may spend what a sale brings.
+    """
+
+    orders: Sequence[Order] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    in_order: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRule:
+    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
+
+    Attributes
+    ----------
+    name
+        The decider's name.
+    trades
+        False keeps the holdings as they are.
+    signal
+        Name of the signal; None means the only one there is.
+    weights
+        Share of the investable equity by symbol; None means equal shares.
+    max_positions
+        Largest number of positions; None means no limit.
+    max_weight, cash_reserve
+        Exact fractions.
+    ticket
+        Cash of one entry; None means a share of the investable equity.
+    """
+
+    name: str
+    trades: bool
+    signal: str | None = None
+    weights: Mapping[str, Fraction] | None = None
+    max_positions: int | None = None
+    max_weight: Fraction = Fraction(1)
+    cash_reserve: Fraction = Fraction(0)
+    ticket: Decimal | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
     """An order that was not executed, with a stable code and one line for people."""
@@ -211,6 +265,22 @@ class Fill:
     def cash_change(self) -> Decimal:
         """What the fill adds to the cash: negative for a buy."""
         return (self.notional if self.side == "sell" else -self.notional) - self.cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """An order whose outcome the open does not tell, and why.
+
+    Attributes
+    ----------
+    reason
+        ``limit`` or ``close``: the type of the order, which meets prices of later; ``volume_cap``: the market
+        limits fills to a share of the session's volume; ``earlier_order``: it depends on a pending order.
+    """
+
+    order: Order
+    reason: str
+    message: str
 
 
 Outcome = Fill | Rejection

@@ -14,19 +14,19 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker._decider import BlockRule
-from quantgraph.broker.accounts._account import Account, Position, Receivable
-from quantgraph.broker.accounts._corporate_actions import (
-    ActionBook,
+from quantgraph.broker.accounts._account import (
+    Account,
     Dividend,
     Event,
+    Position,
+    Receivable,
+    action_book,
     apply_corporate_actions,
     price_after_actions,
 )
-from quantgraph.broker.accounts._orders import Fill, Order
+from quantgraph.broker.accounts._orders import BlockRule, Fill, Order
 from quantgraph.broker.accounts._quotes import Quotes
 from quantgraph.broker.accounts._results import Block, DayLines, Line, SessionResult
-from quantgraph.broker.accounts._valuation import MarkAt
 from quantgraph.broker.blocks import _kernel as _account_kernel
 from quantgraph.broker.blocks._kernel import (
     DAY,
@@ -62,11 +62,10 @@ from quantgraph.broker.blocks._panel import (
     signal_of,
 )
 from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso
-from quantgraph.broker.session._matching import submit
+from quantgraph.broker.session._matching import match_order
+from quantgraph.broker.session._session import Market
 from quantgraph.errors import LedgerConflict
-from quantgraph.market import Rulebook
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros
-from quantgraph.state import DataState
 
 _UNITS = 10_000
 _NEVER = 1 << 62
@@ -242,7 +241,9 @@ class BlockRun:
             for column, quantity, cost in found
         }
         before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
-        account, events = apply_corporate_actions(before, session, self.task.book, self.task.rules)
+        market = self.task.market
+        book = action_book(market.store, market.data_ref)
+        account, events = apply_corporate_actions(before, session, book, market.rules)
         after = [account.quantity(layout.symbols[column]) for column in columns.tolist()]
         amounts = _cents(account.cash), _cents(account.owed)
         if max(*amounts, *after) > LARGEST:
@@ -269,10 +270,11 @@ class BlockRun:
 
     def _carried(self, column: int, t: int) -> Decimal | None:
         task, session = self.task, self.task.sessions[t]
-        known = last_known(task, task.mark_at, column, task.first + t + 1)
+        known = last_known(task, task.market.mark_at, column, task.first + t + 1)
         if known is None or known[0] < 0:
             return None
-        actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
+        by_symbol = actions_by_symbol(task.market.store, task.market.data_ref)
+        actions = by_symbol.get(task.layout.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
         return price_after_actions(to_decimal(known[0]), since)
 
@@ -296,15 +298,7 @@ _SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
 
 
 def trade_block(
-    store: DataState,
-    data_ref: str,
-    sessions: Sequence[pd.Timestamp],
-    rule: BlockRule,
-    *,
-    account: Account,
-    rules: Rulebook,
-    book: ActionBook,
-    mark_at: MarkAt,
+    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account
 ) -> Block | None:
     """Trade sessions from the account on the evening before the first of them.
 
@@ -317,12 +311,12 @@ def trade_block(
         symbol's status, and a rule that does not trade, without holdings.
     """
     try:
-        task = BlockTask.of(store, data_ref, sessions, rule, rules=rules, book=book, mark_at=mark_at)
-        market, plain = market_of(task), rule_of(task)
-        run = BlockRun(task=task, market=market, rule=plain, before=account, count=len(task.sessions))
+        task = BlockTask.of(market, sessions, rule)
+        arrays, plain = market_of(task), rule_of(task)
+        run = BlockRun(task=task, market=arrays, rule=plain, before=account, count=len(task.sessions))
         done = run.go()
         if 0 < done < run.count:  # the arrays hold a part of the next session: run again without it
-            run = BlockRun(task=task, market=market, rule=plain, before=account, count=done)
+            run = BlockRun(task=task, market=arrays, rule=plain, before=account, count=done)
             run.go()
     except FallbackRequired:
         return None
@@ -414,23 +408,23 @@ class _BlockLines:
         return list(day_lines(before, result).lines[:-2])
 
     def _rejection(self, place: int, sequence: int) -> Line:
-        """The line of a refused order, from :func:`submit`, which must refuse it too."""
+        """The line of a refused order, from :func:`match_order`, which must refuse it too."""
         task, order = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
         column, quantity, session = int(order["column"]), int(order["quantity"]), task.sessions[t]
         symbol = task.layout.symbols[column]
         side: Literal["buy", "sell"] = "sell" if order["sells"] else "buy"
         held = Position(quantity=quantity, sellable=quantity, cost=ZERO, entered=session)
-        outcome = submit(
+        outcome = match_order(
             Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence, reason=REASONS[side]),
             Account(cash=amount_of(int(order["cash"])), positions={symbol: held} if side == "sell" else {}),
             Quotes(self._row(column, task.first + t))[symbol],
-            task.rules,
+            task.market.rules,
             session,
         )
         if isinstance(outcome, Fill):
             raise LedgerConflict(
-                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what submit() fills",
+                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what is filled",
                 session=str(session.date()),
             )
         return day_lines(_EMPTY.account, replace(_EMPTY, session=session, outcomes=(outcome,))).lines[0]
@@ -444,7 +438,7 @@ class _BlockLines:
 
     @cached_property
     def _fields(self) -> dict[str, tuple[Floats, Placing]]:
-        store, data_ref = self._run.task.store, self._run.task.data_ref
+        store, data_ref = self._run.task.market.store, self._run.task.market.data_ref
         return {
             name: (cells_of(store, data_ref, "ohlcv", name), placing_of(store, data_ref, "ohlcv", name))
             for name in store.snapshot(data_ref)["ohlcv"]

@@ -2,8 +2,8 @@
 
 Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
 a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
-of :class:`~quantgraph.agents.SignalRule`, the market's rules are those of
-:func:`~quantgraph.broker.session._matching.submit`; where they need more than these numbers, the run stops.
+of :class:`~quantgraph.agents.SignalRule`, the rules of the market are those of
+:func:`~quantgraph.broker.session._matching.match_order`; where they need more than these numbers, it stops.
 
 Functions that are called for every symbol take single arrays, because passing a group costs more than their
 work.

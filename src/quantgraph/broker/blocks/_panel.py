@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.broker._decider import BlockRule
-from quantgraph.broker.accounts._corporate_actions import ActionBook, action_book
+from quantgraph.broker.accounts._account import action_book
+from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
-from quantgraph.broker.accounts._valuation import MarkAt
 from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
 from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
-from quantgraph.market import Rulebook
+from quantgraph.broker.session._session import Market
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.rules import halt_days
 from quantgraph.state import DataState
@@ -69,36 +68,22 @@ class Placing:
 class BlockTask:
     """A block to be traded: consecutive sessions of the data, the first of them in row ``first``."""
 
-    store: DataState
-    data_ref: str
+    market: Market
     sessions: Sequence[pd.Timestamp]
     first: int
     layout: Layout
     rule: BlockRule
-    rules: Rulebook
-    book: ActionBook
-    mark_at: MarkAt
 
     @classmethod
-    def of(
-        cls,
-        store: DataState,
-        data_ref: str,
-        sessions: Sequence[pd.Timestamp],
-        rule: BlockRule,
-        *,
-        rules: Rulebook,
-        book: ActionBook,
-        mark_at: MarkAt,
-    ) -> BlockTask:
+    def of(cls, market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule) -> BlockTask:
         """Take as many of the sessions as are consecutive in the data and have a row in every field."""
+        store, data_ref, rules = market.store, market.data_ref, market.rules
         fields, layout = store.snapshot(data_ref)["ohlcv"], layout_of(store, data_ref)
         if (
             rules.market != "cn"
             or rules.volume_share is not None
             or not exact_rates(rules)
-            or {"open", "close", mark_at} - {*fields}
-            or book is not action_book(store, data_ref)
+            or {"open", "close", market.mark_at} - {*fields}
             or len(layout.symbols) > _MOST_SYMBOLS
         ):
             raise FallbackRequired
@@ -112,17 +97,7 @@ class BlockTask:
         count = int(np.cumprod(there).sum())
         if not count:
             raise FallbackRequired
-        return cls(
-            store=store,
-            data_ref=data_ref,
-            sessions=sessions[:count],
-            first=first,
-            layout=layout,
-            rule=rule,
-            rules=rules,
-            book=book,
-            mark_at=mark_at,
-        )
+        return cls(market=market, sessions=sessions[:count], first=first, layout=layout, rule=rule)
 
     @property
     def end(self) -> int:
@@ -137,15 +112,15 @@ class BlockTask:
 
 def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
     """All cells of a field, and where they are."""
-    placing = placing_of(task.store, task.data_ref, panel, name)
+    placing = placing_of(task.market.store, task.market.data_ref, panel, name)
     if not placing.within:
         raise FallbackRequired
-    return cells_of(task.store, task.data_ref, panel, name), placing
+    return cells_of(task.market.store, task.market.data_ref, panel, name), placing
 
 
 def signal_of(task: BlockTask) -> tuple[Floats, Placing]:
     """The signal's cells; without one the fallback raises the error."""
-    names = list(task.store.snapshot(task.data_ref)["signal"])
+    names = list(task.market.store.snapshot(task.market.data_ref)["signal"])
     name = task.rule.signal or (names[0] if len(names) == 1 else None)
     if name not in names:
         raise FallbackRequired
@@ -244,7 +219,7 @@ _NEVER = 1 << 62
 
 def market_of(task: BlockTask) -> MarketArrays:
     """The block's sessions for the compiled code."""
-    fields = task.store.snapshot(task.data_ref)["ohlcv"]
+    fields = task.market.store.snapshot(task.market.data_ref)["ohlcv"]
 
     nothing = no_panel(len(task.sessions) + 1, len(task.layout.symbols))
 
@@ -258,15 +233,15 @@ def market_of(task: BlockTask) -> MarketArrays:
         signal = panel_of(cells, where, task.first, task.end)
         entries, unclear = _entries(task, cells, where, placing)
         stop |= unclear
-    kind, examples = kinds_of(task.layout.symbols, task.rules)
-    era, terms = terms_of(task.rules, examples, task.days)
+    kind, examples = kinds_of(task.layout.symbols, task.market.rules)
+    era, terms = terms_of(task.market.rules, examples, task.days)
     if any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
     events, events_from = _events(task)
     ex, ex_from = _ex_dates(task)
     return MarketArrays(
         open=panel("open"),
-        mark=panel(task.mark_at),
+        mark=panel(task.market.mark_at),
         close=panel("close"),
         upper=panel("up_limit"),
         lower=panel("down_limit"),
@@ -301,7 +276,7 @@ def rule_of(task: BlockTask) -> RuleArrays:
             share[place], share_of[place] = _parts(weight)
     ticket = -1 if rule.ticket is None else int(rule.ticket * 100)
     enough = _NEVER
-    if ticket >= 0 and not rule.cash_reserve and task.mark_at == "close":
+    if ticket >= 0 and not rule.cash_reserve and task.market.mark_at == "close":
         enough = min(_NEVER, ceil(ticket / rule.max_weight) * 100)
     invested, invested_of = _parts(1 - rule.cash_reserve)
     most, most_of = _parts(rule.max_weight)
@@ -351,13 +326,13 @@ def _all_ex_dates(store: DataState, data_ref: str) -> tuple[Ints, Ints]:
 
 
 def _ex_dates(task: BlockTask) -> tuple[Ints, Ints]:
-    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    rows, columns = _all_ex_dates(task.market.store, task.market.data_ref)
     begins = np.searchsorted(rows, np.arange(task.first, task.end + 1))
     return columns[begins[0] : begins[-1]], begins - begins[0]
 
 
 def _ex_before(task: BlockTask, close: Placing) -> Ints:
-    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    rows, columns = _all_ex_dates(task.market.store, task.market.data_ref)
     earlier = rows < task.first
     closes_before = np.concatenate([[0], np.cumsum(close.rows >= 0)])
     before = np.zeros(len(task.layout.symbols), np.int64)
@@ -367,10 +342,11 @@ def _ex_before(task: BlockTask, close: Placing) -> Ints:
 
 def _events(task: BlockTask) -> tuple[Ints, Ints]:
     columns, ends, place = [], [0], task.layout.place
-    if not task.book:
+    book = action_book(task.market.store, task.market.data_ref)
+    if not book:
         return np.zeros(0, np.int64), np.zeros(len(task.sessions) + 1, np.int64)
     for session in task.sessions:
-        actions = (*task.book.entitled.get(session, ()), *task.book.due.get(session, ()))
+        actions = (*book.entitled.get(session, ()), *book.due.get(session, ()))
         columns += [place[action.symbol] for action in actions if action.symbol in place]
         ends.append(len(columns))
     return np.array(columns, np.int64), np.array(ends, np.int64)
@@ -379,7 +355,7 @@ def _events(task: BlockTask) -> tuple[Ints, Ints]:
 def _halted(task: BlockTask) -> Flags:
     found = np.zeros(len(task.sessions), np.bool_)
     for place in np.flatnonzero(np.isin(task.days, np.array([*halt_days()], "datetime64[us]"))).tolist():
-        found[place] = task.rules.halted(task.sessions[place].date(), "open")
+        found[place] = task.market.rules.halted(task.sessions[place].date(), "open")
     return found
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.accounts._corporate_actions import action_book, apply_corporate_actions
+from quantgraph.broker.accounts._account import action_book, apply_corporate_actions
 from quantgraph.broker.accounts._orders import Fill, Order, Rejection, normalize_quantity
-from quantgraph.broker.accounts._results import SessionResult
-from quantgraph.broker.accounts._valuation import mark, value_of
+from quantgraph.broker.accounts._results import SessionResult, mark, value_of
 from quantgraph.broker.ledger._frames import FILL_NUMBERS, fills_table, rejections_table
 from quantgraph.broker.ledger._journal import CHARGES
 from quantgraph.broker.ledger._ledger import Ledger
-from quantgraph.broker.session._market import Market
+from quantgraph.broker.session._session import Market
 from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market import Moment, session_of
 from quantgraph.market.money import money, notional, to_decimal

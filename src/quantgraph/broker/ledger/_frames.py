@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.broker.accounts._corporate_actions import Event
+from quantgraph.broker.accounts._account import Event
 from quantgraph.broker.accounts._orders import SIZES, Fill, Outcome, Rejection, number_text, rejection_of
 from quantgraph.broker.ledger._journal import CHARGES, EVENTS, iso, outcome_of, session_from_iso
 from quantgraph.market.money import ZERO
@@ -55,14 +55,7 @@ _TYPES = {
 
 
 def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
-    """One row per fill, in their order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns :data:`FILL_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as
-        text, so that nothing is rounded.
-    """
+    """One row per fill, :data:`FILL_COLUMNS`; dates are ``YYYY-MM-DD``, numbers exact decimals as text."""
     rows = [
         {
             "trade_date": iso(fill.session),
@@ -78,15 +71,7 @@ def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
 
 
 def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
-    """One row per rejection, in their order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns :data:`REJECTION_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target;
-        ``wish``, which of the four sizes was given, and ``size``, an exact decimal as text; ``code``
-        ``message`` of the rejection, and the decider's ``reason``.
-    """
+    """One row per rejection, :data:`REJECTION_COLUMNS`; ``side`` is empty for a target."""
     rows = [
         {
             "trade_date": iso(rejection.session),
@@ -212,8 +197,8 @@ class OrderTable:
         Decimals of these whole numbers, which are exact.
     """
 
-    days: tuple[str, ...]
-    symbols: tuple[str, ...]
+    days: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
     day: Places
     symbol: Places
     wishes_to_buy: Flags
@@ -248,27 +233,6 @@ class OrderTable:
         return reader.table()
 
 
-@dataclass(kw_only=True)
-class _Part:
-    """Columns of some orders, as in :class:`OrderTable`."""
-
-    day: Places
-    symbol: Places
-    wishes_to_buy: Flags
-    sells: Flags
-    refused: list[str | None]
-    quantity: list[int]
-    price: list[int]
-    cost: list[int]
-    digits: int
-
-    def scaled(self, name: str, digits: int) -> list[int]:
-        """A column of numbers with more decimals."""
-        numbers: list[int] = getattr(self, name)
-        more = 10 ** (digits - self.digits)
-        return numbers if more == 1 else [number * more for number in numbers]
-
-
 class OrderReader:
     """Collects lines of orders, and reads them some ten thousand at a time.
 
@@ -279,7 +243,7 @@ class OrderReader:
         self._days: dict[str, int] = {}
         self._symbols: dict[str, int] = {}
         self._lines: list[tuple[str, str, str]] = []
-        self._parts: list[_Part] = []
+        self._parts: list[OrderTable] = []
 
     def add(self, lines: Sequence[tuple[str, str, str]]) -> None:
         """Add lines of :data:`ORDER_KINDS`: session, kind and body of each."""
@@ -292,7 +256,7 @@ class OrderReader:
         self._read()
         fills = [outcome if isinstance(outcome, Fill) else None for outcome in outcomes]
         refused = [rejection_of(outcome) for outcome in outcomes]
-        part = _Part(
+        part = OrderTable(
             day=_places(self._days, [f"{outcome.session:%Y-%m-%d}" for outcome in outcomes]),
             symbol=_places(self._symbols, [outcome.order.symbol for outcome in outcomes]),
             wishes_to_buy=np.array([outcome.order.side == "buy" for outcome in outcomes], dtype=bool),
@@ -320,9 +284,9 @@ class OrderReader:
             wishes_to_buy=np.concatenate(flags + [part.wishes_to_buy for part in parts]),
             sells=np.concatenate(flags + [part.sells for part in parts]),
             refused=[code for part in parts for code in part.refused],
-            quantity=[number for part in parts for number in part.scaled("quantity", digits)],
-            price=[number for part in parts for number in part.scaled("price", digits)],
-            cost=[number for part in parts for number in part.scaled("cost", digits)],
+            quantity=_joined(parts, "quantity", digits),
+            price=_joined(parts, "price", digits),
+            cost=_joined(parts, "cost", digits),
             digits=digits,
         )
 
@@ -338,7 +302,7 @@ class OrderReader:
                 [outcome_of(kind, json.loads(body), session_from_iso(day)) for day, kind, body in lines]
             )
 
-    def _in_bulk(self, lines: Sequence[tuple[str, str, str]]) -> _Part | None:
+    def _in_bulk(self, lines: Sequence[tuple[str, str, str]]) -> OrderTable | None:
         """The columns of lines, None if some must be read one by one."""
         import pyarrow as pa
         from pyarrow import json as arrow_json
@@ -356,7 +320,7 @@ class OrderReader:
         read = [column for column in numbers if column is not None]
         if len(read) < len(numbers) or table.num_rows != len(lines) or table["symbol"].null_count:
             return None
-        return _Part(
+        return OrderTable(
             day=_encoded(self._days, pa.array([session for session, _, _ in lines], pa.string())),
             symbol=_encoded(self._symbols, table["symbol"].combine_chunks()),
             wishes_to_buy=_equals(table["wish"], "buy"),
@@ -367,6 +331,15 @@ class OrderReader:
             cost=np.sum(read[2:], axis=0).tolist(),
             digits=_DIGITS,
         )
+
+
+def _joined(parts: Sequence[OrderTable], name: str, digits: int) -> list[int]:
+    """A column of numbers, all with the same decimals."""
+    joined: list[int] = []
+    for part in parts:
+        numbers, more = getattr(part, name), 10 ** (digits - part.digits)
+        joined += numbers if more == 1 else [number * more for number in numbers]
+    return joined
 
 
 def _schema() -> pa.Schema:

@@ -21,8 +21,8 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, ins
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.database import create_tables, open_engine
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import (
+from quantgraph.broker.accounts._account import (
+    Account,
     Delisting,
     Dividend,
     Event,
@@ -40,9 +40,9 @@ from quantgraph.broker.accounts._orders import (
     escape_surrogates,
     normalize_quantity,
     number_text,
+    order_from_json,
 )
-from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
-from quantgraph.broker.accounts._valuation import Mark
+from quantgraph.broker.accounts._results import DayLines, Line, Mark, SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
@@ -214,21 +214,9 @@ def _order_text(order: Order) -> str:
 
 
 def _order_of(body: Mapping[str, Any]) -> Order:
-    sizes: dict[str, Any] = {
-        name: _quantity(body[name]) if "quantity" in name else Decimal(body[name])
-        for name in SIZES
-        if name in body
-    }
-    limit = body.get("limit_price")
-    return Order(
-        symbol=body["symbol"],
-        side=body.get("wish"),
-        **sizes,
-        type=body["type"],
-        limit_price=None if limit is None else Decimal(limit),
-        sequence=body["sequence"],
-        reason=body["reason"],
-    )
+    sizes = {name: body[name] for name in (*SIZES, "limit_price") if name in body}
+    named = {name: body[name] for name in ("symbol", "type", "sequence", "reason")}
+    return order_from_json({"side": body.get("wish"), **named, **sizes})
 
 
 def _day_body_of(before: Account, result: SessionResult) -> str:

@@ -11,11 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import Event, Payment, Split, apply_event, shares_after
+from quantgraph.broker.accounts._account import Account, Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection, rejection_of
-from quantgraph.broker.accounts._results import Line, SessionResult
-from quantgraph.broker.accounts._valuation import value_of, value_series
+from quantgraph.broker.accounts._results import Line, SessionResult, value_of, value_series
 from quantgraph.broker.ledger._frames import (
     ORDER_KINDS,
     OrderLine,

@@ -104,24 +104,12 @@ class LoggedStep:
 
     @property
     def action_json(self) -> str:
-        """The action as JSON, its keys in their order.
-
-        Raises
-        ------
-        BadOption
-            If it is not JSON, which has no NaN.
-        """
+        """The action as JSON, its keys in their order; BadOption if it is not JSON."""
         return _json("action", dict(self.action))
 
     @property
     def result_json(self) -> str | None:
-        """The result as JSON; None for nothing.
-
-        Raises
-        ------
-        BadOption
-            If it is not JSON, which has no NaN.
-        """
+        """The result as JSON, None for nothing; BadOption if it is not JSON."""
         return None if self.result is None else _json("result", self.result)
 
     def execution_id(self, run_id: str) -> str:

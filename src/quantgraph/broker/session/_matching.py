@@ -1,7 +1,4 @@
-"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason.
-
-The pre-check of an order and its fill use the same function, :func:`submit`.
-"""
+"""Matching one order with a quote: its size becomes shares, then a fill or a rejection with its reason."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal
     return "buy" if _target_value(name, size, others, price * held) >= price * held else "sell"
 
 
-def size_order(  # noqa: PLR0917 - the parameters of submit
+def size_order(  # noqa: PLR0917 - the parameters of match_order
     order: Order,
     price: Decimal,
     account: Account,
@@ -167,7 +164,7 @@ def _target_value(name: str, size: Quantity, others: Decimal | None, holding: De
     return size * (others + holding)
 
 
-def submit(
+def match_order(
     order: Order,
     account: Account,
     quote: Quote | None,
@@ -228,7 +225,7 @@ def price_band(
 
 @dataclass(slots=True)
 class _Matching:
-    """One call of :func:`submit`. Its methods raise :class:`OrderRefused`."""
+    """One call of :func:`match_order`. Its methods raise :class:`OrderRefused`."""
 
     order: Order
     account: Account

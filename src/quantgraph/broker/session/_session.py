@@ -1,281 +1,215 @@
-"""Submitting orders in one session, and the market that a decider meets at the open."""
+"""A session of a market: opened with an account, given orders, closed and marked."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, cast
 
 import pandas as pd
 
-from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.broker.accounts._account import Account, Event, action_book, apply_corporate_actions
+from quantgraph.broker.accounts._orders import (
+    Decision,
+    Fill,
+    Order,
+    Outcome,
+    Pending,
+    Quantity,
+    Rejection,
+    RejectionCode,
+)
 from quantgraph.broker.accounts._quotes import Quote, quotes_at
-from quantgraph.broker.accounts._valuation import last_prices
-from quantgraph.broker.session._matching import reference_price, side_of, submit
+from quantgraph.broker.accounts._results import (
+    MarkAt,
+    SessionResult,
+    last_closes,
+    last_prices,
+    mark,
+    value_of,
+)
+from quantgraph.broker.session._matching import match_order, reference_price, side_of
 from quantgraph.errors import BadOption, LedgerConflict
-from quantgraph.market import Rulebook
+from quantgraph.market import Moment, Rulebook
 from quantgraph.market.money import Side, to_decimal
 from quantgraph.market.rules import OrderType
-from quantgraph.state import View
+from quantgraph.state import BaseView, DataState
 
 _AUCTION: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
 """Opening auction, the day, closing auction."""
-
-
-class TradingSession:
-    """One open session: orders are submitted one by one, from any thread.
-
-    Parameters
-    ----------
-    account
-        After the corporate actions of the morning.
-    quotes
-        What is known of the session, by symbol.
-    rules, session
-        The rulebook in force, and the session.
-    prices
-        Last known prices of holdings without a quote, for ``target_weight``.
-    is_session
-        False rejects every order: the exchange does not trade on that day.
-
-    Notes
-    -----
-    The lock protects the account and the outcomes: two orders cannot both spend the same cash. An order that
-    is submitted again returns its outcome.
-    """
-
-    def __init__(
-        self,
-        account: Account,
-        quotes: Mapping[str, Quote],
-        rules: Rulebook,
-        session: pd.Timestamp,
-        *,
-        prices: Mapping[str, Decimal] | None = None,
-        is_session: bool = True,
-    ) -> None:
-        self._account = account
-        self._quotes = quotes
-        self._rules = rules
-        self._session = session
-        self._prices = dict(prices or {})
-        self._is_session = is_session
-        self._outcomes: dict[int, Outcome] = {}
-        self._traded: defaultdict[str, Quantity] = defaultdict(int)
-        self._lock = threading.Lock()
-
-    @property
-    def account(self) -> Account:
-        """The account after the orders so far."""
-        return self._account
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """The outcomes so far, in the order of submission."""
-        with self._lock:
-            return tuple(self._outcomes.values())
-
-    def submit(self, order: Order) -> Fill | Rejection:
-        """Fill or reject an order, see :func:`~quantgraph.broker.session._matching.submit`.
-
-        Raises
-        ------
-        LedgerConflict
-            If another order used the sequence.
-        """
-        with self._lock:
-            known = self._outcomes.get(order.sequence)
-            if known is not None:
-                if known.order != order:
-                    raise LedgerConflict(
-                        f"sequence={order.sequence} on {self._session:%Y-%m-%d} is used by an order of "
-                        f"{known.order.symbol}",
-                        sequence=order.sequence,
-                    )
-                return known
-            outcome = self._refused(order) or submit(order, **self._terms(order))
-            self._outcomes[order.sequence] = outcome
-            if isinstance(outcome, Fill):
-                self._account = self._account.apply(outcome)
-                self._traded[order.symbol] += outcome.quantity
-                self._prices.setdefault(order.symbol, outcome.price)
-            return outcome
-
-    def check(self, order: Order) -> Outcome:
-        """The outcome that the order would have now."""
-        with self._lock:
-            return self._refused(order) or submit(order, **self._terms(order))
-
-    def _refused(self, order: Order) -> Rejection | None:
-        """Reject an order on a day on which the exchange does not trade."""
-        if self._is_session:
-            return None
-        text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
-        return Rejection(order=order, session=self._session, code="not_a_session", message=text)
-
-    def _terms(self, order: Order) -> dict[str, Any]:
-        """What the order is matched with, see :func:`~quantgraph.broker.session._matching.submit`."""
-        return {
-            "account": self._account,
-            "quote": self._quotes.get(order.symbol),
-            "rules": self._rules,
-            "session": self._session,
-            "others": self._others(order),
-            "traded": self._traded[order.symbol],
-        }
-
-    def equity(self) -> Decimal:
-        """Cash, dividends that are owed, and holdings at the open, or else at the last known price."""
-        return self._worth(self._account.positions, "open")
-
-    def _others(self, order: Order) -> Decimal | None:
-        """For a weight: the account's value without the symbol, at the close for a ``close`` order."""
-        if order.target_weight is None:
-            return None
-        return self._worth([name for name in self._account.positions if name != order.symbol], order.type)
-
-    def _worth(self, symbols: Iterable[str], type: OrderType) -> Decimal:  # noqa: A002
-        account = self._account
-        holdings = (self._price(symbol, type) * account.quantity(symbol) for symbol in symbols)
-        return account.cash + account.owed + sum(holdings, Decimal(0))
-
-    def _price(self, symbol: str, type: OrderType) -> Decimal:  # noqa: A002
-        quote = self._quotes.get(symbol)
-        price = math.nan if quote is None else quote.open
-        if quote is not None and quote.close is not None and quote.close > 0 and type == "close":
-            price = quote.close  # a bar without a close counts with its open
-        if 0 < price < math.inf:
-            return to_decimal(price)
-        if symbol not in self._prices:
-            raise BadOption(
-                f"{symbol} is held without a known price, which target_weight needs", parameter="prices"
-            )
-        return self._prices[symbol]
-
-    def priority(self, order: Order) -> tuple[int, bool, int]:
-        """Sort key of an order in a batch: by auction, sells before buys, then by sequence."""
-        quote = self._quotes.get(order.symbol)
-        held = self._account.quantity(order.symbol)
-        side = side_of(order, held, reference_price(order, quote), self._others(order))
-        return _AUCTION[order.type], side == "buy", order.sequence
-
-
-def submit_batch(trading: TradingSession, orders: Iterable[Order], *, in_order: bool = False) -> None:
-    """Submit orders, sells before buys in each auction: a buy may spend the proceeds of a sale.
-
-    ``in_order`` submits those of each auction as listed.
-
-    Raises
-    ------
-    BadOption
-        If two orders have the same sequence.
-    """
-    batch, priorities = list(orders), dict[int, Any]()
-    for order in batch:
-        if order.sequence in priorities:
-            raise BadOption(
-                f"sequence={order.sequence} of {order.symbol} is used twice in one session",
-                parameter="sequence",
-            )
-        priorities[order.sequence] = _AUCTION[order.type] if in_order else trading.priority(order)
-    for order in sorted(batch, key=lambda order: priorities[order.sequence]):
-        trading.submit(order)
-
-
-_ALWAYS_KNOWN: frozenset[RejectionCode] = frozenset({"unknown_symbol", "tick_size"})
+_ALWAYS_KNOWN: frozenset[RejectionCode] = frozenset({"not_a_session", "unknown_symbol", "tick_size"})
 """Rejections that neither the rest of the session nor the account can change."""
 _KNOWN_OF_SHARES: frozenset[RejectionCode] = frozenset({"bad_quantity", "order_size_cap"})
 """Rejections that they cannot change if the order is for a number of shares."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pending:
-    """An order whose outcome the open does not tell, and why.
+class Market:
+    """Data and rules that sessions are traded with.
 
     Attributes
     ----------
-    reason
-        ``limit`` or ``close``: the type of the order, which meets prices of later; ``volume_cap``: the market
-        limits fills to a share of the session's volume; ``earlier_order``: it depends on a pending order.
+    store, data_ref
+        A commit of a data state.
+    rules
+        The rulebook in force.
+    mark_at
+        The price of a session that holdings are valued at.
+    blocks_from
+        Smallest number of cells (sessions times symbols) of the data for trading in blocks. The fills are the
+        same; with fewer cells it is not worth the ten seconds that compiling takes once on each machine.
+        None: 50,000, and 5,000 in a process that has the compiled code already.
     """
 
-    order: Order
-    reason: str
-    message: str
+    store: DataState
+    data_ref: str
+    rules: Rulebook
+    mark_at: MarkAt = "close"
+    blocks_from: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules.volume_share is not None and "vol" not in self.store.snapshot(self.data_ref)["ohlcv"]:
+            raise BadOption(
+                f"volume_share={self.rules.volume_share} needs the field 'vol', which the data do not have",
+                parameter="volume_share",
+            )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must not change within a run: data, rules with every fee, marks."""
+        return {
+            "data_ref": self.data_ref,
+            "rules": f"{self.rules.name} {content_hash(repr(self.rules), size=8)}",
+            "mark_at": self.mark_at,
+        }
 
 
-Told = Fill | Rejection | Pending
-"""What the open tells of an order."""
+class Session:
+    """One session: each order is judged here, for the pre-check of a decider as for the fill.
 
+    An order that is submitted at the open is filled, rejected, or :class:`.Pending` where the open does not
+    tell. :meth:`close` judges the orders by the whole session. (One case cannot be told at the open: data
+    with an open of a session whose volume turns out to be 0, which counts as suspended.)
 
-class SessionMarket:
-    """Orders are submitted to a scratch copy of the morning's account, by the rules of the real fills.
+    Parameters
+    ----------
+    account
+        After the corporate actions of the morning.
+    quotes
+        What is known of the session, by symbol, or a function that reads it when it is asked for.
+    rules, day
+        The rulebook in force, and the session's date.
+    last_prices
+        Returns the last known prices of holdings without a quote, for ``target_weight``.
+    pending
+        False judges each order as if nothing but ``quotes`` came of the session.
+    is_session
+        False rejects every order: the exchange does not trade on that day.
 
-    Nothing is recorded: only the orders that the decider returns are traded. If it returns them in the order
-    in which they were submitted here, as ``Decision(market.orders, in_order=True)``, each fill and rejection
-    is the one that it was told. (One case cannot be told: data with an open of a session whose volume turns
-    out to be 0, which counts as suspended.)
-
-    Notes
-    -----
-    The lock lets threads submit side by side; the sequence of the orders' submission is theirs to settle,
-    unless :meth:`place` numbers them.
+    Examples
+    --------
+    >>> days = pd.DatetimeIndex(["2024-01-02", "2024-01-03"])
+    >>> prices, store = pd.DataFrame({"600000.SH": [10.0, 11.0]}, index=days), DataState()
+    >>> ref = store.update("ohlcv", {"open": prices, "close": prices})
+    >>> market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    >>> session = Session.open(market, days[1], Account.opening(10_000))
+    >>> session.submit(Order(symbol="600000.SH", side="buy", quantity=1000, sequence=1)).code
+    'insufficient_cash'
+    >>> session.submit(Order(symbol="600000.SH", side="buy", quantity=500, sequence=2)).price
+    Decimal('11')
+    >>> session.close().value
+    Decimal('9994.94')
     """
 
-    def __init__(self, view: View, account: Account, rules: Rulebook) -> None:
-        quotes = quotes_at(view)
-        unpriced = [
-            symbol
-            for symbol in account.positions
-            if symbol not in quotes or not 0 < quotes[symbol].open < math.inf
-        ]
-        prices = last_prices(view, unpriced) if unpriced else None
-        session = view.moment.session
-        is_session = session.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:]
-        self._trading = TradingSession(account, quotes, rules, session, prices=prices, is_session=is_session)
-        self._capped = rules.volume_share is not None
-        self._told: dict[int, Told] = {}
-        self._orders: list[Order] = []
+    def __init__(
+        self,
+        account: Account,
+        quotes: Mapping[str, Quote] | Callable[[], Mapping[str, Quote]],
+        rules: Rulebook,
+        day: pd.Timestamp,
+        *,
+        last_prices: Callable[[Iterable[str]], Mapping[str, Decimal]] = lambda _symbols: {},
+        pending: bool = False,
+        is_session: bool = True,
+    ) -> None:
+        self.rules = rules
+        self.day = day
+        self._morning = self._account = account
+        self._quotes = quotes
+        self._last_prices = last_prices
+        self._pending = pending
+        self._is_session = is_session
+        self._opened: tuple[Market, tuple[Event, ...]] | None = None
+        self._told: dict[int, Fill | Rejection | Pending] = {}
+        self._traded: defaultdict[str, Quantity] = defaultdict(int)
+        self._bought: dict[str, Decimal] = {}
         self._unsettled = False
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # two orders of two threads cannot both spend the same cash
+
+    @classmethod
+    def open(cls, market: Market, day: pd.Timestamp, account: Account) -> Session:
+        """Open a session with the account at the end of the one before: corporate actions take effect."""
+        view = market.store.trusted_view(Moment(day, "open"), market.data_ref)
+        book = action_book(market.store, market.data_ref)
+        opens = _opens(view, account) if book.due.get(day) else {}
+        account, events = apply_corporate_actions(account, day, book, market.rules, opens)
+        session: Session = cls.at_open(view, account, market.rules)
+        session._opened = market, events
+        return session
+
+    @classmethod
+    def at_open(cls, view: BaseView, account: Account, rules: Rulebook) -> Session:
+        """Open the session of a view for trials: it knows no more than the view, and cannot be closed."""
+        day, quotes, prices = view.moment.session, partial(quotes_at, view), partial(last_prices, view)
+        is_session = day.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:]
+        return cls(account, quotes, rules, day, last_prices=prices, pending=True, is_session=is_session)
+
+    def copy(self, *, pending: bool = True) -> Session:
+        """Return a copy for trials, which cannot be closed: nothing of them is recorded here.
+
+        ``pending=False`` judges limits, closes and capped orders too, as far as the open tells.
+        """
+        with self._lock:
+            copied, told, bought = object.__new__(Session), dict(self._told), dict(self._bought)
+            vars(copied).update(vars(self), _told=told, _bought=bought, _traded=self._traded.copy())
+        copied._opened, copied._lock = None, threading.Lock()
+        copied._pending = pending and self._pending
+        return copied
+
+    @cached_property
+    def quotes(self) -> Mapping[str, Quote]:
+        """What is known of the session, by symbol."""
+        return self._quotes() if callable(self._quotes) else self._quotes
 
     @property
     def account(self) -> Account:
-        """The scratch account after the fills so far."""
-        return self._trading.account
+        """The account after the fills so far."""
+        return self._account
 
     @property
-    def orders(self) -> tuple[Order, ...]:
-        """The orders submitted so far and not rejected, in their order."""
+    def outcomes(self) -> tuple[Fill | Rejection | Pending, ...]:
+        """What is known of the orders so far, in the order of submission."""
         with self._lock:
-            told = self._told
-            return tuple(one for one in self._orders if not isinstance(told[one.sequence], Rejection))
+            return tuple(self._told.values())
 
     @property
     def submitted(self) -> tuple[Order, ...]:
-        """The orders submitted so far, the rejected ones too, in their order."""
-        with self._lock:
-            return tuple(self._orders)
+        """The orders so far, the rejected ones too, in the order of submission."""
+        return tuple(each.order for each in self.outcomes)
 
-    def place(self, side: Side, symbol: str, quantity: Quantity, *, reason: str = "") -> Told:
-        """Submit an order at the open under the next free number, and return its outcome."""
-        with self._lock:
-            order = Order(
-                symbol=symbol,
-                side=side,
-                quantity=quantity,
-                sequence=max(self._told, default=0) + 1,
-                reason=reason,
-            )
-            return self._tell(order)
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders so far that are not rejected, in the order of submission."""
+        return tuple(each.order for each in self.outcomes if not isinstance(each, Rejection))
 
-    def submit(self, order: Order) -> Told:
-        """Return the order's outcome, if the open tells it. An order that is submitted again returns its own.
+    def submit(self, order: Order) -> Fill | Rejection | Pending:
+        """Fill or reject an order, if that is known. An order that is submitted again returns its outcome.
 
         Raises
         ------
@@ -283,46 +217,181 @@ class SessionMarket:
             If another order used the sequence.
         """
         with self._lock:
-            if order.sequence not in self._told:
-                self._tell(order)
-            elif order not in self._orders:
-                raise LedgerConflict(
-                    f"sequence={order.sequence} is used by another order", sequence=order.sequence
+            return self._judge(order)
+
+    def place(
+        self, side: Side, symbol: str, quantity: Quantity, *, reason: str = ""
+    ) -> Fill | Rejection | Pending:
+        """Submit an order at the open under the next free number."""
+        with self._lock:
+            number = max(self._told, default=0) + 1
+            return self._judge(
+                Order(symbol=symbol, side=side, quantity=quantity, sequence=number, reason=reason)
+            )
+
+    def batch(self, orders: Iterable[Order], *, in_order: bool = False) -> None:
+        """Submit orders, sells before buys in each auction: a buy may spend the proceeds of a sale.
+
+        ``in_order`` submits those of each auction as listed.
+
+        Raises
+        ------
+        BadOption
+            If two orders have the same sequence.
+        """
+        batch, used = list(orders), set[int]()
+        for order in batch:
+            if order.sequence in used:
+                raise BadOption(
+                    f"sequence={order.sequence} of {order.symbol} is used twice in one session",
+                    parameter="sequence",
                 )
-            return self._told[order.sequence]
+            used.add(order.sequence)
+        with self._lock:
+            batch.sort(key=self._auction if in_order else self._sells_first)
+            for order in batch:
+                self._judge(order)
 
-    def _tell(self, order: Order) -> Told:
-        outcome = self._told[order.sequence] = self._outcome(order)
-        self._orders.append(order)
-        return outcome
+    def close(self, decision: Decision | None = None, *, decider: str = "") -> SessionResult:
+        """Judge the orders by the whole session, and mark what is held at its end.
 
-    def _outcome(self, order: Order) -> Told:
-        outcome = self._trading.check(order)
-        if isinstance(outcome, Rejection) and _is_final(outcome):
+        Parameters
+        ----------
+        decision
+            The orders, and notes. Default: the orders that were submitted here, in their order.
+
+        Raises
+        ------
+        BadOption
+            If two orders have the same sequence, or the session was not opened by :meth:`open`.
+        """
+        if self._opened is None:
+            raise BadOption(
+                "a session for trials cannot be closed; Session.open(market, day, account) opens one",
+                parameter="session",
+            )
+        if decision is None:
+            decision = Decision(self.submitted, in_order=True)
+        market, events = self._opened
+        view = market.store.trusted_view(Moment(self.day, "close"), market.data_ref)
+        whole = Session(
+            self._morning,
+            partial(quotes_at, view),
+            self.rules,
+            self.day,
+            last_prices=self._last_prices,
+            is_session=self._is_session,
+        )
+        whole.batch(decision.orders, in_order=decision.in_order)
+        marks = mark(whole.account, view, at=market.mark_at)
+        return SessionResult(
+            session=self.day,
+            decider=decider,
+            account=whole.account,
+            events=events,
+            outcomes=cast("tuple[Outcome, ...]", whole.outcomes),
+            marks=marks,
+            value=value_of(whole.account, marks),
+            notes=decision.notes,
+        )
+
+    def _judge(self, order: Order) -> Fill | Rejection | Pending:
+        """The outcome of an order: the only place where one comes about."""
+        known = self._told.get(order.sequence)
+        if known is not None:
+            if known.order != order:
+                raise LedgerConflict(
+                    f"sequence={order.sequence} on {self.day:%Y-%m-%d} is used by an order of "
+                    f"{known.order.symbol}",
+                    sequence=order.sequence,
+                )
+            return known
+        outcome: Outcome
+        if self._is_session:
+            outcome = match_order(
+                order,
+                self._account,
+                self.quotes.get(order.symbol),
+                self.rules,
+                self.day,
+                others=self._others(order),
+                traded=self._traded[order.symbol],
+            )
+        else:
+            text = f"{self.day:%Y-%m-%d} is not a session of the exchange"
+            outcome = Rejection(order=order, session=self.day, code="not_a_session", message=text)
+        told = self._told[order.sequence] = self._as_known(outcome) if self._pending else outcome
+        if isinstance(told, Fill):
+            self._account = self._account.apply(told)
+            self._traded[order.symbol] += told.quantity
+            self._bought.setdefault(order.symbol, told.price)
+        return told
+
+    def _as_known(self, outcome: Outcome) -> Fill | Rejection | Pending:
+        """The outcome as far as the open tells it."""
+        order, code = outcome.order, outcome.code if isinstance(outcome, Rejection) else None
+        if code in _ALWAYS_KNOWN or (order.quantity is not None and code in _KNOWN_OF_SHARES):
             return outcome
         if order.type != "open":
-            return Pending(
-                order=order,
-                reason=order.type,
-                message=f"a {order.type} order of {order.symbol} meets prices that the open does not tell",
-            )
-        if isinstance(outcome, Fill) and self._capped:
+            text = f"a {order.type} order of {order.symbol} meets prices that the open does not tell"
+            return Pending(order=order, reason=order.type, message=text)
+        if isinstance(outcome, Fill) and self.rules.volume_share is not None:
             self._unsettled = True
-            return Pending(
-                order=order,
-                reason="volume_cap",
-                message=f"the session's volume limits what is filled of {order.symbol}, and is not known yet",
-            )
+            text = f"the session's volume limits what is filled of {order.symbol}, and is not known yet"
+            return Pending(order=order, reason="volume_cap", message=text)
         if isinstance(outcome, Rejection) and self._unsettled:
-            return Pending(
-                order=order,
-                reason="earlier_order",
-                message=f"it depends on a pending order; as it stands, {outcome.code}: {outcome.message}",
-            )
-        return self._trading.submit(order) if isinstance(outcome, Fill) else outcome
+            text = f"it depends on a pending order; as it stands, {outcome.code}: {outcome.message}"
+            return Pending(order=order, reason="earlier_order", message=text)
+        return outcome
+
+    def _auction(self, order: Order) -> tuple[int, ...]:
+        return (_AUCTION[order.type],)
+
+    def _sells_first(self, order: Order) -> tuple[int, ...]:
+        """By auction, sells before buys, then by sequence."""
+        held = self._account.quantity(order.symbol)
+        price = reference_price(order, self.quotes.get(order.symbol))
+        side = side_of(order, held, price, self._others(order))
+        return _AUCTION[order.type], side == "buy", order.sequence
+
+    def _others(self, order: Order) -> Decimal | None:
+        """For a weight: the account's value without the symbol, at the close for a ``close`` order."""
+        if order.target_weight is None:
+            return None
+        account = self._account
+        holdings = (
+            self._price(symbol, order.type) * position.quantity
+            for symbol, position in account.positions.items()
+            if symbol != order.symbol
+        )
+        return account.cash + account.owed + sum(holdings, Decimal(0))
+
+    def _price(self, symbol: str, type: OrderType) -> Decimal:  # noqa: A002
+        quote = self.quotes.get(symbol)
+        price = math.nan if quote is None else quote.open
+        if quote is not None and quote.close is not None and quote.close > 0 and type == "close":
+            price = quote.close  # a bar without a close counts with its open
+        if 0 < price < math.inf:
+            return to_decimal(price)
+        for known in (self._last_known, self._bought):
+            if symbol in known:
+                return known[symbol]
+        raise BadOption(
+            f"{symbol} is held without a known price, which target_weight needs", parameter="prices"
+        )
+
+    @cached_property
+    def _last_known(self) -> Mapping[str, Decimal]:
+        """Last known prices of what was held on the morning and has no open."""
+        held, quotes = self._morning.positions, self.quotes
+        return self._last_prices(
+            [name for name in held if name not in quotes or not 0 < quotes[name].open < math.inf]
+        )
 
 
-def _is_final(rejection: Rejection) -> bool:
-    if rejection.code in _ALWAYS_KNOWN:
-        return True
-    return rejection.order.quantity is not None and rejection.code in _KNOWN_OF_SHARES
+def _opens(view: BaseView, account: Account) -> dict[str, Decimal]:
+    """Opens of what is held, or last known closes."""
+    quotes = quotes_at(view)
+    opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
+    found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
+    return last_closes(view, account.positions.keys() - found.keys()) | found

@@ -1,59 +1,197 @@
-"""Simulated sessions: one alone, in a loop, in blocks, and as a run in a ledger."""
+"""Simulated sessions: a decider is asked, and its sessions are traded in a loop, in blocks, and as a run.
+
+Blocks need numba, which takes a second to import and to load what it compiled before; on a new machine it
+compiles for about ten seconds. A thread does that while the signal is made and proved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pandas as pd
+from typing_extensions import TypedDict
 
-from quantgraph.broker._decider import BlockRule, Decider, DecisionContext, RunContext, check_decider
+from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
+from quantgraph.broker._decider import Decider, DecisionContext, RunContext
 from quantgraph.broker.accounts._account import Account
-from quantgraph.broker.accounts._corporate_actions import action_book
+from quantgraph.broker.accounts._orders import (
+    BlockRule,
+    Decision,
+    Fill,
+    Order,
+    Outcome,
+    escape_surrogates,
+    number_text,
+)
+from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import Block, SessionResult
-from quantgraph.broker.session._market import Market
-from quantgraph.broker.session._open_session import OpenSession, collect_decision, fill_orders, open_session
-from quantgraph.errors import BadWindow, LedgerConflict
-from quantgraph.market import Moment, session_of
-from quantgraph.state import GrowingView
+from quantgraph.broker.session._matching import reference_price
+from quantgraph.broker.session._session import Market, Session
+from quantgraph.errors import BadOption, BadWindow, BudgetExceeded, LedgerConflict
+from quantgraph.market import Moment, Rulebook, session_of
+from quantgraph.market.money import Side
+from quantgraph.market.rules import OrderType
+from quantgraph.state import DataState, GrowingView, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger._ledger import Ledger
 
 
+BLOCKS_FROM = 50_000
+"""Cells (sessions times symbols) of the data from which blocks are worth compiling for."""
+LOADED_FROM = 5_000
+"""Cells from which they are worth loading what was compiled before."""
+NOTES_LIMIT = 1_000_000
+"""Characters of a decision's notes, as JSON."""
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
 TOGETHER = 64
 """Sessions that are committed together where a rule is traded order by order."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
+_ORDER = tuple(each.name for each in fields(Order))
+_LOG = logging.getLogger(__name__)
+_FOLDER = Path(__file__).parents[1] / "blocks"
+_loaded = threading.Event()
+_lock = threading.Lock()
+_threads: list[threading.Thread] = []
 
 
-def trade_session(
-    market: Market,
-    session: pd.Timestamp,
-    account: Account,
-    decider: Decider,
-    *,
-    run: RunContext | None = None,
-) -> SessionResult:
-    """Open the session, call the decider, fill its orders, mark the holdings.
+def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
+    """Call the decider, and copy what it returns.
 
-    Corporate actions come first. The decider is given the view at the open and the account after corporate
-    actions; its orders meet quotes of the whole session.
+    If it leaves the end of its session's budget to the run, the session has no orders, and the notes say why.
 
-    Parameters
-    ----------
-    run
-        What the decision's context hands on.
+    Raises
+    ------
+    BadOption
+        If it returns neither a decision nor a list of orders.
     """
-    view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
-    view.growing_view_id = None  # the next session may be of another run
-    opened = open_session(market, session, account)
-    context = DecisionContext(view, opened.account, rules=market.rules, run=run)
-    return fill_orders(opened, decider.name, collect_decision(check_decider(decider), context))
+    with deciding(context.view.moment):
+        try:
+            returned = decider.decide(context)
+        except BudgetExceeded as error:
+            if error.data.get("of") != "session":
+                raise
+            returned = Decision(notes={"error": error.line})
+        context.check()
+        return validate_decision(decider.name, returned, context.session)
+
+
+def check_decider(decider: object) -> Decider:
+    """Return the decider.
+
+    Raises
+    ------
+    BadOption
+        If it is not an instance of :class:`Decider`.
+    """
+    if isinstance(decider, Decider):
+        return decider
+    if isinstance(decider, type):
+        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
+    else:
+        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
+    raise BadOption(f"decider must be {said}", parameter="decider")
+
+
+def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
+    """Copy what a decider returned, so that later changes to its own objects have no effect.
+
+    Raises
+    ------
+    BadOption
+        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
+        :data:`NOTES_LIMIT` characters.
+    """
+    decision = returned if isinstance(returned, Decision) else None
+    listed = returned if decision is None else decision.orders
+    orders = list(listed) if isinstance(listed, list | tuple) else [None]
+    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
+    if not all(isinstance(order, Order) for order in orders):
+        raise BadOption(
+            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
+        )
+    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
+    if decision is None:
+        return Decision(copies)
+    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
+
+
+def _plain(notes: object, where: str) -> dict[str, Any]:
+    copied = json_copy(notes)
+    if not isinstance(copied, dict) or len(canonical_json(copied)) > NOTES_LIMIT:
+        raise BadOption(
+            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
+            f"no tuples) of at most {NOTES_LIMIT:,} characters",
+            parameter="notes",
+        )
+    return copied
+
+
+class OrderProposal(TypedDict):
+    """An order with what is known of it at the open. Numbers are exact texts."""
+
+    sequence: int
+    symbol: str
+    side: Side | None
+    """None for a target that would be refused."""
+    shares: str | None
+    """None for a target that would be refused."""
+    price: str | None
+    """The open, or the limit where the open is not as good; None where there is no price."""
+    type: OrderType
+    wish: str
+    """The size as the decider gave it, ``target_weight 0.5``."""
+    reason: str
+    """The decider's reason."""
+    refused: str | None
+    """Why it would be refused, ``code: message``; None if it would be filled."""
+
+
+def propose_orders(session: Session, decision: Decision) -> list[OrderProposal]:
+    """The orders as shown to a person who approves them, in the order of submission.
+
+    Raises
+    ------
+    BadOption
+        If two orders have the same sequence.
+    """
+    trial = session.copy(pending=False)
+    trial.batch(decision.orders, in_order=decision.in_order)
+    return [_proposal(cast("Outcome", outcome), trial.quotes) for outcome in trial.outcomes]
+
+
+def _proposal(outcome: Outcome, quotes: Mapping[str, Quote]) -> OrderProposal:
+    order = outcome.order
+    name, size = order.size
+    side, shares = order.side, order.quantity
+    price, refused = reference_price(order, quotes.get(order.symbol)), None
+    if isinstance(outcome, Fill):
+        side, shares, price = outcome.side, outcome.quantity, outcome.price
+    else:
+        refused = f"{outcome.code}: {escape_surrogates(outcome.message)}"
+    return {
+        "sequence": order.sequence,
+        "symbol": escape_surrogates(order.symbol),
+        "side": side,
+        "shares": None if shares is None else number_text(shares),
+        "price": None if price is None else number_text(price),
+        "type": order.type,
+        "wish": f"{name} {number_text(size)}",
+        "reason": escape_surrogates(order.reason),
+        "refused": refused,
+    }
 
 
 def simulate(
@@ -69,11 +207,11 @@ def simulate(
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
     run = RunContext(history=lambda: results)
-    for session in _checked(market, sessions):
-        opened = open_session(market, session, account)
-        view = growing_view.at(Moment(session, "open"))
-        context = DecisionContext(view, opened.account, rules=market.rules, run=run)
-        result = fill_orders(opened, decider.name, collect_decision(decider, context))
+    for day in _checked(market, sessions):
+        session = Session.open(market, day, account)
+        view = growing_view.at(Moment(day, "open"))
+        context = DecisionContext(view, session.account, rules=market.rules, run=run)
+        result = session.close(collect_decision(decider, context), decider=decider.name)
         yield result
         results.append(result)
         account = result.account
@@ -87,7 +225,6 @@ def advance(
     account: Account,
     run: RunContext | None = None,
     growing_view: GrowingView | None = None,
-    at_least: int | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
@@ -95,10 +232,8 @@ def advance(
     ----------
     growing_view
         One of the market's commit; calls for successive parts of a run share one.
-    at_least
-        Once this many sessions are traded, it stops after the next one without a block rule. Default: all.
     """
-    for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
+    for done in _advance(market, sessions, decider, account, run, growing_view, None):
         yield from (done,) if isinstance(done, Block) else done
 
 
@@ -111,23 +246,25 @@ def _advance(  # noqa: PLR0917 - as in advance()
     growing_view: GrowingView | None,
     at_least: int | None,
 ) -> Iterator[Sequence[SessionResult] | Block]:
-    """Like :func:`advance`; results of sessions that may be committed together come together."""
+    """Like :func:`advance`; results of sessions that may be committed together come together.
+
+    Once ``at_least`` sessions are traded, it stops after the next one without a block rule; None: all are.
+    """
     view = growing_view or market.store.growing_view(market.data_ref)
-    left, blocks = list(sessions), market.in_blocks
-    least = len(left) if at_least is None else at_least
     index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
-    longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, market.cells))
+    blocks, longest = (
+        _worth_blocks(market),
+        max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, _cells(market))),
+    )
+    left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    def context_of(opened: OpenSession) -> DecisionContext:
-        at_open = Moment(opened.session, "open")
-        return DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
-
-    def by_orders(opened: OpenSession, context: DecisionContext) -> SessionResult:
-        return fill_orders(opened, decider.name, collect_decision(decider, context))
+    def context_of(session: Session) -> DecisionContext:
+        at_open = partial(view.at, Moment(session.day, "open"))
+        return DecisionContext(at_open, session.account, rules=market.rules, run=run)
 
     while left:
-        opened = open_session(market, left[0], account)
-        context = context_of(opened)
+        session = Session.open(market, left[0], account)
+        context = context_of(session)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
@@ -136,17 +273,16 @@ def _advance(  # noqa: PLR0917 - as in advance()
             yield block
             account, traded = block.account, len(block.sessions)
         else:
-            results = [by_orders(opened, context)]
-            account = results[0].account
-            for session in left[1:TOGETHER] if rule and not blocks else ():
+            results = [session.close(collect_decision(decider, context), decider=decider.name)]
+            for day in left[1:TOGETHER] if rule and not blocks else ():
                 try:
-                    opened = open_session(market, session, account)
-                    results.append(by_orders(opened, context_of(opened)))
+                    session = Session.open(market, day, results[-1].account)
+                    decision = collect_decision(decider, context_of(session))
+                    results.append(session.close(decision, decider=decider.name))
                 except Exception:  # noqa: BLE001 - it is raised again as the first, after these are recorded
                     break
-                account = results[-1].account
             yield results
-            traded = len(results)
+            account, traded = results[-1].account, len(results)
         left, least = left[traded:], least - traded
         if rule is None and least <= 0:
             return
@@ -207,7 +343,7 @@ def commit_sessions(
     A session is one transaction. Sessions that a decider has a block rule for are one transaction together:
     a block, or up to :data:`TOGETHER` order by order.
 
-    For ``run``, ``growing_view`` and ``at_least`` see :func:`advance`. ``on_session`` is called with each
+    For ``run``, ``growing_view`` and ``at_least`` see :func:`_advance`. ``on_session`` is called with each
     committed session and the account's value at its end.
     """
     account = ledger.account(run_id)
@@ -229,16 +365,83 @@ def _trade_block(
 ) -> Block | None:
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
 
-    return trade_block(
-        market.store,
-        market.data_ref,
-        sessions,
-        rule,
-        account=account,
-        rules=market.rules,
-        book=action_book(market.store, market.data_ref),
-        mark_at=market.mark_at,
-    )
+    return trade_block(market, sessions, rule, account)
+
+
+def is_block_code_loaded() -> bool:
+    """Whether this process has the compiled code."""
+    return _loaded.is_set()
+
+
+def load_block_code(cells: int, cache: Path) -> None:
+    """Begin to load the code in a thread, once in a process, if data of so many cells are worth it.
+
+    Parameters
+    ----------
+    cells
+        Sessions times symbols of the data.
+    cache
+        Folder of the marks that it was compiled on this machine. Without its mark it is loaded only for data
+        that are worth compiling for.
+    """
+    mark = cache / f"compiled-{_identity()}"
+    if is_block_code_loaded() or cells < (LOADED_FROM if mark.exists() else BLOCKS_FROM):
+        return
+    with _lock:
+        if not _threads:
+            _threads.append(
+                threading.Thread(target=_load, args=(mark,), name="quantgraph-blocks", daemon=True)
+            )
+            _threads[0].start()
+
+
+def _identity() -> str:
+    """What the compiled code depends on, so that a mark of another one does not count."""
+    files = [
+        [path.name, path.stat().st_mtime_ns, path.stat().st_size] for path in sorted(_FOLDER.glob("*.py"))
+    ]
+    facts = {"folder": str(_FOLDER), "files": files, "python": sys.version, "numba": version("numba")}
+    return content_hash(canonical_json(facts), size=8)
+
+
+def _load(mark: Path) -> None:
+    if compile_block_code():
+        try:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        except OSError as error:  # blocks are traded all the same
+            _LOG.info("%s cannot be written; small runs are traded order by order: %s", mark, error)
+    _loaded.set()
+
+
+def compile_block_code() -> bool:
+    """Trade two sessions, which loads or compiles all of the code; return whether it is kept on the disk."""
+    from quantgraph.broker.blocks._block import is_kept_on_disk, trade_block  # numba takes a second to import
+
+    days = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"], name="trade_date")
+    prices = pd.DataFrame(10.0, index=days, columns=["600000.SH", "600519.SH"])
+    store = DataState()
+    ref = store.update("ohlcv", {"open": prices, "close": prices})
+    ref = store.update("signal", {"s": prices * np.array([[0.1], [-0.1], [0.1]])}, base=ref)
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    rule, account = BlockRule(name="signal_rule", trades=True), Account.opening(Decimal(100_000))
+    block = trade_block(market, list(days[1:]), rule, account)
+    assert block is not None  # noqa: S101 - such a block has no need of the order-by-order path
+    block.write()
+    return is_kept_on_disk()
+
+
+def _cells(market: Market) -> int:
+    """Sessions times symbols of the data."""
+    return int(market.store.snapshot(market.data_ref)["ohlcv"]["open"].size)
+
+
+def _worth_blocks(market: Market) -> bool:
+    """Whether it is worth trading in blocks."""
+    least = market.blocks_from
+    if least is None:
+        least = LOADED_FROM if is_block_code_loaded() else BLOCKS_FROM
+    return _cells(market) >= least
 
 
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:

@@ -22,7 +22,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph._util.files import new_run_id, storage_errors, write_atomic
 from quantgraph._util.texts import Note
-from quantgraph.agents.trader import TraderAgent, first_message, results_text
+from quantgraph.agents.trader import TraderAgent, TraderOptions, first_message, results_text
 from quantgraph.broker import Account, Decider, SessionResult
 from quantgraph.broker.ledger import Ledger, LoggedExecution
 from quantgraph.data import SourceLike, open_source
@@ -236,9 +236,9 @@ class BaseAgent:
         *,
         stock_symbols: str | Sequence[str] | None = None,
         log_path: str | Path = "./data/agent_data",
-        max_steps: int = 30,
-        max_retries: int = 3,
-        base_delay: float = 1.0,
+        max_steps: int = TraderOptions.max_steps,
+        max_retries: int = TraderOptions.max_retries,
+        base_delay: float = TraderOptions.base_delay,
         initial_cash: Decimal | float = 10_000,
         init_date: str,
         end_date: str | None = None,

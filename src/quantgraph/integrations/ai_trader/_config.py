@@ -27,6 +27,7 @@ from pydantic import (
 from quantgraph._util.files import check_text
 from quantgraph._util.texts import escape_controls
 from quantgraph._util.values import faults_of, first_of, short_value
+from quantgraph.agents.trader import TraderOptions
 from quantgraph.errors import BadFile, BadOption
 
 TraderMarket = Literal["cn", "us"]
@@ -119,9 +120,9 @@ class _DateRange(_Section):
 
 
 class _AgentConfig(_Section):
-    max_steps: int = Field(30, description="a whole number")
-    max_retries: int = Field(3, description="a whole number")
-    base_delay: float = Field(1.0, description="a number of seconds")
+    max_steps: int = Field(TraderOptions.max_steps, description="a whole number")
+    max_retries: int = Field(TraderOptions.max_retries, description="a whole number")
+    base_delay: float = Field(TraderOptions.base_delay, description="a number of seconds")
     initial_cash: float = Field(0.0, gt=0, allow_inf_nan=False, description="an amount above 0")
     """The default, which is not valid in a file, is the market's."""
 

@@ -25,7 +25,7 @@ from quantgraph.runs import RunResult, RunSpec, prepare_run, resume_run, start_r
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import RunEvent
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import MOST_SYMBOLS, DecisionTools, call_tool, refusal, shortened, trader_catalog
+from quantgraph.tools import MOST_SYMBOLS, TRADES, ToolContext, call_tool, refusal, shortened, tools_of
 from quantgraph.tools.mcp import FINISH_DAY, SERVICES, served_tool
 
 MOST_CALLS: Final = 2_000
@@ -34,7 +34,6 @@ MOST_ORDERS: Final = 500
 """Order ids in one day."""
 
 _NOTES = "mcp_client"
-_TRADES = frozenset({"buy", "sell"})
 _LONGEST_ID, _LONGEST_TEXT, _LONGEST_ANSWER = 64, 10_000, 12_000
 _TIMEOUT = 30.0
 
@@ -43,9 +42,9 @@ class ClientDay:
     """Carries the calls of one day out. The same calls in the same order have the same answers."""
 
     def __init__(
-        self, *, tools: DecisionTools, rule: str, sessions: Callable[[], Sequence[SessionResult]]
+        self, *, tools: ToolContext, rule: str, sessions: Callable[[], Sequence[SessionResult]]
     ) -> None:
-        self.date = f"{tools.as_of.session:%Y-%m-%d}"
+        self.date = f"{tools.moment.session:%Y-%m-%d}"
         self.finished = False
         self._tools, self._rule, self._sessions = tools, rule, sessions
         self._calls = 0
@@ -74,7 +73,7 @@ class ClientDay:
             if name == "get_today":
                 _checked(name, args)
                 return self._today()
-            return self._traded(name, args) if name in _TRADES else self._called(name, args)
+            return self._traded(name, args) if name in TRADES else self._called(name, args)
         except FATAL_ERRORS:
             raise
         except QuantGraphError as error:
@@ -82,7 +81,7 @@ class ClientDay:
 
     def _called(self, name: str, args: Mapping[str, Any]) -> Any:
         return shortened(
-            call_tool(trader_catalog[name], args, self._tools, timeout=_TIMEOUT), _LONGEST_ANSWER
+            call_tool(tools_of("trader")[name], args, self._tools, timeout=_TIMEOUT), _LONGEST_ANSWER
         )
 
     def _traded(self, name: str, args: Mapping[str, Any]) -> Any:
@@ -100,10 +99,10 @@ class ClientDay:
             return before["answer"]
         if len(self._orders) >= MOST_ORDERS:
             raise BadOption(f"{MOST_ORDERS} orders were sent today, and no more are; call {FINISH_DAY}")
-        market = self._tools.market
-        submitted = len(market.submitted) if market else 0
+        session = self._tools.session
+        submitted = len(session.submitted)
         answer = self._called(name, own)
-        if market is None or len(market.submitted) == submitted:
+        if len(session.submitted) == submitted:
             return answer  # it did not come to an order: the id is free
         self._orders[order_id] = {"order": order, "answer": answer}
         return answer
@@ -208,7 +207,7 @@ class McpClient(Decider):
         GraphDrained
             If the run is told to stop: it goes on with the same day.
         """
-        tools = DecisionTools.of(context.view, context.account, context.rules, market=context.market)
+        tools = ToolContext(context.view, context.account, context.rules, session=context.market)
         day = ClientDay(tools=tools, rule=context.rule, sessions=lambda: context.history)
         if self._desk is not None and self._committed not in (None, day.committed):
             self._desk.answer({**(self._committed or {}), "next": day.date})

@@ -8,16 +8,21 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.llm.messages._json import (
+        Tag,
         build_request,
+        escape_markup,
+        escape_tags,
+        field_list,
         is_cut_off,
         is_too_deep,
+        read,
         reply_text,
         to_json,
         token_counts,
         without_thoughts,
+        wrap,
     )
     from quantgraph.llm.messages._structured import ask_json, find_json, read_json, read_object
-    from quantgraph.llm.messages._tags import Tag, escape_markup, escape_tags, field_list, read, wrap
 
 __all__ = [
     "Tag",

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm._cache import cached_attempt
+from quantgraph.llm._model_call import cached_attempt
 from quantgraph.llm.messages._json import is_cut_off, reply_text
 
 _NULLS = frozenset({"", "null", "none"})

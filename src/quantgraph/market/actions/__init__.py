@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from quantgraph.market.actions._actions import (
         ACTION_FIELDS,
         DATE_FIELDS,
+        Column,
         CorporateAction,
         KnownActions,
         actions_of,
+        adjusted,
+        column_adjustment,
     )
-    from quantgraph.market.actions._adjust import Column, adjusted, column_adjustment
 
 __all__ = [
     "ACTION_FIELDS",

@@ -1,20 +1,25 @@
-"""Corporate actions: dividends, splits and delistings, each with the moment from which it is known.
+"""Corporate actions, each with the moment from which it is known, and prices adjusted for them.
 
-They are read from sparse fields of the ``ohlcv`` panel, :data:`quantgraph.data.EVENT_FIELDS`, as
-exact decimals.
+Dividends, splits and delistings are read from sparse fields of the ``ohlcv`` panel,
+:data:`quantgraph.data.EVENT_FIELDS`, as exact decimals.
+
+Prices are adjusted point in time: ``adjusted[t] = raw[t] * factor[t] / factor[as_of]``, anchored at the last
+known row, so later data never changes earlier results. Prices adjusted to the end of a data set carry the
+dividends of their future.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import compress
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from quantgraph.errors import BadFrame
+from quantgraph.errors import BadFrame, UnknownField
 from quantgraph.market._moment import PHASES, Moment
 from quantgraph.market.money._fees import ZERO, to_decimal
 
@@ -194,3 +199,209 @@ def _bad(name: str, place: Place, value: float, valid: str) -> BadFrame:
         symbol=symbol,
         value=float(value),
     )
+
+
+ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
+"""Prices that an adjustment scales."""
+
+Fields = Mapping[str, pd.DataFrame]
+Floats = NDArray[np.float64]
+Column = tuple[NDArray[np.datetime64], Floats]
+"""One symbol of a field: ascending sessions and values, both (T,)."""
+
+
+def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
+    """Adjust one price field.
+
+    Parameters
+    ----------
+    fields
+        An ``ohlcv`` panel cut at one moment; its frames may end at different rows.
+    name
+        One of :data:`ADJUSTABLE`.
+
+    Returns
+    -------
+    DataFrame
+        Shape of the raw frame, in prices of the last row that a field used has; NaN where the raw price or
+        the factor is.
+
+    Raises
+    ------
+    UnknownField
+        If there is no such price, or no field to adjust by.
+    """
+    if name not in ADJUSTABLE:
+        raise UnknownField(
+            f"{name!r} is not a price that can be adjusted; valid are {', '.join(ADJUSTABLE)}", field=name
+        )
+    raw, factor = fields[name], adjustment_factors(fields)
+    factor = factor.reindex(index=factor.index.union(raw.index), columns=raw.columns).ffill()
+    return raw * (factor / factor.iloc[-1]).reindex(raw.index) if len(factor) else raw.copy()
+
+
+def adjustment_factors(fields: Fields) -> pd.DataFrame:
+    """Cumulative adjustment factor by session and symbol of ``close``, carried over sessions without trading.
+
+    Each symbol's come from the first of these that has a number for it: ``adj_factor``; ``pre_close``
+    (product of the last close before over ``pre_close``, over the sessions in which it trades; a session
+    that the data lacks looks like an action there); ``dividend`` and ``split`` (the ex-date's theoretical
+    price: last close before less cash, over ratio). NaN for symbols without any of them.
+    """
+    close = fields["close"]
+    result = close * np.nan
+    for names, factor_of in _METHODS:
+        missing = result.columns[result.isna().all()]
+        if len(missing) and names & set(fields):
+            found = factor_of(fields).reindex(columns=missing)
+            result = result.reindex(result.index.union(found.index))
+            result[missing] = found.reindex(result.index)
+    if close.notna().any(axis=None) and result.isna().all(axis=None):
+        raise UnknownField(
+            "nothing to adjust prices by: ohlcv has no number in adj_factor, pre_close, dividend or split; "
+            "use the raw prices, or a source that has one of them",
+            field="adj_factor",
+        )
+    return result.ffill()
+
+
+def _from_adj_factor(fields: Fields) -> pd.DataFrame:
+    return fields["adj_factor"].ffill()
+
+
+def _from_pre_close(fields: Fields) -> pd.DataFrame:
+    reference = fields["pre_close"]
+    step = _before(fields["close"], reference) / reference
+    return step.fillna(1.0).cumprod().where(reference.notna().cummax())
+
+
+def _from_actions(fields: Fields) -> pd.DataFrame:
+    frames = [fields[name] for name in ("dividend", "split") if name in fields]
+    sessions, symbols = fields["close"].index, frames[0].columns
+    for frame in frames:
+        sessions, symbols = sessions.union(frame.index), symbols.union(frame.columns)
+    nothing = pd.DataFrame(np.nan, index=sessions, columns=symbols)
+    cash, ratio = (
+        fields.get(name, nothing).reindex_like(nothing).fillna(neutral)
+        for name, neutral in (("dividend", 0.0), ("split", 1.0))
+    )
+    before = _before(fields["close"], nothing)
+    too_much = cash >= before
+    if too_much.any(axis=None):
+        row, column = (int(place) for place in np.argwhere(too_much.to_numpy())[0])
+        session, symbol = pd.DatetimeIndex(sessions)[row], list(symbols)[column]
+        raise _too_much(session, symbol, cash.to_numpy()[row, column], before.to_numpy()[row, column])
+    return (before * ratio / (before - cash)).fillna(1.0).cumprod()
+
+
+def _before(close: pd.DataFrame, at: pd.DataFrame) -> pd.DataFrame:
+    """Last close before each row of ``at``."""
+    sessions = close.index.union(at.index)
+    return close.reindex(index=sessions, columns=at.columns).ffill().shift().reindex(at.index)
+
+
+_METHODS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = (
+    (frozenset({"adj_factor"}), _from_adj_factor),
+    (frozenset({"pre_close"}), _from_pre_close),
+    (frozenset({"dividend", "split"}), _from_actions),
+)
+
+
+def _too_much(session: pd.Timestamp, symbol: str, cash: float, before: float) -> BadFrame:
+    return BadFrame(
+        f"ohlcv['dividend'] has {cash:g} at ({session:%Y-%m-%d}, {symbol}), and the close before it is "
+        f"{before:g}; it must be less",
+        session=f"{session:%Y-%m-%d}",
+        symbol=symbol,
+    )
+
+
+def column_adjustment(
+    symbol: str, columns: Mapping[str, Column], sessions: NDArray[np.datetime64]
+) -> Floats | None:
+    """What :func:`adjusted` multiplies the prices of one symbol with, without making a frame of all symbols.
+
+    Parameters
+    ----------
+    columns
+        By field, the symbol's column of each field of the panel that :func:`adjustment_factors` reads.
+    sessions
+        Shape (T,): where the numbers are wanted; sessions of the data.
+
+    Returns
+    -------
+    ndarray of shape (T,), or None
+        NaN before the first factor; None if there is nothing to adjust by.
+
+    Raises
+    ------
+    BadFrame
+        If a dividend is not less than the close before it.
+    """
+    days = max((theirs for theirs, _ in columns.values()), key=len, default=sessions)
+    for theirs in (sessions, *(each for each, _ in columns.values())):
+        if not np.array_equal(days[: len(theirs)], theirs):
+            days = np.union1d(days, theirs)
+    aligned = {name: _aligned(column, days) for name, column in columns.items()}
+    for names, factor_of in _COLUMN_METHODS:
+        if names & aligned.keys():
+            factor = _carried(factor_of(symbol, days, aligned))
+            if not np.isnan(factor).all():
+                return np.asarray(factor / factor[-1])[np.searchsorted(days, sessions)]
+    return None
+
+
+def _aligned(column: Column, days: NDArray[np.datetime64]) -> Floats:
+    sessions, values = column
+    found = np.full(len(days), np.nan)
+    if np.array_equal(days[: len(sessions)], sessions):
+        found[: len(sessions)] = values
+    else:
+        found[np.searchsorted(days, sessions)] = values
+    return found
+
+
+def _carried(values: Floats) -> Floats:
+    """Values with NaN replaced by the last number before."""
+    places = np.where(np.isnan(values), 0, np.arange(len(values)))
+    return np.asarray(values[np.maximum.accumulate(places)], dtype=np.float64)
+
+
+def _last_before(close: Floats) -> Floats:
+    return np.concatenate(([np.nan], _carried(close)[:-1]))
+
+
+def _column_from_adj_factor(symbol: str, days: object, columns: Mapping[str, Floats]) -> Floats:  # noqa: ARG001
+    return columns["adj_factor"]
+
+
+def _column_from_pre_close(symbol: str, days: object, columns: Mapping[str, Floats]) -> Floats:  # noqa: ARG001
+    reference = columns["pre_close"]
+    step = _last_before(columns["close"]) / reference
+    factor = np.cumprod(np.where(np.isnan(step), 1.0, step))
+    seen = np.logical_or.accumulate(~np.isnan(reference))
+    return np.asarray(np.where(seen, factor, np.nan), dtype=np.float64)
+
+
+def _column_from_actions(symbol: str, days: NDArray[np.datetime64], columns: Mapping[str, Floats]) -> Floats:
+    cash, ratio = (
+        np.nan_to_num(columns.get(name, np.full(len(days), neutral)), nan=neutral)
+        for name, neutral in (("dividend", 0.0), ("split", 1.0))
+    )
+    before = _last_before(columns["close"])
+    too_much = np.flatnonzero(cash >= before)
+    if too_much.size:
+        row = too_much[0]
+        raise _too_much(pd.Timestamp(days[row]), symbol, cash[row], before[row])
+    step = before * ratio / (before - cash)
+    return np.asarray(np.cumprod(np.where(np.isnan(step), 1.0, step)), dtype=np.float64)
+
+
+_COLUMN_METHODS: tuple[
+    tuple[frozenset[str], Callable[[str, NDArray[np.datetime64], Mapping[str, Floats]], Floats]], ...
+] = tuple(
+    (names, factor_of)
+    for (names, _), factor_of in zip(
+        _METHODS, (_column_from_adj_factor, _column_from_pre_close, _column_from_actions), strict=True
+    )
+)

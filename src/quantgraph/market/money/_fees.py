@@ -13,8 +13,7 @@ from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Literal
 
 from quantgraph.errors import BadOption
-from quantgraph.market.rules._dated_rules import DatedValues, dated, decimal_value, load_rules
-from quantgraph.market.rules._order_rules import Board
+from quantgraph.market.rules._order_rules import Board, DatedValues, dated, decimal_value, load_rules
 
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")

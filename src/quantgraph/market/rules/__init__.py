@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market.rules._dated_rules import MarketCode, load_rules
     from quantgraph.market.rules._order_rules import (
         ListingStatus,
         Lots,
+        MarketCode,
         OrderType,
         exchange_of,
         find_board,
         fund_kind,
         halt_days,
+        load_rules,
     )
 
 __all__ = [

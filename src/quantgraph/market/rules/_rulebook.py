@@ -16,15 +16,16 @@ from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market._moment import session_of
 from quantgraph.market.money._fees import ZERO, Charges, MainlandFees, Side, UsFees, money, to_decimal
 from quantgraph.market.rules import _order_rules as order_rules
-from quantgraph.market.rules._dated_rules import MarketCode, rules_digest
 from quantgraph.market.rules._order_rules import (
     Board,
     FundKind,
     ListingStatus,
     Lots,
+    MarketCode,
     OrderType,
     board_of,
     fund_kind,
+    rules_digest,
 )
 
 _Number = Decimal | float | str

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import QuantGraphError, StorageUnavailable
-from quantgraph.recording._entry import Entry, Key, Kind, error_json
+from quantgraph.recording._entries import Entry, Key, Kind, error_json
 from quantgraph.recording._recordings import Recording
 from quantgraph.state import decision_moment
 

@@ -37,6 +37,7 @@ from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
 from quantgraph.runtime import run_database_path
+from quantgraph.runtime.graph_state import changed
 from quantgraph.settings import Settings
 
 if os.name == "posix":
@@ -44,7 +45,7 @@ if os.name == "posix":
 
 
 MANIFEST_FILE = "run.json"
-_FORMAT = 4
+_FORMAT = 5
 _PREFIX = ".start-"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _DAY = 86_400.0
@@ -75,11 +76,8 @@ class Manifest:
     @property
     def graph_input(self) -> Mapping[str, Any]:
         """The initial state of the run's graph."""
-        return {
-            "messages": [HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))],
-            "given": self.spec.given,
-            "run_id": self.run_id,
-        }
+        message = HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))
+        return changed({}, {"messages": [message], "given": self.spec.given, "run_id": self.run_id})
 
     @property
     def other_versions(self) -> str:

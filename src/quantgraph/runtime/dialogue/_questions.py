@@ -14,7 +14,7 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired, UnknownQuestion
 from quantgraph.recording.scope import OWN_NAME, AnsweredBy, ask_once, current_scope, keep_answer
 from quantgraph.runtime._run_node import has_checkpointer, interrupt_host
-from quantgraph.runtime.endings._state import Clarification, ClarificationKind, Update
+from quantgraph.runtime.graph_state import Clarification, ClarificationKind, Update, dialogue_of
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 """Given a question, its answer; None leaves it unanswered."""
@@ -206,7 +206,7 @@ def assumption_update(
     """Return the update that notes an answer no person gave, with who gave it; empty for a person's."""
     if who is None:
         return {}
-    return {"assumptions": [*state.get("assumptions", []), f"{kind}: {text} ({who})"]}
+    return {"assumptions": [*dialogue_of(state)["assumptions"], f"{kind}: {text} ({who})"]}
 
 
 def question_id(state: Mapping[str, Any], *content: object) -> str:

@@ -21,23 +21,11 @@ if TYPE_CHECKING:
         success_update,
         user_messages,
     )
-    from quantgraph.runtime.endings._state import (
-        Clarification,
-        ClarificationKind,
-        EndedBecause,
-        QuestionAnswered,
-        Update,
-    )
 
 __all__ = [
     "DATA_ERRORS",
     "FATAL_ERRORS",
     "MODEL_ERRORS",
-    "Clarification",
-    "ClarificationKind",
-    "EndedBecause",
-    "QuestionAnswered",
-    "Update",
     "closing_text",
     "end_reason",
     "end_update",

@@ -27,7 +27,7 @@ from quantgraph.errors import (
     UnknownCommit,
     UnknownSymbol,
 )
-from quantgraph.runtime.endings._state import EndedBecause, Update
+from quantgraph.runtime.graph_state import EndedBecause, Update, request_of
 
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """Errors of an agent call that no retry solves."""
@@ -181,7 +181,7 @@ def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
 
 def language(state: Mapping[str, Any]) -> Language:
     """Return the user's language, ``zh`` or ``en``."""
-    return state.get("language") or request_language(state)
+    return request_of(state)["language"] or request_language(state)
 
 
 def request_language(state: Mapping[str, Any]) -> Language:
@@ -221,7 +221,6 @@ def end_update(
     line = error.line if isinstance(error, QuantGraphError) else error
     open_errors = state.get("error_messages", [])
     errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
-    messages = user_messages(state)
     text = text or closing_text(because, errors[-1] if errors else "", language(state))
     metadata = {CLOSING_KEY: because, RUN_KEY: state.get("run_id")}
     return {
@@ -232,6 +231,6 @@ def end_update(
         "clarification": None,
         "error_messages": errors,
         "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
-        "handled": messages[-1].id if messages else state.get("handled"),
         "left_ref": state.get("data_ref"),
+        "ended": True,
     }

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     )
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.subgraphs.signal.understanding import (
-        Understanding,
         restrict_to_request,
         traded_symbols,
         understanding_lines,
@@ -62,7 +61,6 @@ __all__ = [
     "VALIDATION_NODE_PROMPT",
     "CompiledSignalGraph",
     "SignalSubgraphState",
-    "Understanding",
     "Words",
     "build_signal_graph",
     "clarify_node",

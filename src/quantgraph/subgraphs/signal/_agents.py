@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from quantgraph.agents import SignalRule
@@ -16,16 +15,10 @@ from quantgraph.data import AsOfSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
+from quantgraph.runtime.graph_state import request_of
+from quantgraph.settings import Role
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.tools import (
-    CodeSession,
-    ToolContext,
-    split_codes,
-    tushare_daily_bar,
-    tushare_daily_basic,
-    with_docstring,
-)
-from quantgraph.tools.code import ask, decline, python_repl
+from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
@@ -173,20 +166,10 @@ class ReviewReply(BaseModel):
     issues_found: list[Issue] = Field(default_factory=list)
 
 
-AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
-
-_TOOLS: dict[AgentName, list[BaseTool]] = {
-    "reflection": [python_repl],
-    "data_fetch": [tushare_daily_bar, tushare_daily_basic],
-    "signal_generate": [python_repl, ask, decline],
-    "validation": [python_repl],
-}
-
-
-def build_agent(name: AgentName, resources: OpenResources) -> Agent:
+def build_agent(role: Role, resources: OpenResources) -> Agent:
     """Build the agent of a node: its model and its tools."""
-    model = role_model(name, model=resources.model, settings=resources.settings)
-    return create_node_agent(name, model, _TOOLS[name])
+    model = role_model(role, model=resources.model, settings=resources.settings)
+    return create_node_agent(role, model, [*tools_of(role).values()])
 
 
 def build_clarify_model(resources: OpenResources) -> BaseChatModel:
@@ -196,19 +179,24 @@ def build_clarify_model(resources: OpenResources) -> BaseChatModel:
 
 def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
     """Return the run's moment: nothing later is fetched, shown or used."""
-    given = state.get("as_of")
-    return Moment.at(given) if given else Moment(market_source(state, resources).sessions()[-1])
+    return _moment(state, market_source(state, resources))
+
+
+def _moment(state: SignalSubgraphState, source: MarketDataSource) -> Moment:
+    given = request_of(state)["as_of"]
+    return Moment.at(given) if given else Moment(source.sessions()[-1])
 
 
 def market_source(state: SignalSubgraphState, resources: OpenResources) -> MarketDataSource:
     """Return the source, below the commit that the host gave."""
-    ref = state.get("given_ref")
+    ref = request_of(state)["given_ref"]
     return commit_source(resources.source, resources.store.snapshot(ref)) if ref else resources.source
 
 
 def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSource:
     """Return the source as known at the run's moment, which is what nodes use."""
-    return AsOfSource(market_source(state, resources), as_of(state, resources))
+    source = market_source(state, resources)
+    return AsOfSource(source, _moment(state, source))
 
 
 def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:
@@ -225,5 +213,5 @@ def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str)
     """Return the tools' context for one agent call on the commit ``ref``."""
     moment = as_of(state, resources)
     tree = resources.store.checkout(ref)
-    code = CodeSession(runner=resources.runner, frames=tree.view(moment).frozen())
-    return ToolContext(source=market_source(state, resources), tree=tree, as_of=moment, code=code)
+    source = market_source(state, resources)
+    return ToolContext(tree.view(moment), code=resources.runner, source=source, tree=tree)

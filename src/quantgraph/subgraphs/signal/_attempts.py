@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from quantgraph._util.packages import parse_code
 from quantgraph.llm.messages import wrap
 from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
-from quantgraph.runtime.endings import Update
-from quantgraph.tools.code import ask, decline, python_repl
+from quantgraph.runtime.graph_state import Attempt, Update
+from quantgraph.tools import python_repl
 
 _MAX_ATTEMPTS = 8
 """Attempts that are kept, the newest."""
@@ -37,24 +37,6 @@ The user's answer to your question / 用户的回答:
 Now write the code and run it as one complete cell. 请写出完整的代码并运行。"""
 
 
-class Attempt(TypedDict):
-    """One attempt at a signal, as plain JSON."""
-
-    request: dict[str, Any]
-    """The request that it was for."""
-    cells: list[str]
-    """The cells that it ran; if none ran, the last that failed."""
-    said: str
-    """Its closing words."""
-    errors: list[str]
-    """What was wrong with it; empty while nothing is."""
-    made: str | None
-    """Content hash of the request with the sessions that its signal needs; None without a signal."""
-    question: NotRequired[str]
-    """What it asks the user in place of a signal."""
-    answer: NotRequired[str]
-
-
 class NotCoded(TypedDict):
     """What a model says in place of code: a question to the user, or why it declines."""
 
@@ -66,9 +48,9 @@ def instead_of_code(replies: Sequence[AnyMessage]) -> NotCoded | None:
     """Return what the first call of ``ask`` or ``decline`` says; None if there is none."""
     for message in replies:
         if isinstance(message, ToolMessage) and message.status != "error":
-            if message.name == ask.name:
+            if message.name == "ask":
                 return NotCoded(kind="ask", text=str(message.text))
-            if message.name == decline.name:
+            if message.name == "decline":
                 return NotCoded(kind="decline", text=str(message.text))
     return None
 
@@ -142,7 +124,7 @@ def earlier_messages(attempts: Sequence[Attempt]) -> list[AnyMessage]:
             messages += _call(python_repl.name, {"query": cell}, f"cell_{number}_{place}", "(ran)")
         if "question" in attempt:
             asked = {"question": attempt["question"]}
-            messages += _call(ask.name, asked, f"ask_{number}", "(asked)")
+            messages += _call("ask", asked, f"ask_{number}", "(asked)")
         elif attempt["said"]:
             messages.append(as_earlier_reply(AIMessage(attempt["said"])))
         if "answer" in attempt:
@@ -185,8 +167,8 @@ def no_signal_error(replies: Sequence[AnyMessage]) -> str:
     told = f" Reply: {reply}" if (reply := " ".join(text.split())[:_REPLY_CHARACTERS]) else ""
     if not calls:
         return (
-            f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code, {ask.name} with "
-            f"a question to the user, or {decline.name} with the reason why the data cannot do it.{told}"
+            f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code, ask with "
+            f"a question to the user, or decline with the reason why the data cannot do it.{told}"
         )
     return (
         "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', "

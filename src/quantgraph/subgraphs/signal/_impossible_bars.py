@@ -9,12 +9,11 @@ from typing import Any
 from quantgraph._util.texts import say
 from quantgraph.audit import Report
 from quantgraph.data import MarketDataSource
-from quantgraph.runtime.endings import Update, language
+from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import Clause, Understanding, Update, dialogue_of, progress_of, request_of
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
-    Clause,
-    Understanding,
     request_symbols,
     traded_symbols,
     understanding_hash,
@@ -34,7 +33,8 @@ def with_doubtful_bars(report: Report, impossible: Mapping[str, str]) -> Report:
 
 def _open(state: SignalSubgraphState, summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the impossible bars that the user has not decided about."""
-    decided = (*state.get("accepted_bars", []), *state.get("waived_symbols", []))
+    dialogue = dialogue_of(state)
+    decided = (*dialogue["accepted_bars"], *dialogue["waived_symbols"])
     found: Mapping[str, str] = summary.get("impossible_bars", {})
     return {code: session for code, session in found.items() if code not in decided}
 
@@ -62,7 +62,7 @@ def doubtful_bars_question(
 
 def _options(state: SignalSubgraphState, codes: Sequence[str], source: MarketDataSource) -> list[str]:
     """Leaving the symbols out, if others are left; going on; and the end."""
-    left = set(traded_symbols(state["request"], source)) - set(codes)
+    left = set(traded_symbols(request_of(state)["checked"], source)) - set(codes)
     others = say(language(state), zh="照原样继续|停止", en="go on as it is|stop").split("|")
     return [without_words(codes, language(state)), *others] if left else others
 
@@ -71,23 +71,22 @@ def bars_answered(
     state: SignalSubgraphState, source: MarketDataSource, *, left_out: bool, by_default: bool
 ) -> Update:
     """The update of a decision about the bars in question, with request and understanding."""
-    codes = list(_open(state, state["validation"]["data_summary"]))
-    request = leave_out(state["request"], codes, source) if left_out else state["request"]
+    codes = list(_open(state, progress_of(state)["validation"]["data_summary"]))
+    request, dialogue = request_of(state)["checked"], dialogue_of(state)
+    request = leave_out(request, codes, source) if left_out else request
     named = ", ".join(codes)
     became = (
         say(language(state), zh=f"去掉 {named}：行情不可能", en=f"without {named}: bars that cannot be")
         if left_out
         else say(language(state), zh=f"保留 {named} 的不可能行情", en=f"with bars of {named} that cannot be")
     )
-    update: Update = {"request": {**request, "notes": [became, *request["notes"]]}}
-    accepted = state.get("accepted_bars", [])
-    update["accepted_bars"] = accepted if left_out else [*accepted, *codes]
+    update: Update = {"checked": {**request, "notes": [became, *request["notes"]]}}
     if left_out:
-        update |= {
-            name: [*state.get(name, []), *codes]  # type: ignore[misc]
-            for name in ("waived", "waived_symbols")
-        }
-    before = state.get("understanding")
+        update["waived"] = [*dialogue["waived"], *codes]
+        update["waived_symbols"] = [*dialogue["waived_symbols"], *codes]
+    else:
+        update["accepted_bars"] = [*dialogue["accepted_bars"], *codes]
+    before = request_of(state)["understanding"]
     if before:
         clause: Clause = {"words": "", "became": became, "status": "default"}
         if not by_default:
@@ -95,7 +94,7 @@ def bars_answered(
         trade = [code for code in before["trade"] if not (left_out and code in codes)]
         after: Understanding = {**before, "trade": trade, "clauses": [*before["clauses"], clause]}
         update["understanding"] = after
-        if state.get("confirmed") == understanding_hash(before):
+        if dialogue["confirmed"] == understanding_hash(before):
             update["confirmed"] = understanding_hash(after)
     return update
 

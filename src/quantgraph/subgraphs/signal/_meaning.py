@@ -17,6 +17,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.data.symbols import names_in
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
+from quantgraph.runtime.graph_state import request_of
 from quantgraph.sentences import (
     ParsedRequest,
     RequestContext,
@@ -99,8 +100,8 @@ class Words:
 
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
-    request: Mapping[str, Any] = state["request"]
-    understood: Mapping[str, Any] = state.get("understanding") or {}
+    request: Mapping[str, Any] = request_of(state)["checked"]
+    understood: Mapping[str, Any] = request_of(state)["understanding"] or {}
     text, sessions = user_text(state), source.sessions()
     rule = understood.get("rule") or {}
     return Words(

@@ -74,17 +74,9 @@ def _plain(text: str) -> str:
     return "".join(text.casefold().split()).strip(".,;:!?。，；：！？、")
 
 
-def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
-    """Make an intent a request for data alone, and return the rule in the user's words.
-
-    The indicators that a rule needs are not fetched without the rule.
-    """
-    params = intent["params"]
-    rule = params["strategy_desc"]
-    if rule:
-        params["required_indicators"] = []
-    intent |= {"type": "data_fetch", "needs_clarification": False}
-    codes = split_codes(params["ts_code"])
+def rule_in_text(params: Mapping[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
+    """Return the rule of a reading and the clauses that were not read, in the user's words."""
+    rule, codes = params["strategy_desc"], split_codes(params["ts_code"])
     said, text = _without_window(rule, called, codes), without_names(text, (*called, *codes))
     words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
     clauses = [_without_window(clause, (), ()) for clause in _CLAUSE_END.split(text)]

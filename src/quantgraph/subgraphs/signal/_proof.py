@@ -32,6 +32,7 @@ from quantgraph.market import session_of
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import emit_proof
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, frozen_array
@@ -61,7 +62,7 @@ def prove_causality(
     sessions of the window are before it. The cost is given in evaluations, not in seconds, which would make
     two equal runs differ.
     """
-    strategy, request = state["strategy"], state["request"]
+    strategy, request = strategy_of(state), request_of(state)["checked"]
     view = resources.store.view(as_of(state, resources), strategy["data_ref"])
     trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
     stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
@@ -115,10 +116,11 @@ def _run_again(
     state: SignalSubgraphState, trials: CodeTrials, panel: Frames, stored: pd.DataFrame
 ) -> tuple[TrialOutcome, Reads, Finding | None]:
     """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
-    name = state["strategy"]["name"]
+    name = strategy_of(state)["name"]
 
     def is_same(signal: FrozenFrame) -> bool:
-        return in_window(signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored)
+        frame = in_window(signal.frame, request_of(state)["checked"])
+        return frame.reindex(columns=stored.columns).equals(stored)
 
     again, reads = run_again(trials, panel, is_same)
     if again.signal is None:

@@ -1,21 +1,16 @@
-"""What a model read in a sentence, checked by code: a request with its understanding, or a question.
-
-A year, a code or a span that differs from what the sentence names goes back to the model once.
-"""
+"""What a model read in a sentence, checked by code: a request with its understanding, or a question."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pandas as pd
 from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
 from quantgraph.data import AsOfSource, record_kinds_of
-from quantgraph.data.symbols import index_code
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -25,10 +20,10 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.market import session_of
-from quantgraph.runtime import OpenResources
+from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
-from quantgraph.sentences.phrases import possible_names, said_symbols, said_windows, watched_only
+from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
 from quantgraph.subgraphs.signal._agents import (
     Params,
     ReflectionReply,
@@ -46,11 +41,12 @@ from quantgraph.subgraphs.signal._needs import (
     needed_start,
     needs_notes,
     not_executed_note,
+    rule_in_text,
     rule_note,
     said_rule,
-    set_rule_aside,
     unsaid_rule_note,
 )
+from quantgraph.subgraphs.signal._slips import Slip, names_no_dates, names_one_day
 from quantgraph.subgraphs.signal._updates import (
     question_update,
     repeat_question_update,
@@ -59,6 +55,7 @@ from quantgraph.subgraphs.signal._updates import (
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
+    Symbols,
     check_request,
     missing_part,
     not_done_words,
@@ -68,215 +65,297 @@ from quantgraph.subgraphs.signal.understanding import (
 )
 from quantgraph.tools import split_codes
 
-_TOLERANCE = pd.Timedelta(days=7)
-"""Ends of a span that differ by less are the same: its first session may come days after its first day."""
-_LOOK_BACK = pd.Timedelta(days=100)
-_SPEAKS_OF_TIME = re.compile(
-    r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?:\d{4})?(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
-    r"|date|history|recent|all data",
-    re.IGNORECASE,
-)
-_FULL_DAY = re.compile(r"(?<!\d)(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年\d{1,2}月\d{1,2})(?!\d)")
-_FROM_OR_TO = re.compile(
-    r"起|以来|至|到|开始|[以之]后|截止|from|since|until|till|\bto\b|after|onward", re.IGNORECASE
-)
-_LEAVES_OUT = re.compile(
-    r"不要|除了|剔除|排除|不含|代替|换成|里的|中的|except|instead|without|exclud|rather|\bnot\b|\bno\b",
-    re.IGNORECASE,
-)
-_TEMPLATE = {"one or two sentences", "why", "same as task_type"}
-"""Placeholders of the reflection prompt's template."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slip:
-    """A difference between a reading and its sentence."""
-
-    kind: Literal["symbol", "window"]
-    note: Note
-
-
-def is_echo(reply: ReflectionReply) -> bool:
-    """Whether a reply repeats the prompt's template, as small models do, and says nothing of the sentence."""
-    params = reply.user_intent.params
-    texts = (reply.analysis, reply.reasoning, params.strategy_desc)
-    says_nothing = not params.ts_code or params.strategy_desc.strip().lower() in {"", *_TEMPLATE}
-    return says_nothing and any(text.strip().lower() in _TEMPLATE for text in texts)
-
-
-def reading_slips(
-    params: Mapping[str, Any],
-    text: str,
-    *,
-    sessions: pd.DatetimeIndex,
-    names: Mapping[str, str],
-    fixed: Mapping[str, str],
-) -> list[Slip]:
-    """Return where a reading differs from what the text names."""
-    slips = (
-        [] if "ts_code" in fixed else [*_symbol_slips(params, text, names), *_role_slips(params, text, names)]
-    )
-    return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
-
-
-def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
-    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names))]
-    said = tuple(dict.fromkeys(code for codes in lines for code in codes))
-    listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
-    read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
-    if not said or not read:
-        return []
-    slips = []
-    not_named = [code for code in read if code not in said and not _is_written(code, text)]
-    if len(not_named) > len(possible_names(text, names)):  # else by names that only a model knows
-        unsaid, named = ", ".join(not_named), ", ".join(said)
-        zh = f"句子里没有 {unsaid}，只有 {named}"
-        slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
-    missing = [code for code in lines[-1] if code not in read and code != "ALL"]
-    if missing and not _LEAVES_OUT.search(text):
-        left_out = ", ".join(missing)
-        en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
-        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
-    return slips
-
-
-def _role_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
-    """A code that the sentence only watches and the reading trades."""
-    read = [names.get(code) or index_code(code) or code.upper() for code in symbols_of(params)["trade"]]
-    if not (wrong := ", ".join(code for code in watched_only(text, names) if code in read)):
-        return []
-    en = f"the sentence only watches {wrong} and trades others; the reading trades it: fill watch and trade"
-    return [_slip("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
-
-
-def names_no_dates(text: str) -> bool:
-    """Whether nothing in a text speaks of a time, so that a reading's dates are nobody's.
-
-    >>> names_no_dates("600519.SH golden cross"), names_no_dates("since the crash")
-    (True, False)
-    """
-    return _SPEAKS_OF_TIME.search(text) is None
-
-
-def names_one_day(text: str) -> bool:
-    """Whether a text names one day and not from or until when, so that the other end of a span is nobody's.
-
-    >>> names_one_day("600519.SH，2025年1月6日：金叉买入"), names_one_day("600519.SH since 2025-01-06")
-    (True, False)
-    """
-    return len(_FULL_DAY.findall(text)) == 1 and _FROM_OR_TO.search(text) is None
-
-
-def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str) -> Slip:
-    return Slip(kind=kind, note=Note(zh=zh, en=en))
-
-
-def _is_written(code: str, text: str) -> bool:
-    """Whether the digits or letters of a code are in the text, whatever form the user gave it."""
-    return code.partition(".")[0] in text.upper()
-
-
-def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Slip]:
-    last_session = f"{sessions[-1]:%Y%m%d}"
-    start, end = params.get("start_date", ""), params.get("end_date", "")
-    said = [span for span in said_windows(text, last_session) if not _looks_back(span, last_session)]
-    read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
-    if not read or not said:
-        return []
-    spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (said, read))
-    if len(said) > 1 and not params.get("windows"):
-        en = f"the sentence names several spans, {spans}: list them in windows"
-        return [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
-    if _all_among(read, said, sessions) and _all_among(said, read, sessions):
-        return []
-    zh = f"句子里的时间是 {spans}，不是 {others}"
-    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {others}")]
-
-
-def _all_among(
-    spans: Sequence[Sequence[str]], others: Sequence[Sequence[str]], sessions: pd.DatetimeIndex
-) -> bool:
-    return all(any(_same_span(span, other, sessions) for other in others) for span in spans)
-
-
-def _looks_back(span: tuple[str, str], last_session: str) -> bool:
-    """Whether a span may be the length of an indicator, counted back from the last session."""
-    days = pd.to_datetime(pd.Series(span), errors="coerce", format="%Y%m%d")
-    return span[1] == last_session and bool(days[1] - days[0] <= _LOOK_BACK)
-
-
-def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:
-    """Whether two spans are the same as far as there are data; a date that is not one is left to others."""
-    if not all(re.fullmatch(r"\d{8}", day) for day in (*one, *other)):
-        return True
-    low, high = f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
-    clipped = [min(max(day, low), high) for day in (*one, *other)]
-    days = [*one, *other] if clipped[2] == clipped[3] else clipped
-    dates = pd.to_datetime(pd.Series(days), errors="coerce", format="%Y%m%d")
-    apart = (dates[:2] - dates[2:].to_numpy()).abs() > _TOLERANCE
-    return not apart.any()
-
-
 _PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": "strategy_desc"}
 
 
-def checked_reading(
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-    reply: ReflectionReply,
-    given: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the update of a reading: the request and the understanding, a question, or the end."""
-    intent = reply.user_intent.model_dump()
-    intent["type"] = reply.task_type
-    if reply.task_type != "data_fetch" and not intent["needs_clarification"]:
-        _keep_last(intent["params"], state.get("last_request", {}))
-    intent["params"] |= given
-    gone = _drop_waived(intent["params"], state.get("waived_symbols", []))
-    symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What was read in a sentence, and what the steps so far have made of it."""
+
+    state: SignalSubgraphState
+    resources: OpenResources
+    source: AsOfSource
+    """The source as known at the run's moment."""
+    agent: Agent | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that the caller fixed."""
+    reply: ReflectionReply | None = None
+    """What the model read; None while nothing was, or if there is nothing new to read."""
+    kind: str = "unclear"
+    """What is wanted: ``data_fetch``, ``signal_gen``, ``mixed`` or ``unclear``."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    needs_clarification: bool = False
+    symbols: Symbols = field(default_factory=lambda: Symbols(watch=[], trade=[], index=[]))
+    said_fields: tuple[str, ...] = ()
+    """Indicators that the sentence needs; the others among the parameters' are the decider's."""
+    rule: str = ""
+    """The rule in words for the models of a decider that uses no signal."""
+    not_executed: str = ""
+    """What such a decider does not do."""
+    invented: str = ""
+    """A rule that the model read and nobody said."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """The request as checked by code."""
+    understanding: Understanding | None = None
+    noted: Update = field(default_factory=dict)
+    """Changes that stand whatever comes of the reading."""
+
+    @property
+    def changes(self) -> Update:
+        """What the reading changes in the state; nothing while nothing was read."""
+        if self.reply is None:
+            return self.noted
+        made = {"checked": dict(self.request), "understanding": self.understanding} if self.request else {}
+        params = dict(self.params)
+        return {
+            **self.noted,
+            "user_intent": {
+                "type": self.kind,
+                "params": params,
+                "needs_clarification": self.needs_clarification,
+            },
+            "params": params,
+            **_message_read(self.state),
+            **made,
+        }
+
+    def asking(self, question: Update) -> Question:
+        """Return a question about this reading."""
+        return Question(changes={**self.changes, **question})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Why a reading does not go on: the changes that ask the user, or that end the run."""
+
+    changes: Update
+
+
+Step = Callable[[Reading], Reading | Question]
+
+
+def _message_read(state: SignalSubgraphState) -> Update:
+    return {"reflected_on": user_messages(state)[-1].id, "answering": None}
+
+
+def misread_question(reading: Reading, slips: Sequence[Slip]) -> Question:
+    """Return the question to a person, after the model has repeated what the sentence does not say."""
+    state = reading.state
+    unread = [slip.note.text(language(state)) for slip in slips]
+    reason = say(
+        language(state),
+        zh=f"模型两次没有读对：{'; '.join(unread)}。请说明您的意思。",
+        en=f"The model misread this twice: {'; '.join(unread)}. What did you mean?",
+    )
+    asked = question_update(state, slips[0].kind, reason, unread=unread)
+    return Question(changes={**_message_read(state), **asked})
+
+
+def read_words(reading: Reading) -> Reading:
+    """Fill what a message leaves as it was from the last request; what the caller fixed wins."""
+    params, last = dict(reading.params), dialogue_of(reading.state)["last_request"]
+    changes = reading.kind != "data_fetch" and not reading.needs_clarification
+    if changes and last.get("strategy_desc") and not params["strategy_desc"]:
+        symbols = () if params["ts_code"] else ("ts_code", "watch", "trade")
+        rule = ("strategy_desc", "entry", "exit", "required_indicators", "plan", "clauses")
+        for name in (*symbols, "start_date", "end_date", *rule):
+            params[name] = params[name] or last.get(name, params[name])
+    return replace(reading, params=params | dict(reading.given))
+
+
+def read_symbols(reading: Reading) -> Reading:
+    """Tell watched symbols from traded ones, without those that the user goes on without."""
+    params, waived = dict(reading.params), dialogue_of(reading.state)["waived_symbols"]
+    for name in ("ts_code", "watch", "trade"):
+        codes = split_codes(params[name])
+        if any(code in waived for code in codes):
+            params[name] = ",".join(code for code in codes if code not in waived)
+    symbols = symbols_of(params, fixed=params["ts_code"] if "ts_code" in reading.given else "")
     if symbols["watch"]:
-        intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
-    decider = current_decider(resources)
-    rule, not_executed, invented = _set_aside(state, resources, intent, reply.unread)
-    said = fields_to_fetch(intent["params"]["required_indicators"])
-    fields = fields_to_fetch([*said, *decider.needs.indicators])
-    fields = [name for name in fields if name not in state.get("waived", [])]
-    intent["params"]["required_indicators"] = fields
-    read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
-    missing = missing_part(intent["type"], intent["params"])
-    if missing or intent["needs_clarification"] or intent["type"] == "unclear":
-        intent["needs_clarification"] = True
-        kind = missing or "strategy"
-        reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
-        worded = bool(reply.clarification_question)
-        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason, worded=worded)
-        return again or {**read, **question_update(state, kind, reason, unread=reply.unread, worded=worded)}
-    if asked := _unsaid_part(state, intent["params"], given, executes_rule=decider.uses_signal):
-        return {**read, **asked}
+        params["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
+    return replace(reading, params=params, symbols=symbols)
+
+
+def set_clauses_aside(reading: Reading) -> Reading:
+    """Make of a reading for a decider without a signal one of data; its models may be told the rule."""
+    decider, text = current_decider(reading.resources), said_text(reading.state)
+    read, params = reading.params["strategy_desc"], dict(reading.params)
+    if read != dialogue_of(reading.state)["last_request"].get("strategy_desc"):  # else it was checked before
+        params["strategy_desc"] = said_rule(read, text)
+    invented = "" if params["strategy_desc"] else read
+    if params["strategy_desc"]:  # the indicators that a rule needs are not fetched without it
+        params["required_indicators"] = []
+    rule = rule_in_text(params, cast("ReflectionReply", reading.reply).unread, text, decider.called)
+    not_executed, is_one_word = rule, rule.isascii() and " " not in rule
+    if decider.reads_rule and not is_one_word and not has_keyless_models(decider, reading.resources):
+        not_executed = "; ".join(not_done_words(params, []))
+    else:
+        rule = ""
+    return replace(
+        reading,
+        kind="data_fetch",
+        needs_clarification=False,
+        params=params,
+        rule=rule,
+        not_executed=not_executed,
+        invented=invented,
+    )
+
+
+def read_fields(reading: Reading) -> Reading:
+    """List the indicators to fetch: those of the sentence and of the decider, without what is given up."""
+    said = fields_to_fetch(reading.params["required_indicators"])
+    fields = fields_to_fetch([*said, *current_decider(reading.resources).needs.indicators])
+    fields = [name for name in fields if name not in dialogue_of(reading.state)["waived"]]
+    return replace(reading, params={**reading.params, "required_indicators": fields}, said_fields=tuple(said))
+
+
+def ask_for_missing_parts(reading: Reading) -> Reading | Question:
+    """Ask for the symbols, the window or the rule, or what the model asks."""
+    state, reply = reading.state, cast("ReflectionReply", reading.reply)
+    missing = missing_part(reading.kind, reading.params)
+    if not missing and not reading.needs_clarification and reading.kind != "unclear":
+        return reading
+    reading = replace(reading, needs_clarification=True)
+    kind = missing or "strategy"
+    reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
+    worded = bool(reply.clarification_question)
+    again = repeat_question_update(state, kind, reading.params, reply.unread, reason, worded=worded)
+    if again:
+        return Question(changes={**reading.noted, **again})
+    return reading.asking(question_update(state, kind, reason, unread=reply.unread, worded=worded))
+
+
+def read_window(reading: Reading) -> Reading | Question:
+    """Ask for one of several spans."""
+    spans = [f"{start}-{end}" for start, end in reading.params["windows"]]
+    if len(set(spans)) <= 1 or "start_date" in reading.given:
+        return reading
+    reason = say(
+        language(reading.state),
+        zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
+        en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
+    )
+    return reading.asking(question_update(reading.state, "window", reason, unread=spans, options=spans))
+
+
+def read_plan(reading: Reading) -> Reading | Question:
+    """Ask whether to go on without what nothing executes."""
+    state, dialogue = reading.state, dialogue_of(reading.state)
+    words, task = not_done_words(reading.params, dialogue["waived"]), dialogue["answering"]
+    given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
+    if not words or given_up:  # the same may come back in other words
+        return reading
+    reason = say(
+        language(state),
+        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
+        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
+    )
+    option = without_words(words, language(state))
+    return reading.asking(question_update(state, "plan", reason, unread=words, options=[option]))
+
+
+def check_with_source(reading: Reading) -> Reading | Question:
+    """Make the request, whose fields, symbols and dates the source knows; else ask, or end a headless run."""
+    state, resources = reading.state, reading.resources
     try:
-        check_fields(fields)
-        request = check_request(intent["params"], symbols, source, language(state))
+        check_fields(reading.params["required_indicators"])
+        request = check_request(reading.params, reading.symbols, reading.source, language(state))
     except UnknownField as error:
-        return {**read, **fields_question_update(state, error)}
+        return reading.asking(fields_question_update(state, error))
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if resources.on_clarify in ("default", "fail"):
-            return {**read, **end_update(state, "data_unavailable", error)}
-        return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
-    request["notes"][:0] = _notes_on_reading(gone, invented, language(state))
-    request = leave_out(request, state.get("waived_symbols", []), source)
-    extra = {"optional_indicators": [name for name in fields if name not in said], "rule": rule}
-    request = request | {name: value for name, value in extra.items() if value}
-    request = _for_decider(request, not_executed, state, resources, source)
-    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
-    left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]
-    params = intent["params"] if decider.uses_signal else _without_rule(intent["params"])
-    understanding = understand(params, request, symbols, unsaid, left_out=left_out)
-    if rule:
-        became = say(language(state), zh="交给模型", en="given to the models")
-        understanding["clauses"].append({"words": rule, "became": became, "status": "done"})
-    emit_said(understanding_lines(understanding, language(state)))
-    return {**read, "request": request, "understanding": understanding}
+            return reading.asking(end_update(state, "data_unavailable", error))
+        return reading.asking(_invalid_request_update(state, resources, reading.params, error))
+    return replace(reading, request=request)
+
+
+def add_needs(reading: Reading) -> Reading:
+    """Add to the request what the decider needs, with notes on what is left out and what the data lack."""
+    state, source, decider = reading.state, reading.source, current_decider(reading.resources)
+    gone, request = dialogue_of(state)["waived_symbols"], dict(reading.request)
+    request["notes"] = [*_notes_on_reading(gone, reading.invented, language(state)), *request["notes"]]
+    request = leave_out(request, gone, source)
+    optional = [name for name in reading.params["required_indicators"] if name not in reading.said_fields]
+    if optional:
+        request["optional_indicators"] = optional
+    if reading.rule:
+        request["rule"] = reading.rule
+    sessions, start = source.sessions(), session_of(request["start"])
+    request["notes"] += [note.text(language(state)) for note in _decider_notes(reading, start)]
+    first = needed_start(decider, sessions, start)
+    if first is not None:
+        request["data_start"] = f"{first:%Y%m%d}"
+    return replace(reading, request=request)
+
+
+def _decider_notes(reading: Reading, start: pd.Timestamp) -> list[Note]:
+    """Return notes on what the decider does not execute, who decides, and which data it lacks."""
+    decider, resources, source = current_decider(reading.resources), reading.resources, reading.source
+    data = resources.store.snapshot(current_ref(reading.state, resources))
+    fetched = record_kinds_of(source) if decider.needs.records else ()
+    notes = needs_notes(decider, source.sessions(), start, data, fetched)
+    if reading.rule:
+        notes.insert(0, rule_note(decider, reading.rule))
+    if has_keyless_models(decider, resources):
+        notes.insert(0, keyless_note(decider))
+    if reading.not_executed:
+        notes.insert(0, not_executed_note(decider, reading.not_executed))
+    return notes
+
+
+def without_rule(reading: Reading) -> Reading:
+    """Take the rule out of a request for a decider that executes none."""
+    return replace(reading, request={**reading.request, "strategy": ""})
+
+
+def understand_signal(reading: Reading) -> Reading:
+    """Say what was understood, for a decider that trades a signal."""
+    return _said(reading, _understood(reading, reading.params))
+
+
+def understand_data(reading: Reading) -> Reading:
+    """Say what was understood, without entry, exit, and defaults of them."""
+    clauses = [each for each in reading.params.get("clauses", ()) if each["status"] != "default"]
+    no_rule = {"strategy_desc": "", "entry": "", "exit": "", "clauses": clauses}
+    understanding = _understood(reading, {**reading.params, **no_rule})
+    if reading.rule:
+        became = say(language(reading.state), zh="交给模型", en="given to the models")
+        understanding["clauses"].append({"words": reading.rule, "became": became, "status": "done"})
+    return _said(reading, understanding)
+
+
+def _said(reading: Reading, understanding: Understanding) -> Reading:
+    emit_said(understanding_lines(understanding, language(reading.state)))
+    return replace(reading, understanding=understanding)
+
+
+def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
+    dialogue = dialogue_of(reading.state)
+    unsaid = [*dialogue["assumptions"], *_unsaid_window(reading.state, reading.params, reading.given)]
+    kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
+    left_out = [reading.not_executed, *kept]
+    return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out)
+
+
+_CHECKS: tuple[Step, ...] = (read_fields, ask_for_missing_parts, read_window)
+SIGNAL_STEPS: tuple[Step, ...] = (
+    *(read_words, read_symbols),
+    *_CHECKS,
+    *(read_plan, check_with_source, add_needs, understand_signal),
+)
+"""The steps of a reading, in order."""
+DATA_STEPS: tuple[Step, ...] = (
+    *(read_words, read_symbols, set_clauses_aside),
+    *_CHECKS,
+    *(check_with_source, add_needs, without_rule, understand_data),
+)
+"""The same for a decider that uses no signal: symbols and window, and its rule in words."""
+
+
+def reading_steps(resources: OpenResources) -> tuple[Step, ...]:
+    """Return the steps of a reading, in order, for a decider that uses a signal or for one that does not."""
+    return SIGNAL_STEPS if resources.makes_signal else DATA_STEPS
 
 
 def with_request(state: SignalSubgraphState, resources: OpenResources) -> SignalSubgraphState:
@@ -284,7 +363,7 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
 
     The request is ``user_intent.params`` as checked by code; data that are ready are the store's latest.
     """
-    if state.get("request"):
+    if request_of(state)["checked"]:
         return state
     intent = state["user_intent"]
     try:
@@ -298,37 +377,14 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
             parameter="user_intent.params",
         )
     if "data_ref" in state:
-        state = {"given_ref": state["data_ref"], **state}
+        given_ref = request_of(state)["given_ref"]
+        state = changed(state, {"given_ref": state["data_ref"] if given_ref is None else given_ref})
     elif state["data_ready"]:
         state = {**state, "data_ref": resources.store.head}
     params["required_indicators"] = fields_to_fetch(params["required_indicators"])
     check_fields(params["required_indicators"])
     source = known_source(state, resources)
-    return {**state, "request": check_request(params, symbols_of(params), source, language(state))}
-
-
-def _without_rule(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reading for a decider that executes no rule: without entry, exit, and defaults of them."""
-    clauses = [each for each in params.get("clauses", ()) if each["status"] != "default"]
-    return {**params, "strategy_desc": "", "entry": "", "exit": "", "clauses": clauses}
-
-
-def _set_aside(
-    state: SignalSubgraphState, resources: OpenResources, intent: dict[str, Any], unread: Sequence[str]
-) -> tuple[str, str, str]:
-    """Return the rule for the decider's models, the words that nothing executes, and a rule nobody said."""
-    decider, params = current_decider(resources), intent["params"]
-    if decider.uses_signal:
-        return "", "", ""
-    read, text = params["strategy_desc"], said_text(state)
-    if read != state.get("last_request", {}).get("strategy_desc"):  # of an earlier request, which was checked
-        params["strategy_desc"] = said_rule(read, text)
-    invented = "" if params["strategy_desc"] else read
-    rule = set_rule_aside(intent, unread, text, decider.called)
-    is_one_word = rule.isascii() and " " not in rule
-    if decider.reads_rule and not is_one_word and not has_keyless_models(decider, resources):
-        return rule, "; ".join(not_done_words(params, [])), invented
-    return "", rule, invented
+    return changed(state, {"checked": check_request(params, symbols_of(params), source, language(state))})
 
 
 def _notes_on_reading(gone: Sequence[str], invented: str, language: str) -> list[str]:
@@ -338,91 +394,18 @@ def _notes_on_reading(gone: Sequence[str], invented: str, language: str) -> list
     return [note for note, is_due in ((unsaid, invented), (without, gone)) if is_due]
 
 
-def _keep_last(params: dict[str, Any], last: Mapping[str, Any]) -> None:
-    """Fill a reading without a rule, which changes the last request, with what it leaves of that one."""
-    if params["strategy_desc"] or not last.get("strategy_desc"):
-        return
-    symbols = () if params["ts_code"] else ("ts_code", "watch", "trade")
-    rule = ("strategy_desc", "entry", "exit", "required_indicators", "plan", "clauses")
-    for name in (*symbols, "start_date", "end_date", *rule):
-        params[name] = params[name] or last.get(name, params[name])
-
-
-def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
-    """Take the symbols out of a reading that the user goes on without; return them."""
-    for name in ("ts_code", "watch", "trade"):
-        codes = split_codes(params[name])
-        if any(code in waived for code in codes):
-            params[name] = ",".join(code for code in codes if code not in waived)
-    return list(waived)
-
-
 def _unsaid_window(
     state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
 ) -> list[str]:
     """Return the window as a default, if it is nobody's: the model chose it."""
-    last = state.get("last_request", {})
-    answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
+    last = dialogue_of(state)["last_request"]
+    answered = any(line.startswith("window: ") for line in dialogue_of(state)["assumptions"])
     kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
     text, is_one = said_text(state), params["start_date"] == params["end_date"]
     said = not names_no_dates(text) and (is_one or not names_one_day(text))
     if "start_date" in given or answered or kept or said:
         return []
     return [f"window: {params['start_date']}-{params['end_date']}"]
-
-
-def _unsaid_part(
-    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str], *, executes_rule: bool
-) -> dict[str, Any]:
-    """Return the question for one of several spans, or about what nothing executes; empty without either.
-
-    A decider that executes no rule executes none of its clauses, and is not asked about one of them.
-    """
-    spans = [f"{start}-{end}" for start, end in params["windows"]]
-    if len(set(spans)) > 1 and "start_date" not in given:
-        reason = say(
-            language(state),
-            zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
-            en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
-        )
-        return question_update(state, "window", reason, unread=spans, options=spans)
-    words = not_done_words(params, state.get("waived", []))
-    task = state.get("answering")
-    given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(state.get("waived", [])))
-    if not words or not executes_rule or given_up:  # the same may come back in other words
-        return {}
-    reason = say(
-        language(state),
-        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
-        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
-    )
-    option = without_words(words, language(state))
-    return question_update(state, "plan", reason, unread=words, options=[option])
-
-
-def _for_decider(
-    request: dict[str, Any],
-    not_executed: str,
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-) -> dict[str, Any]:
-    """Return the request with the start of the data that the decider needs, and notes on what it lacks."""
-    decider, sessions, start = current_decider(resources), source.sessions(), session_of(request["start"])
-    data = resources.store.snapshot(current_ref(state, resources))
-    fetched = record_kinds_of(source) if decider.needs.records else ()
-    notes = needs_notes(decider, sessions, start, data, fetched)
-    if request.get("rule"):
-        notes.insert(0, rule_note(decider, request["rule"]))
-    if has_keyless_models(decider, resources):
-        notes.insert(0, keyless_note(decider))
-    if not_executed:
-        notes.insert(0, not_executed_note(decider, not_executed))
-    request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}
-    if not decider.uses_signal:
-        request["strategy"] = ""
-    first = needed_start(decider, sessions, start)
-    return request if first is None else {**request, "data_start": f"{first:%Y%m%d}"}
 
 
 def _invalid_request_update(

@@ -12,17 +12,16 @@ from quantgraph._util.texts import Language, say
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 from quantgraph.runtime.dialogue import answer_schema, question_id
-from quantgraph.runtime.endings import (
+from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
+from quantgraph.runtime.graph_state import (
     Clarification,
     ClarificationKind,
     EndedBecause,
     QuestionAnswered,
     Update,
-    end_update,
-    extended_history,
-    language,
-    success_update,
-    user_messages,
+    changed,
+    dialogue_of,
+    progress_of,
 )
 from quantgraph.sentences import normalise
 from quantgraph.sentences.phrases import restates_without
@@ -162,7 +161,8 @@ def initial_state(max_retries: int = 3) -> Update:
         "error_messages": [],
         "max_retries": max_retries,
         "retry_count": 0,
-        "request": {},
+        "params": {},
+        "checked": {},
         "clarification": None,
         "failures": [],
         "assumptions": [],
@@ -178,32 +178,33 @@ def initial_state(max_retries: int = 3) -> Update:
         "strategy": {},
         "attempts": [],
         "validation": {},
+        "ended": False,
     }
 
 
 def user_text(state: SignalSubgraphState) -> str:
     """Return the user's messages of this request, one a line, without the ignored ones."""
-    return _joined_text(state, state.get("ignored_message_ids", []))
+    return _joined_text(state, dialogue_of(state)["ignored_message_ids"])
 
 
 def request_text(state: SignalSubgraphState) -> str:
     """Return the same without the answers, which :func:`answered_questions` has."""
-    answers = [answer["message"] for answer in state.get("answers", [])]
-    return _joined_text(state, [*state.get("ignored_message_ids", []), *answers])
+    answers = [answer["message"] for answer in dialogue_of(state)["answers"]]
+    return _joined_text(state, [*dialogue_of(state)["ignored_message_ids"], *answers])
 
 
 def said_text(state: SignalSubgraphState) -> str:
     """Return the user's messages without the answers that nobody said."""
-    unsaid = [answer["message"] for answer in state.get("answers", []) if answer["by"] == "default"]
-    return _joined_text(state, [*state.get("ignored_message_ids", []), *unsaid])
+    unsaid = [answer["message"] for answer in dialogue_of(state)["answers"] if answer["by"] == "default"]
+    return _joined_text(state, [*dialogue_of(state)["ignored_message_ids"], *unsaid])
 
 
 def answered_questions(state: SignalSubgraphState) -> list[dict[str, str]]:
     """Return the questions of this request with their answers, without the ignored ones, for a prompt."""
-    ignored = state.get("ignored_message_ids", [])
+    ignored = dialogue_of(state)["ignored_message_ids"]
     return [
         {"question": each["question"], "answer": each["answer"], "by": each["by"]}
-        for each in state.get("answers", [])
+        for each in dialogue_of(state)["answers"]
         if each["message"] not in ignored
     ]
 
@@ -221,7 +222,8 @@ def answer_update(
     by: Literal["person", "callable", "default"] = "person",
 ) -> Update:
     """Return the update for an answer: the question is closed and the attempts start again."""
-    waived, symbols = list(state.get("waived", [])), list(state.get("waived_symbols", []))
+    dialogue = dialogue_of(state)
+    waived, symbols = list(dialogue["waived"]), list(dialogue["waived_symbols"])
     kinds = ("symbol", "fields", "plan", "strategy")
     gone = is_waiver(text, task["unread"], task["language"])
     gone = gone or (task["kind"] == "plan" and restates_without(text, task["unread"]))
@@ -237,7 +239,7 @@ def answer_update(
     return {
         "waived": waived,
         "waived_symbols": symbols,
-        "answers": [*state.get("answers", []), answered],
+        "answers": [*dialogue["answers"], answered],
         "answering": task,
         "clarification_needed": None,
         "clarification": None,
@@ -245,7 +247,7 @@ def answer_update(
         "retry_count": 0,
         "failures": [],
         "trail": [],
-        **answered_attempts(state.get("attempts", []), task["reason"], text),
+        **answered_attempts(progress_of(state)["attempts"], task["reason"], text),
         **success_update(state, f"clarified: {text}"),
     }
 
@@ -256,13 +258,13 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
     The errors are those of the generation's last attempt, unless it has errors of its own.
     """
     count = state.get("retry_count", 0) + 1
-    failures = [*state.get("failures", []), errors[0]]
+    failures = [*progress_of(state)["failures"], errors[0]]
     update: Update = {
         "error_messages": list(errors),
         "execution_history": extended_history(state, f"{node} failed (attempt {count}): {errors[0]}"),
         "retry_count": count,
         "failures": failures,
-        "attempts": with_errors(state.get("attempts", []), errors),
+        "attempts": with_errors(progress_of(state)["attempts"], errors),
     }
     if _repeated(failures) or count >= state.get("max_retries", 3):
         reason = say(
@@ -271,7 +273,7 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
             en=f"{node} failed {count} times, last with: {errors[0]}. Please rephrase, or change the "
             "symbols or the window.",
         )
-        update |= question_update({**state, **update}, "failure", reason)  # type: ignore[typeddict-item]
+        update |= question_update(changed(state, update), "failure", reason)
     return update
 
 
@@ -290,7 +292,7 @@ def question_update(
         # The errors of a failure are in the state already, unless they were just answered.
         return (
             end_update(state, failure_reason(state))
-            if kind == "failure" and state.get("failures")
+            if kind == "failure" and progress_of(state)["failures"]
             else end_update(state, "needs_answer", f"needs_answer: {reason}")
         )
     identifier = question_id(state, len(state["messages"]), kind, reason, count)
@@ -315,7 +317,7 @@ def question_update(
 
 def failure_reason(state: SignalSubgraphState) -> EndedBecause:
     """Return why attempts ended: future data, the vendor, the same error repeatedly, or too many errors."""
-    failures = state.get("failures", [])
+    failures = progress_of(state)["failures"]
     last = failures[-1].partition(":")[0] if failures else ""
     if last in CAUSALITY_ERRORS:
         return "causality_failed"
@@ -349,12 +351,12 @@ def repeat_question_update(
     worded
         See :func:`question_update`.
     """
-    task = state.get("answering")
+    task = dialogue_of(state)["answering"]
     if not task:
         return {}
     answer = user_messages(state)[-1]
-    ignored = [*state.get("ignored_message_ids", []), str(answer.id)]
-    earlier = _plain(user_text({**state, "ignored_message_ids": ignored}))
+    ignored = [*dialogue_of(state)["ignored_message_ids"], str(answer.id)]
+    earlier = _plain(user_text(changed(state, {"ignored_message_ids": ignored})))
     not_understood = [
         word for word in map(_plain, unread) if word in _plain(answer.text) and word not in earlier
     ]
@@ -372,7 +374,7 @@ def repeat_question_update(
         "ignored_message_ids": ignored,
         "answering": None,
         "reflected_on": answer.id,
-        "assumptions": [each for each in state.get("assumptions", []) if not each.startswith(line)],
+        "assumptions": [each for each in dialogue_of(state)["assumptions"] if not each.startswith(line)],
         **question_update(state, task["kind"], reason, unread=unread, options=task["options"], worded=worded),
     }
 

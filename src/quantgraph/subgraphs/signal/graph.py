@@ -14,6 +14,7 @@ from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
 from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.graph_state import changed, check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._updates import initial_state
@@ -31,15 +32,7 @@ from quantgraph.subgraphs.signal.routes import (
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 
-_RESULT_FIELDS = (
-    "data_ref",
-    "strategy",
-    "request",
-    "understanding",
-    "ended_because",
-    "assumptions",
-    "error_messages",
-)
+_RESULT_FIELDS = ("messages", "data_ref", "ended_because", "error_messages", "quantgraph")
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
 CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
@@ -75,7 +68,7 @@ def create_signal_subgraph(
     >>> graph = create_signal_subgraph(on_clarify="default")
     >>> sentence = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年"
     >>> state = graph.invoke({"messages": [("user", sentence)]})
-    >>> state["ended_because"], state["strategy"]["name"]
+    >>> state["ended_because"], state["quantgraph"]["strategy"]["name"]
     ('done', 'sma_cross_5_20')
     """
     given = merge_resources(
@@ -100,39 +93,36 @@ def build_signal_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         given = partial(node, resources=opened, **options)
-        return partial(run_node, given, name, opened.recorder, detect_loops=True)
+        check = check_fields if name == "reflection" else check_version
+        return partial(run_node, given, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
-    reflect = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
-    reflection = partial(reflect, check_state=check_fields)
+    reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)
     fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
-    signal_generate = bound(
-        signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
-    )
     validate = bound(validation_node, "validate", agent=build_agent("validation", opened))
     clarify = bound(clarify_node, "clarify", model=build_clarify_model(opened))
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", reflection, input_schema=SignalSubgraphState)
     graph.add_node("data_fetch", data_fetch, input_schema=SignalSubgraphState)
-    graph.add_node("signal_generate", signal_generate, input_schema=SignalSubgraphState)
+    code = ["signal_generate"] if opened.makes_signal else []  # else the graph has no node that writes code
+    for name in code:
+        generate = bound(signal_generate_node, name, agent=build_agent("signal_generate", opened))
+        graph.add_node(name, generate, input_schema=SignalSubgraphState)
     graph.add_node("validate", validate, input_schema=SignalSubgraphState)
     graph.add_node("clarify", clarify, input_schema=SignalSubgraphState)
     graph.add_edge(START, "reflection")
     graph.add_conditional_edges(
-        "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]
+        "reflection", route_from_reflection, ["clarify", "data_fetch", *code, "validate", END]
     )
     graph.add_conditional_edges(
         "data_fetch", route_after_data_fetch, ["reflection", "data_fetch", "validate", "clarify", END]
     )
-    graph.add_conditional_edges(
-        "signal_generate",
-        route_after_signal_gen,
-        ["reflection", "signal_generate", "validate", "clarify", END],
-    )
-    graph.add_conditional_edges(
-        "validate", route_after_validation, ["reflection", "signal_generate", "clarify", END]
-    )
+    for name in code:
+        graph.add_conditional_edges(
+            name, route_after_signal_gen, ["reflection", name, "validate", "clarify", END]
+        )
+    graph.add_conditional_edges("validate", route_after_validation, ["reflection", *code, "clarify", END])
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph
 
@@ -141,6 +131,8 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
     """Return the subgraph's input for a host that invokes it inside a node of its own.
 
     It has the host's ``messages``, and of ``data_ref``, ``given``, ``as_of`` and ``max_retries`` what is set.
+    With ``quantgraph`` from :func:`map_to_main_state` a later message may change the request before; an empty
+    ``given`` or ``as_of`` frees what it had fixed.
 
     Notes
     -----
@@ -153,12 +145,18 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
         def signal(state):
             return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
     """
-    fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
-    state = {**initial_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}
-    return cast("SignalSubgraphState", state)
+    none: dict[str, Any] = {"given": {}, "as_of": None}  # what the host no longer fixes
+    fixed = {key: main_state[key] or none[key] for key in none if key in main_state}
+    fixed |= {key: main_state[key] for key in ("data_ref",) if main_state.get(key)}
+    retries = main_state.get("max_retries", 3)
+    start = {"max_retries": retries} if main_state.get("quantgraph") else initial_state(retries)
+    changes = {**start, **fixed, "messages": main_state["messages"]}
+    return cast("SignalSubgraphState", changed({"quantgraph": main_state.get("quantgraph")}, changes))
 
 
 def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
-    """Return the subgraph's result as an update of the host: messages, data, strategy and ending."""
-    result: dict[str, Any] = {"messages": subgraph_state["messages"]}
-    return result | {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]
+    """Return the subgraph's result as an update of the host.
+
+    It has ``messages``, ``data_ref``, ``ended_because``, ``error_messages`` and ``quantgraph``.
+    """
+    return {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]

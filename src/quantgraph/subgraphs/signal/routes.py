@@ -6,6 +6,7 @@ from typing import Literal
 
 from quantgraph.errors import BadWindow, FutureRequested, RateLimited, SourceUnavailable, UnknownField
 from quantgraph.runtime.endings import DATA_ERRORS
+from quantgraph.runtime.graph_state import dialogue_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _PARAMETER_ERRORS = frozenset(
@@ -107,5 +108,5 @@ def route_after_clarify(state: SignalSubgraphState) -> Literal["clarify", "refle
     """After clarify: ask the question that was just worded, reflect on the answer, or end."""
     if state.get("ended_because"):
         return "__end__"
-    clarification = state.get("clarification")
+    clarification = dialogue_of(state)["clarification"]
     return "clarify" if clarification and clarification.get("question") else "reflection"

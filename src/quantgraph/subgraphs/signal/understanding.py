@@ -22,46 +22,9 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
-
-ClauseStatus = Literal["done", "default", "not_done"]
-
-
-class Clause(TypedDict):
-    """A piece of what was said: its words, what it became, and whether that is done.
-
-    The words of a ``default`` are empty: nobody said it.
-    """
-
-    words: str
-    became: str
-    status: ClauseStatus
-
-
-class SaidRule(TypedDict):
-    """Entry and exit in the user's words."""
-
-    entry: str
-    exit: str
-    exit_is_default: bool
-
-
-class Understanding(TypedDict):
-    """What was said, as plain JSON."""
-
-    watch: list[str]
-    """Codes whose data the rule reads, if they are not the traded ones; an index is a series of its own."""
-    trade: list[str]
-    """Codes that orders may name; an index stands for its members."""
-    index: list[str]
-    """The indices among ``watch``."""
-    windows: list[list[str]]
-    """Start and end of each span, ``YYYYMMDD``."""
-    rule: SaidRule
-    plan: dict[str, Any]
-    """What was said of positions: stops, sizes, holding time."""
-    clauses: list[Clause]
 
 
 class Symbols(TypedDict):
@@ -147,7 +110,7 @@ def understand(
     }
 
 
-def understanding_hash(understanding: Understanding) -> str:
+def understanding_hash(understanding: Understanding | None) -> str:
     """Return the content hash of an understanding."""
     return content_hash(canonical_json(understanding), size=8)
 

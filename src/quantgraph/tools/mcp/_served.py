@@ -9,10 +9,10 @@ from typing import Any, Final, Protocol
 
 from langchain_core.tools import BaseTool
 
-from quantgraph.tools._catalog import trader_catalog
+from quantgraph.tools._catalog import TRADES, tools_of
 
 FINISH_DAY: Final = "finish_day"
-CLIENT_TOOLS: Final = (*trader_catalog, "get_today", FINISH_DAY)
+CLIENT_TOOLS: Final = (*tools_of("trader"), "get_today", FINISH_DAY)
 """Names of the tools that a client of a run has."""
 
 SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -23,7 +23,6 @@ SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """AI-Trader's four services, and which tools each has."""
 
-_TRADES = frozenset({"buy", "sell"})
 _ID = {"type": "string", "minLength": 1, "maxLength": 64}
 
 
@@ -94,14 +93,19 @@ def served_tool(name: str) -> ServedTool:
             reads=False,
             repeatable=False,
         )
-    return _of_catalog(trader_catalog[name])
+    return _of_catalog(tools_of("trader")[name])
+
+
+def parameters_of(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments."""
+    schema: Any = tool.tool_call_schema
+    return dict(schema if isinstance(schema, dict) else schema.model_json_schema())
 
 
 def _of_catalog(tool: BaseTool) -> ServedTool:
-    made: Any = tool.tool_call_schema
-    schema = dict(made if isinstance(made, dict) else made.model_json_schema())
+    schema = parameters_of(tool)
     properties, required = dict(schema.get("properties", {})), list(schema.get("required", ()))
-    trades = tool.name in _TRADES
+    trades = tool.name in TRADES
     if trades:
         properties["order_id"] = {
             **_ID,

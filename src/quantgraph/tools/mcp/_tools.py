@@ -15,11 +15,10 @@ from langchain_core.tools.structured import StructuredTool
 
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable
 from quantgraph.recording.scope import recorded, replaying
-from quantgraph.tools._call import call_tool
-from quantgraph.tools._catalog import RELAYED, live_function
-from quantgraph.tools._context import DecisionTools
+from quantgraph.tools._call import RELAYED, call_tool, live_function
+from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import refusal
-from quantgraph.tools.mcp._served import SERVICES, ServedTool
+from quantgraph.tools.mcp._served import SERVICES, ServedTool, parameters_of
 
 OWN_TOOLS: Final = ("get_positions", "buy", "sell")
 """Tools that no other server may replace: the ledger would not have its trades."""
@@ -51,7 +50,7 @@ def check_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def open_mcp_tools(
-    context: DecisionTools, catalog: Mapping[str, BaseTool], addresses: Sequence[str] | None = None
+    context: ToolContext, catalog: Mapping[str, BaseTool], addresses: Sequence[str] | None = None
 ) -> Iterator[Mapping[str, BaseTool]]:
     """Open the tools of one decision, by name, while the block runs.
 
@@ -87,7 +86,7 @@ def open_mcp_tools(
 
 
 @contextmanager
-def _own_tools(context: DecisionTools, catalog: Mapping[str, BaseTool]) -> Iterator[Mapping[str, BaseTool]]:
+def _own_tools(context: ToolContext, catalog: Mapping[str, BaseTool]) -> Iterator[Mapping[str, BaseTool]]:
     from quantgraph.tools.mcp._package import call_remote, make_server, open_client
 
     desk = _OwnDesk(context, catalog)
@@ -116,7 +115,7 @@ def _own_tools(context: DecisionTools, catalog: Mapping[str, BaseTool]) -> Itera
 class _OwnDesk:
     """Carries calls out in this process, in the context of a decision, one after the other."""
 
-    def __init__(self, context: DecisionTools, catalog: Mapping[str, BaseTool]) -> None:
+    def __init__(self, context: ToolContext, catalog: Mapping[str, BaseTool]) -> None:
         self._context, self._catalog = context, catalog
         self._variables = copy_context()
         self._error: QuantGraphError | None = None
@@ -124,7 +123,7 @@ class _OwnDesk:
     @property
     def tools(self) -> Mapping[str, ServedTool]:
         return {
-            name: ServedTool(name=name, description=tool.description, parameters=_schema(tool))
+            name: ServedTool(name=name, description=tool.description, parameters=parameters_of(tool))
             for name, tool in self._catalog.items()
         }
 
@@ -141,11 +140,6 @@ class _OwnDesk:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-
-def _schema(tool: BaseTool) -> dict[str, Any]:
-    schema: Any = tool.tool_call_schema
-    return dict(schema if isinstance(schema, dict) else schema.model_json_schema())
 
 
 @contextmanager

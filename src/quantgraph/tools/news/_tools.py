@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_markup
 from quantgraph.state import Record
-from quantgraph.tools._context import check_limit, decision_tools
+from quantgraph.tools._context import check_limit, context_of
 from quantgraph.tools._results import with_docstring
 from quantgraph.tools._symbol_bars import known_symbol
 from quantgraph.tools.news._gate import NewsItem, published_items
@@ -39,7 +39,7 @@ def get_news(
         symbol: The code, e.g. "600519.SH".
         limit: Number of news, 1 to 50.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     most = check_limit(limit, _MOST_NEWS)
     records = context.view.records("news", known_symbol(context.view, symbol))
     if not context.view.records("news"):
@@ -83,7 +83,7 @@ def get_information(
     Args:
         query: A few words, codes or names, in English or Chinese, of at most 1000 characters.
     """
-    context = decision_tools(runtime)
+    context = context_of(runtime)
     if not query.strip() or len(query) > _LONGEST_QUERY:
         raise BadOption(
             f"query has {len(query)} characters; must be 1 to {_LONGEST_QUERY}, not only spaces",
@@ -91,8 +91,8 @@ def get_information(
         )
     source = context.news_source
     shown = published_items(
-        source.search(query, context.as_of),
-        context.as_of,
+        source.search(query, context.moment),
+        context.moment,
         source_zone=source.zone,
         exchange_zone=context.zone,
         dropped=context.dropped_news,

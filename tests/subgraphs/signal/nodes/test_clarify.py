@@ -16,18 +16,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
+from states import flat
 from typing_extensions import TypedDict
 
 from quantgraph._util.files import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, UnknownQuestion
-from quantgraph.llm.messages import _tags as tags
+from quantgraph.llm.messages import _json as tags
 from quantgraph.recording import Recorder
 from quantgraph.recording.scope import recorded_answer
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import answer_schema, parse_answer
 from quantgraph.runtime.dialogue._questions import ANY_TEXT
-from quantgraph.runtime.endings import Clarification
+from quantgraph.runtime.graph_state import Clarification
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._needs import fields_to_fetch
@@ -77,7 +78,7 @@ def test_a_question_about_the_users_own_rule_offers_no_other_rule(play, graph_of
     assert (question["kind"], question["options"], question["default"]) == ("strategy", [], None)
     assert question["question"] == question["reason"]
     final = graph_of(cast, on_clarify="default").invoke(begin())
-    assert (final["ended_because"], final["assumptions"]) == ("needs_answer", [])
+    assert (final["ended_because"], flat(final)["assumptions"]) == ("needs_answer", [])
 
 
 @pytest.mark.parametrize(
@@ -156,14 +157,14 @@ def test_every_answer_that_is_offered_can_be_read(kind, language):
     )
     config = {"configurable": {"thread_id": kind}}
     question = asked(graph.invoke(begin(", ".join(parts[part] for part in known)), config))
-    assert (question["kind"], question["language"]) == (kind, language)
+    assert (question["kind"], flat(question)["language"]) == (kind, language)
     assert len(question["options"]) >= 2
     waiting = graph.get_state(config).config
     stop = {"interrupt_after": ["reflection"]}
     for option in question["options"]:
         state = graph.invoke(Command(resume=option), waiting, **stop)
         assert not state["user_intent"]["params"].get("unread")
-        left = state.get("clarification")
+        left = flat(state).get("clarification")
         assert not left or left["kind"] != kind, option
 
 
@@ -239,7 +240,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again_and_leaves_nothing_beh
         == f"I could not read this: {'; '.join(third['unread'])}. " + (first["reason"])
     )
     final = graph.invoke(Command(resume="default"), THREAD, interrupt_after=["reflection"])
-    request = final["request"]
+    request = flat(final)["request"]
     assert (request["start"], request["end"]) == ("20250101", "20251231")
     assert "RSI(14) is below 30" in request["strategy"]
     assert bad not in request["strategy"]
@@ -341,7 +342,7 @@ def test_a_function_is_given_the_question_and_its_answer_is_written_down(play, g
     recorder = Recorder(tmp_path / "record.sqlite")
     final = graph_of(cast, on_clarify=answer, recorder=recorder).invoke(begin())
     assert final["ended_because"] == "done"
-    assert final["assumptions"] == ["window: January 2024 (callable)"]
+    assert flat(final)["assumptions"] == ["window: January 2024 (callable)"]
     assert said[0]["question"].startswith("question 1?")
     assert said[1]["error"] == "the answer is empty; answer with text"
     assert recorded_answer(recorder.of("r"), said[0]["id"]) == "January 2024"
@@ -362,7 +363,7 @@ def test_a_question_that_waits_is_answered_by_default_when_nobody_is_asked_any_m
     assert asked(graph_of(cast, checkpointer=saver).invoke(begin(), THREAD))
     final = graph_of(cast, checkpointer=saver, on_clarify="default").invoke(None, THREAD)
     assert final["ended_because"] == "done"
-    assert final["assumptions"] == ["window: from 20250101 to 20251231 (default)"]
+    assert flat(final)["assumptions"] == ["window: from 20250101 to 20251231 (default)"]
 
 
 def test_an_answer_of_a_function_that_could_not_be_read_is_no_assumption():
@@ -371,14 +372,17 @@ def test_an_answer_of_a_function_that_could_not_be_read_is_no_assumption():
         source="sample", on_clarify=lambda _question: words.pop(0), resources=Resources(store=DataState())
     )
     final = graph.invoke(begin("000341.SZ, buy when RSI(14) is below 30, sell when it is above 70"))
-    assert (final["ended_because"], final["assumptions"]) == ("done", ["window: January 2024 (callable)"])
+    assert (final["ended_because"], flat(final)["assumptions"]) == (
+        "done",
+        ["window: January 2024 (callable)"],
+    )
 
 
 def test_the_default_is_noted_with_who_gave_it_and_other_words_are_refused(play, graph_of):
     year = {"start_date": "20250101", "end_date": "20251231"}
     cast = play.Cast(reflect=by_turn(play.intent(**NO_WINDOW), play.intent(**year)))
     final = graph_of(cast, on_clarify=lambda question: "默认").invoke(begin())
-    assert final["assumptions"] == ["window: from 20250101 to 20251231 (callable)"]
+    assert flat(final)["assumptions"] == ["window: from 20250101 to 20251231 (callable)"]
     with pytest.raises(BadOption, match="or a function"):
         graph_of(cast, on_clarify=3)
 
@@ -396,7 +400,7 @@ def test_fields_that_there_are_not_are_asked_about_with_close_matches(play, grap
     assert "没有每日指标 turnover、roe" in question["reason"]
     final = graph.invoke(Command(resume="默认"), THREAD)
     assert final["ended_because"] == "done"
-    assert final["request"]["indicators"] == ["pe"]
+    assert flat(final)["request"]["indicators"] == ["pe"]
     assert final["clarification_count"] == 1, "the model names them again, and nobody is asked again"
 
 
@@ -411,7 +415,7 @@ def test_nobody_goes_on_without_a_field_unasked(play, graph_of, on_clarify):
     final = graph_of(cast, on_clarify=on_clarify).invoke(begin())
     assert final["ended_because"] == "needs_answer"
     assert final["error_messages"][0].startswith("needs_answer: there is no daily indicator roe; available: ")
-    assert final["assumptions"] == []
+    assert flat(final)["assumptions"] == []
 
 
 @pytest.mark.parametrize("fetch", [None, {}], ids=["code", "agent"])
@@ -447,4 +451,4 @@ def test_fields_that_this_source_does_not_have_are_asked_about_once_the_fetch_fa
     assert cast.turns["fetch"] == (fetch is not None)
     final = graph.invoke(Command(resume="go on without turnover_rate_f"), THREAD)
     assert final["ended_because"] == "done"
-    assert final["request"]["indicators"] == ["turnover_rate"]
+    assert flat(final)["request"]["indicators"] == ["turnover_rate"]

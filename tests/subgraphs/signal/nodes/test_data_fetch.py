@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from states import flat
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import SourceUnavailable
@@ -84,8 +85,8 @@ def test_a_code_without_a_bar_is_named_and_left_out_if_the_user_says_so(play, gr
     assert question["options"] == [f"go on without {play.TWO}"]
     final = graph.invoke(Command(resume=question["options"][0]), THREAD)
     assert final["ended_because"] == "done"
-    assert final["request"]["ts_code"] == play.ONE
-    assert f"without {play.TWO}, as agreed" in final["request"]["notes"]
+    assert flat(final)["request"]["ts_code"] == play.ONE
+    assert f"without {play.TWO}, as agreed" in flat(final)["request"]["notes"]
     assert list(store.snapshot(final["data_ref"])["ohlcv"]["close"]) == [play.ONE]
 
 
@@ -105,7 +106,7 @@ def test_one_unknown_code_of_several_may_be_left_out_and_a_single_one_may_not(pl
     question = graph.invoke(begin(play, f"{play.ONE},999999.SH"), THREAD)["__interrupt__"][0].value
     assert question["options"][-1] == "go on without 999999.SH"
     final = graph.invoke(Command(resume="go on without 999999.SH"), THREAD)
-    assert (final["ended_because"], final["request"]["ts_code"]) == ("done", play.ONE)
+    assert (final["ended_because"], flat(final)["request"]["ts_code"]) == ("done", play.ONE)
     alone = graph_of(play.Cast(reflect=play.intent(ts_code="999999.SH")), checkpointer=InMemorySaver())
     question = alone.invoke(begin(play, "999999.SH"), {"configurable": {"thread_id": "u"}})["__interrupt__"][
         0

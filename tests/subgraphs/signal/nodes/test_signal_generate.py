@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from states import flat
 from thinned import thinned
 
 from quantgraph.errors import CodeFailed
@@ -169,7 +170,7 @@ def test_unseeded_randomness_is_found_not_reproducible(name, play, graph_of):
     assert final["error_messages"] == [
         "not_reproducible: lucky differs when its code is run again; seed all randomness"
     ]
-    assert final["strategy"] == {}
+    assert flat(final)["strategy"] == {}
     assert final["signal_ready"] is False
 
 
@@ -187,7 +188,7 @@ def test_cells_that_failed_or_only_looked_are_not_part_of_the_strategy(play, gra
     cells = ["half = 1 / 2", "1 / 0", "print(snapshot['ohlcv']['close'].describe())", play.GOOD_CODE]
     final = graph_of(play.Cast(code=cells)).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "done"
-    assert final["strategy"]["cells"] == [play.GOOD_CODE]
+    assert flat(final)["strategy"]["cells"] == [play.GOOD_CODE]
 
 
 # Review ------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_a_model_that_finds_fault_without_showing_it_warns(play, graph_of):
         {"messages": [("user", play.SENTENCE)]}
     )
     assert final["ended_because"] == "done"
-    assert final["validation"]["issues_found"] == [
+    assert flat(final)["validation"]["issues_found"] == [
         {"severity": "warning", "code": "model_finding", "message": "this buys at the top"}
     ]
 
@@ -212,19 +213,19 @@ def test_a_model_that_passes_everything_cannot_overrule_an_error_of_code(play, g
     )
     assert final["ended_because"] == "repeated_error"
     assert final["error_messages"] == ["misaligned: up_day lacks 3 of 22 sessions"]
-    assert final["validation"]["validation_passed"] is False
+    assert flat(final)["validation"]["validation_passed"] is False
 
 
 def test_warnings_and_an_unreadable_review_are_told_and_stop_nothing(play, graph_of):
     warned = {"issues_found": [{"severity": "warning", "message": "few trades"}]}
     final = graph_of(play.Cast(review=warned)).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "done"
-    assert {"severity": "warning", "code": "model_finding", "message": "few trades"} in final["validation"][
-        "issues_found"
-    ]
+    assert {"severity": "warning", "code": "model_finding", "message": "few trades"} in flat(final)[
+        "validation"
+    ]["issues_found"]
     unread = graph_of(play.Cast(review="fine by me")).invoke({"messages": [("user", play.SENTENCE)]})
     assert unread["ended_because"] == "done"
-    assert [issue["code"] for issue in unread["validation"]["issues_found"]] == ["no_review"]
+    assert [issue["code"] for issue in flat(unread)["validation"]["issues_found"]] == ["no_review"]
 
 
 def test_a_runner_of_the_users_own_that_fails_is_one_line_too(play, graph_of):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from states import flat
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 RULE = """\
@@ -36,7 +37,7 @@ def cells(play, *turns):
 
 
 def issues(state):
-    return [issue["code"] for issue in state["validation"]["issues_found"]]
+    return [issue["code"] for issue in flat(state)["validation"]["issues_found"]]
 
 
 def test_a_finding_goes_back_once_and_mended_code_ends_done(play, graph_of):
@@ -114,7 +115,7 @@ def test_a_fault_that_the_review_reproduces_goes_back_once(play, graph_of):
     assert (state["ended_because"], cast.turns["code"], cast.turns["review"]) == ("done", 2, 2)
     assert "The review reproduced a fault: down days are not sold. At 2024-01-05" in cast.said["code"][1]
     assert "assert change > 0 or snapshot" in cast.said["code"][1]
-    assert not state["validation"]["issues_found"]
+    assert not flat(state)["validation"]["issues_found"]
 
 
 def test_the_review_sees_sentence_understanding_code_counts_and_trades(play, graph_of):
@@ -149,7 +150,7 @@ def test_the_review_sees_sentence_understanding_code_counts_and_trades(play, gra
 def test_a_fault_that_is_not_reproduced_is_a_warning(play, graph_of, changes):
     cast, state = reviewed(play, graph_of, code=cells(play, TOO_PATIENT), review=issue(**changes))
     assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
-    assert [each["severity"] for each in state["validation"]["issues_found"]] == ["warning"]
+    assert [each["severity"] for each in flat(state)["validation"]["issues_found"]] == ["warning"]
 
 
 @pytest.mark.parametrize(("mode", "asked"), [("auto", 1), ("always", 1), ("never", 0)])

@@ -20,9 +20,19 @@ from quantgraph.llm.messages import escape_tags, wrap
 from quantgraph.recording.scope import AnsweredBy, keep_answer
 from quantgraph.runtime import OpenResources, Resources, open_resources
 from quantgraph.runtime.dialogue import AnswerFunction, ask_question, assumption_update, check_checkpointer
-from quantgraph.runtime.endings import MODEL_ERRORS, Clarification, end_update, success_update
+from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
+from quantgraph.runtime.graph_state import (
+    Clarification,
+    Clause,
+    Understanding,
+    Update,
+    dialogue_of,
+    progress_of,
+    request_of,
+    written,
+)
 from quantgraph.sentences.phrases import says_a_rule, says_parameters
-from quantgraph.subgraphs.signal._agents import build_clarify_model, current_decider, known_source
+from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answered
 from quantgraph.subgraphs.signal._updates import (
@@ -38,7 +48,7 @@ from quantgraph.subgraphs.signal._updates import (
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import Clause, Understanding, understanding_hash
+from quantgraph.subgraphs.signal.understanding import understanding_hash
 
 CLARIFY_NODE_PROMPT = """\
 You ask the user for the one thing that keeps a strategy run from going on. 你负责向用户提出一个澄清问题。
@@ -69,8 +79,11 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    resources = open_resources(resources)
-    task = state.get("clarification")
+    return written(state, _clarified(state, open_resources(resources), model))
+
+
+def _clarified(state: SignalSubgraphState, resources: OpenResources, model: BaseChatModel | None) -> Update:
+    task = dialogue_of(state)["clarification"]
     if not task:
         # A route leads here when attempts failed too often and no node gave a reason.
         reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
@@ -137,7 +150,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     sessions = known_source(state, resources).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
-    known = [] if current_decider(resources).uses_signal else ["strategy"]
+    known = [] if resources.makes_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
         fields = {
@@ -241,7 +254,12 @@ def _confirmed(
         history = success_update(state, f"confirmed: {text}")
         done = {"clarification": None, "clarification_needed": None, "current_task": "reflection"}
         noted = assumption_update(state, task["kind"], text, who)
-        return {"confirmed": understanding_hash(state["understanding"]), **done, **history, **noted}
+        return {
+            "confirmed": understanding_hash(request_of(state)["understanding"]),
+            **done,
+            **history,
+            **noted,
+        }
     if text == declined or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the understanding was declined")
     return _answered(state, task, text, who, resources)
@@ -268,7 +286,7 @@ def _answered(
 
 def _about_code(state: SignalSubgraphState, task: Clarification, text: str, resources: OpenResources) -> bool:
     """Whether an answer is to the generation's question and names no parameter, so needs no new reading."""
-    if not answered_attempts(state.get("attempts", []), task["reason"], text):
+    if not answered_attempts(progress_of(state)["attempts"], task["reason"], text):
         return False
     source = known_source(state, resources)
     return not says_parameters(text, names_in(text, source), f"{source.sessions()[-1]:%Y%m%d}")
@@ -276,10 +294,10 @@ def _about_code(state: SignalSubgraphState, task: Clarification, text: str, reso
 
 def _heard(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
     """Return the update of the understanding with an answer; one that was confirmed stays so."""
-    before = state.get("understanding")
+    before = request_of(state)["understanding"]
     if not before:
         return {}
     clause: Clause = {"words": text, "became": task["reason"], "status": "done"}
     after: Understanding = {**before, "clauses": [*before["clauses"], clause]}
-    confirmed = state.get("confirmed") == understanding_hash(before)
+    confirmed = dialogue_of(state)["confirmed"] == understanding_hash(before)
     return {"understanding": after, **({"confirmed": understanding_hash(after)} if confirmed else {})}

@@ -17,6 +17,7 @@ from quantgraph.market import session_of
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
+from quantgraph.runtime.graph_state import Update, changed, progress_of, request_of, written
 from quantgraph.state import WorkingTree
 from quantgraph.subgraphs.signal._agents import (
     build_agent,
@@ -83,8 +84,11 @@ def data_fetch_node(
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
     resources = open_resources(resources)
-    state = with_request(state, resources)
-    request = state["request"]
+    return written(state, _fetched(with_request(state, resources), resources, agent))
+
+
+def _fetched(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
+    request = request_of(state)["checked"]
     context = tool_context(state, resources, current_ref(state, resources))
     problems: list[str] = []
     try:
@@ -110,28 +114,15 @@ def _outcome(
     state: SignalSubgraphState, resources: OpenResources, context: ToolContext, problems: Sequence[str]
 ) -> dict[str, Any]:
     """Return the update after the fetch: what is ready in a commit of exactly the request's data, or errors."""
-    request = state["request"]
+    request = request_of(state)["checked"]
     try:
         data_ref = restrict_to_request(resources.store, context.tree.ref, request, context.source)
         bars, indicators = has_data(resources.store, data_ref, request, context.source)
-        if bars and indicators and "data_start" in request:
-            data_ref, request, notes = fetch_needed_sessions(
-                resources.store,
-                data_ref,
-                request,
-                context.source,
-                current_decider(resources),
-                attempt=_attempt(state),
-            )
-            request = _with_notes(state, request, notes)
-        if bars and indicators:
-            data_ref, request, notes = fetch_needed_records(
-                resources.store,
-                data_ref,
-                request,
-                context.source,
-                current_decider(resources),
-                attempt=_attempt(state),
+        earlier = [fetch_needed_sessions] if "data_start" in request else []
+        for fetch in (*earlier, fetch_needed_records) if bars and indicators else ():
+            decider, attempt = current_decider(resources), _attempt(state)
+            data_ref, request, notes = fetch(
+                resources.store, data_ref, request, context.source, decider, attempt=attempt
             )
             request = _with_notes(state, request, notes)
     except FATAL_ERRORS:
@@ -140,7 +131,7 @@ def _outcome(
         return failure_update(state, "data_fetch", [error.line])
     update = {
         "data_ref": data_ref,
-        "request": request,
+        "checked": request,
         "data_ready": bars,
         "indicators_ready": bool(request["indicators"]) and indicators,
     }
@@ -154,8 +145,8 @@ def _outcome(
             check_source_fields(request, context.source)
     except UnknownField as error:
         if {*error.data["fields"]} <= {*request.get("optional_indicators", ())}:
-            state = {**state, "request": _without_indicators(state, error.data["fields"])}
-            return _outcome(state, resources, context, problems)
+            request = _without_indicators(state, error.data["fields"])
+            return _outcome(changed(state, {"checked": request}), resources, context, problems)
         return {**update, "error_messages": [error.line], **fields_question_update(state, error)}
     problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     problems = problems or [f"no_data: {problem} after the fetch"]
@@ -164,7 +155,7 @@ def _outcome(
 
 def _without_indicators(state: SignalSubgraphState, names: Sequence[str]) -> dict[str, Any]:
     """Return the request without indicators that a decider reads where there are some; notes name them."""
-    request = state["request"]
+    request = request_of(state)["checked"]
     left = [name for name in request["indicators"] if name not in names]
     return _with_notes(state, {**request, "indicators": left}, lacking_indicators(names))
 
@@ -182,7 +173,7 @@ def _without_bars(resources: OpenResources, ref: str, request: Mapping[str, Any]
 
 def _no_bars_update(state: SignalSubgraphState, resources: OpenResources, codes: list[str]) -> dict[str, Any]:
     """Return the question whether to go on without the codes that have no bar; headless, the end."""
-    request, named = state["request"], ", ".join(codes)
+    request, named = request_of(state)["checked"], ", ".join(codes)
     window = f"{request['start']}-{request['end']}"
     if resources.on_clarify in ("default", "fail"):
         return end_update(state, "data_unavailable", f"no_data: {named} has no bar in {window}")
@@ -198,7 +189,7 @@ def _no_bars_update(state: SignalSubgraphState, resources: OpenResources, codes:
 
 def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
     """Fetch the window's bars and indicators into the context's tree; return the errors."""
-    request, source, tree = state["request"], context.source, context.tree
+    request, source, tree = request_of(state)["checked"], context.source, context.tree
     symbols = request_symbols(request, source)
     first, last = session_of(request["start"]), session_of(request["end"])
     asks: dict[str, Callable[[], Mapping[str, pd.DataFrame]]] = {
@@ -219,7 +210,7 @@ def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
 
 
 def _bars_that_fit(state: SignalSubgraphState, source: MarketDataSource) -> Mapping[str, pd.DataFrame]:
-    request = state["request"]
+    request = request_of(state)["checked"]
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
     check_fits(len(symbols), len(sessions))
     return source.bars(symbols, session_of(request["start"]), session_of(request["end"]))
@@ -234,7 +225,7 @@ def _fetch_facts(state: SignalSubgraphState, context: ToolContext, panel: str) -
         "step": "fetch",
         "panel": panel,
         "data_ref": context.tree.ref,
-        "request": state["request"],
+        "request": request_of(state)["checked"],
         "source": context.source.name,
         **_attempt(state),
     }
@@ -242,12 +233,12 @@ def _fetch_facts(state: SignalSubgraphState, context: ToolContext, panel: str) -
 
 def _attempt(state: SignalSubgraphState) -> dict[str, int]:
     """Return what tells a fetch from a failed one before."""
-    return {"after": sum(state.get("calls", {}).values()), "attempt": state.get("retry_count", 0)}
+    return {"after": sum(progress_of(state)["calls"].values()), "attempt": state.get("retry_count", 0)}
 
 
 def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context: ToolContext) -> None:
     """Fetch the levels of the watched indices into the context's tree."""
-    request, source = state["request"], context.source
+    request, source = request_of(state)["checked"], context.source
     first, last = session_of(request["start"]), session_of(request["end"])
     if request["index"]:
         fetch = partial(
@@ -271,7 +262,7 @@ def _no_levels_update(
     """Return the question for another index than one that the source has no levels of; headless, the end."""
     if resources.on_clarify in ("default", "fail"):
         return end_update(state, "data_unavailable", error)
-    codes = ", ".join(state["request"]["index"])
+    codes = ", ".join(request_of(state)["checked"]["index"])
     reason = say(
         language(state),
         zh=f"没有指数 {codes} 的行情，无法观察它（{error.message}）。请换一个指数或股票。",
@@ -284,7 +275,7 @@ def _ask_agent(
     state: SignalSubgraphState, resources: OpenResources, context: ToolContext, agent: Agent | None
 ) -> list[str]:
     """Let the agent fetch the window into the context's tree; return its errors."""
-    request = state["request"]
+    request = request_of(state)["checked"]
     facts = {
         "ts_code": request["ts_code"],
         "start_date": request["start"],

@@ -1,0 +1,165 @@
+"""What a model misread: a year, a code or a span that differs from what the sentence names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data.symbols import index_code
+from quantgraph.sentences.phrases import possible_names, said_symbols, said_windows, watched_only
+from quantgraph.subgraphs.signal._agents import ReflectionReply
+from quantgraph.subgraphs.signal.understanding import symbols_of
+from quantgraph.tools import split_codes
+
+_TOLERANCE = pd.Timedelta(days=7)
+"""Ends of a span that differ by less are the same: its first session may come days after its first day."""
+_LOOK_BACK = pd.Timedelta(days=100)
+_SPEAKS_OF_TIME = re.compile(
+    r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?:\d{4})?(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
+    r"|date|history|recent|all data",
+    re.IGNORECASE,
+)
+_FULL_DAY = re.compile(r"(?<!\d)(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年\d{1,2}月\d{1,2})(?!\d)")
+_FROM_OR_TO = re.compile(
+    r"起|以来|至|到|开始|[以之]后|截止|from|since|until|till|\bto\b|after|onward", re.IGNORECASE
+)
+_LEAVES_OUT = re.compile(
+    r"不要|除了|剔除|排除|不含|代替|换成|里的|中的|except|instead|without|exclud|rather|\bnot\b|\bno\b",
+    re.IGNORECASE,
+)
+_TEMPLATE = {"one or two sentences", "why", "same as task_type"}
+"""Placeholders of the reflection prompt's template."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slip:
+    """A difference between a reading and its sentence."""
+
+    kind: Literal["symbol", "window"]
+    note: Note
+
+
+def is_echo(reply: ReflectionReply) -> bool:
+    """Whether a reply repeats the prompt's template, as small models do, and says nothing of the sentence."""
+    params = reply.user_intent.params
+    texts = (reply.analysis, reply.reasoning, params.strategy_desc)
+    says_nothing = not params.ts_code or params.strategy_desc.strip().lower() in {"", *_TEMPLATE}
+    return says_nothing and any(text.strip().lower() in _TEMPLATE for text in texts)
+
+
+def reading_slips(
+    params: Mapping[str, Any],
+    text: str,
+    *,
+    sessions: pd.DatetimeIndex,
+    names: Mapping[str, str],
+    fixed: Mapping[str, str],
+) -> list[Slip]:
+    """Return where a reading differs from what the text names."""
+    slips = (
+        [] if "ts_code" in fixed else [*_symbol_slips(params, text, names), *_role_slips(params, text, names)]
+    )
+    return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
+
+
+def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
+    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names))]
+    said = tuple(dict.fromkeys(code for codes in lines for code in codes))
+    listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
+    read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
+    if not said or not read:
+        return []
+    slips = []
+    not_named = [code for code in read if code not in said and not _is_written(code, text)]
+    if len(not_named) > len(possible_names(text, names)):  # else by names that only a model knows
+        unsaid, named = ", ".join(not_named), ", ".join(said)
+        zh = f"句子里没有 {unsaid}，只有 {named}"
+        slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
+    missing = [code for code in lines[-1] if code not in read and code != "ALL"]
+    if missing and not _LEAVES_OUT.search(text):
+        left_out = ", ".join(missing)
+        en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
+        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
+    return slips
+
+
+def _role_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
+    """A code that the sentence only watches and the reading trades."""
+    read = [names.get(code) or index_code(code) or code.upper() for code in symbols_of(params)["trade"]]
+    if not (wrong := ", ".join(code for code in watched_only(text, names) if code in read)):
+        return []
+    en = f"the sentence only watches {wrong} and trades others; the reading trades it: fill watch and trade"
+    return [_slip("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
+
+
+def names_no_dates(text: str) -> bool:
+    """Whether nothing in a text speaks of a time, so that a reading's dates are nobody's.
+
+    >>> names_no_dates("600519.SH golden cross"), names_no_dates("since the crash")
+    (True, False)
+    """
+    return _SPEAKS_OF_TIME.search(text) is None
+
+
+def names_one_day(text: str) -> bool:
+    """Whether a text names one day and not from or until when, so that the other end of a span is nobody's.
+
+    >>> names_one_day("600519.SH，2025年1月6日：金叉买入"), names_one_day("600519.SH since 2025-01-06")
+    (True, False)
+    """
+    return len(_FULL_DAY.findall(text)) == 1 and _FROM_OR_TO.search(text) is None
+
+
+def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str) -> Slip:
+    return Slip(kind=kind, note=Note(zh=zh, en=en))
+
+
+def _is_written(code: str, text: str) -> bool:
+    """Whether the digits or letters of a code are in the text, whatever form the user gave it."""
+    return code.partition(".")[0] in text.upper()
+
+
+def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Slip]:
+    last_session = f"{sessions[-1]:%Y%m%d}"
+    start, end = params.get("start_date", ""), params.get("end_date", "")
+    said = [span for span in said_windows(text, last_session) if not _looks_back(span, last_session)]
+    read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
+    if not read or not said:
+        return []
+    spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (said, read))
+    if len(said) > 1 and not params.get("windows"):
+        en = f"the sentence names several spans, {spans}: list them in windows"
+        return [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
+    if _all_among(read, said, sessions) and _all_among(said, read, sessions):
+        return []
+    zh = f"句子里的时间是 {spans}，不是 {others}"
+    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {others}")]
+
+
+def _all_among(
+    spans: Sequence[Sequence[str]], others: Sequence[Sequence[str]], sessions: pd.DatetimeIndex
+) -> bool:
+    return all(any(_same_span(span, other, sessions) for other in others) for span in spans)
+
+
+def _looks_back(span: tuple[str, str], last_session: str) -> bool:
+    """Whether a span may be the length of an indicator, counted back from the last session."""
+    days = pd.to_datetime(pd.Series(span), errors="coerce", format="%Y%m%d")
+    return span[1] == last_session and bool(days[1] - days[0] <= _LOOK_BACK)
+
+
+def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:
+    """Whether two spans are the same as far as there are data; a date that is not one is left to others."""
+    if not all(re.fullmatch(r"\d{8}", day) for day in (*one, *other)):
+        return True
+    low, high = f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
+    clipped = [min(max(day, low), high) for day in (*one, *other)]
+    days = [*one, *other] if clipped[2] == clipped[3] else clipped
+    dates = pd.to_datetime(pd.Series(days), errors="coerce", format="%Y%m%d")
+    apart = (dates[:2] - dates[2:].to_numpy()).abs() > _TOLERANCE
+    return not apart.any()
