@@ -88,6 +88,31 @@ def marks(buy: Any, sell: Any, like: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(made, index=like.index, columns=like.columns)
 
 
+def rsi(frame: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Wilder's index: an average of the first n changes, smoothed by 1/n."""
+
+    def of(s: pd.Series) -> pd.Series:
+        steps, made = s.diff().to_numpy(), np.full(len(s), np.nan)
+        up, down = steps[1 : n + 1].clip(0).mean(), -steps[1 : n + 1].clip(None, 0).mean()
+        for t in range(n, len(s)):
+            if t > n:
+                up, down = (up * (n - 1) + max(steps[t], 0)) / n, (down * (n - 1) - min(steps[t], 0)) / n
+            made[t] = 100 * up / (up + down)
+        return pd.Series(made, index=s.index)
+
+    return own(frame, of)
+
+
+def firsts(index: pd.DatetimeIndex, period: str) -> Any:
+    """The first sessions of a week or month, as a column."""
+    names = index.to_period(period)
+    return np.append(True, names[1:] != names[:-1])[:, None]
+
+
+def best(score: pd.DataFrame, n: int) -> pd.DataFrame:
+    return score.rank(axis=1, ascending=False, method="first") <= n
+
+
 def path(enter: pd.DataFrame, leaves: Callable[[str, int, int], bool]) -> pd.DataFrame:
     """Entries and exits of each stock; ``leaves`` is asked with the code, the row and the entry's row."""
     made = np.zeros(enter.shape)
