@@ -88,12 +88,12 @@ class Clarification(TypedDict):
 class Clause(TypedDict):
     """A piece of what was said: its words, what it became, and whether that is done.
 
-    The words of a ``default`` are empty: nobody said it.
+    The words of a ``default`` are empty: nobody said it. What is ``unparsed`` changes no trade.
     """
 
     words: str
     became: str
-    status: Literal["done", "default", "not_done"]
+    status: Literal["done", "default", "not_done", "unparsed"]
 
 
 class SaidRule(TypedDict):

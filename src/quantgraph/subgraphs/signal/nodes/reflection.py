@@ -48,6 +48,7 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
+from quantgraph.sentences.coverage import Gap
 from quantgraph.subgraphs.signal._agents import (
     ReflectionReply,
     build_agent,
@@ -56,9 +57,17 @@ from quantgraph.subgraphs.signal._agents import (
     known_source,
     tool_context,
 )
+from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._prompts import prompt_text
-from quantgraph.subgraphs.signal._reading import Question, Reading, Step, misread_question, reading_steps
+from quantgraph.subgraphs.signal._reading import (
+    Question,
+    Reading,
+    Step,
+    message_read,
+    misread_question,
+    reading_steps,
+)
 from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
@@ -240,7 +249,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
-    errors, slips = list(state["error_messages"]), list[Slip]()
+    errors, slips, gaps = list(state["error_messages"]), list[Slip](), list[Gap]()
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
@@ -250,10 +259,11 @@ def ask_model(reading: Reading) -> Reading | Question:
             return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):
             reading, reply = _read_by_planner(reading, prompt, facts)
-            slips = []
+            slips, gaps = [], []
         else:
             slips = _slips_of(reply, reading, facts["names"], given)
-        if not slips:
+            gaps = _gaps_of(reply, reading, facts["names"])
+        if not slips and not gaps:
             return replace(
                 reading,
                 given=given,
@@ -262,8 +272,11 @@ def ask_model(reading: Reading) -> Reading | Question:
                 params=reply.user_intent.params.model_dump(),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
-        errors = [*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)]
-    return misread_question(reading, slips)
+        missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
+        errors = [*state["error_messages"], *(f"misread: {note.en}" for note in missed)]
+    if slips:
+        return misread_question(reading, slips)
+    return Question(changes={**message_read(state), **gap_question(state, gaps)})
 
 
 def _slips_of(
@@ -275,6 +288,17 @@ def _slips_of(
     params = reply.user_intent.params.model_dump() | dict(given)
     text, sessions = said_text(reading.state), reading.source.sessions()
     return reading_slips(params, text, sessions=sessions, names=names, fixed=given)
+
+
+def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
+    """Return which of the person's words a reading does not have as they were said.
+
+    A question has none, nor has a rule that no signal is made of.
+    """
+    unread = reply.user_intent.needs_clarification or reply.task_type in ("unclear", "data_fetch")
+    if unread or not reading.resources.makes_signal:
+        return []
+    return reading_gaps(reading.state, reply.user_intent.params.model_dump(), names)
 
 
 def _read_by_planner(
