@@ -12,6 +12,7 @@ from states import flat
 
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _json as tags
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
@@ -105,7 +106,8 @@ def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, grap
     words = {"clauses": [{"quote": "止损5%", "became": "", "status": "not_done"}]}
     rule = "5日均线上穿20日均线买入，下穿卖出"
     said = play.intent(start_date="20240101", end_date="20241231", strategy_desc=rule, **words)
-    graph = graph_of(play.Cast(reflect=said), checkpointer=InMemorySaver())
+    code = write_code(read_request(sentence, RequestContext()).strategy).source
+    graph = graph_of(play.Cast(reflect=said, code=code), checkpointer=InMemorySaver())
     waiting = graph.invoke({"messages": [("user", sentence)]}, THREAD)
     assert waiting["__interrupt__"][0].value["kind"] == "plan"
     final = graph.invoke(Command(resume="5日均线上穿20日均线买入，下穿卖出"), THREAD)
