@@ -240,7 +240,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
-    errors, slips = list(state["error_messages"]), list[Slip]()
+    errors, slips, before = list(state["error_messages"]), list[Slip](), None
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
@@ -253,7 +253,7 @@ def ask_model(reading: Reading) -> Reading | Question:
             slips = []
         else:
             slips = _slips_of(reply, reading, facts["names"], given)
-        if not slips:
+        if not slips or (reply.user_intent.params == before and not any(slip.certain for slip in slips)):
             return replace(
                 reading,
                 given=given,
@@ -262,6 +262,7 @@ def ask_model(reading: Reading) -> Reading | Question:
                 params=reply.user_intent.params.model_dump(),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
+        before = reply.user_intent.params
         errors = [*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)]
     return misread_question(reading, slips)
 
@@ -273,8 +274,9 @@ def _slips_of(
     if reply.user_intent.needs_clarification or reply.task_type == "unclear":
         return []
     params = reply.user_intent.params.model_dump() | dict(given)
-    text, sessions = said_text(reading.state), reading.source.sessions()
-    return reading_slips(params, text, sessions=sessions, names=names, fixed=given)
+    text, source = said_text(reading.state), reading.source
+    listed = {*source.symbols(), *source.names()}
+    return reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
 
 
 def _read_by_planner(
