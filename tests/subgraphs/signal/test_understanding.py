@@ -12,6 +12,7 @@ from states import flat
 
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _json as tags
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
@@ -105,7 +106,8 @@ def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, grap
     words = {"clauses": [{"quote": "止损5%", "became": "", "status": "not_done"}]}
     rule = "5日均线上穿20日均线买入，下穿卖出"
     said = play.intent(start_date="20240101", end_date="20241231", strategy_desc=rule, **words)
-    graph = graph_of(play.Cast(reflect=said), checkpointer=InMemorySaver())
+    code = write_code(read_request(sentence, RequestContext()).strategy).source
+    graph = graph_of(play.Cast(reflect=said, code=code), checkpointer=InMemorySaver())
     waiting = graph.invoke({"messages": [("user", sentence)]}, THREAD)
     assert waiting["__interrupt__"][0].value["kind"] == "plan"
     final = graph.invoke(Command(resume="5日均线上穿20日均线买入，下穿卖出"), THREAD)
@@ -188,6 +190,29 @@ def test_a_slip_goes_back_to_the_model_once_and_then_to_the_person(play, graph_o
     question = graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)["__interrupt__"][0].value
     assert (question["kind"], stubborn.turns["reflect"]) == ("window", 2)
     assert "The model misread this twice" in question["question"]
+
+
+def test_a_model_that_stays_with_what_the_words_may_mean_is_believed(play, graph_of):
+    sentence = f"ICBC, or {play.ONE}: up-day rule, January 2024"
+    lagging = play.intent(ts_code=f"{play.ONE},{play.TWO}")
+    cast = play.Cast(reflect=lagging)
+    final = graph_of(cast).invoke({"messages": [("user", sentence)]})
+    assert (final["ended_because"], cast.turns["reflect"]) == ("done", 2)
+    assert flat(final)["understanding"]["trade"] == [play.ONE, play.TWO]
+    turns = [lagging, play.intent(ts_code=f"{play.ONE},000343.SZ")]
+    unsure = play.Cast(reflect=lambda messages, turn: json.dumps(turns[turn - 1]))
+    asked = graph_of(unsure, checkpointer=InMemorySaver()).invoke({"messages": [("user", sentence)]}, THREAD)
+    question = asked["__interrupt__"][0].value
+    assert (question["kind"], question["default"]) == ("symbol", None), "a code was said: not all stocks"
+
+
+@pytest.mark.parametrize("windows", [[], [["20240101", "20240131"], ["20240201", "20240229"]]])
+def test_spans_that_touch_are_one_and_nobody_is_asked(play, graph_of, windows):
+    sentence = f"{play.ONE} up-day rule, January and February 2024"
+    read = play.intent(start_date="20240101", end_date="20240229", windows=windows)
+    final = graph_of(play.Cast(reflect=read)).invoke({"messages": [("user", sentence)]})
+    assert final["ended_because"] == "done"
+    assert flat(final)["understanding"]["windows"] == [["20240101", "20240229"]]
 
 
 def test_an_echoed_template_is_the_models_fault_and_a_sentence_of_the_family_is_read_without_it(

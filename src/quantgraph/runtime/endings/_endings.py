@@ -109,6 +109,16 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
             en="Start again with a rule that uses only what was known at the time.",
         ),
     ),
+    "meaning_failed": (
+        Note(
+            zh="代码与所说的不一致，没有交易",
+            en="the code does not do what was said, and nothing was traded",
+        ),
+        Note(
+            zh="请换一种说法，或换一个模型，重新开始。",
+            en="Start again with other words, or with another model.",
+        ),
+    ),
     "data_unavailable": (
         Note(zh="取不到数据", en="the data are not available"),
         Note(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import talib
 
+from quantgraph._util.texts import Note
 from quantgraph.audit.meaning import Reading
 from quantgraph.errors import UnknownField
 from quantgraph.sentences._describe import describe, describe_value
@@ -388,9 +389,9 @@ def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
     return Reading(signal=signal, explain=partial(_explain, rule, conditions.values))
 
 
-def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> str:
+def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> Note:
     """The rule as read, and its values at a cell and on the session before."""
-    shown = []
+    zh, en = [], []
     for value in dict.fromkeys(values_of(rule)):
         if isinstance(value, Number):
             continue
@@ -398,9 +399,12 @@ def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbo
             float(frame.to_numpy()[frame.index.get_loc(session), frame.columns.get_loc(symbol)])
             for frame in (values.frame(value), values.before(value))
         )
-        shown.append(f"{describe_value(value, 'en')} {now:.6g} (session before {before:.6g})")
-    rule_text = f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}"
-    return f"{rule_text}; {', '.join(shown)}"
+        zh.append(f"{describe_value(value, 'zh')} {now:.6g}（前一日 {before:.6g}）")
+        en.append(f"{describe_value(value, 'en')} {now:.6g} (session before {before:.6g})")
+    return Note(
+        zh=f"{describe(rule.entry, 'zh')}时买入，{describe(rule.exit, 'zh')}时卖出；{'，'.join(zh)}",
+        en=f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}; {', '.join(en)}",
+    )
 
 
 class _Conditions:

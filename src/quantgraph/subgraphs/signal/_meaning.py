@@ -34,19 +34,6 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
 
-MENDABLE = (
-    "meaning_differs",
-    "meaning_not_an_event",
-    "meaning_never_sells",
-    "meaning_blind",
-    "meaning_alike",
-    "meaning_unsaid_symbol",
-    "meaning_missing_symbol",
-    "meaning_unsaid_session",
-    "meaning_review",
-)
-"""Findings that other code can mend. A rule may wait for what never happens, or say both sides at once."""
-
 _PATH_CLAUSES = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
 """Clauses of a trade plan that code may have put into the signal: the rule alone is not its reference."""
 _EVENT = re.compile(
@@ -271,15 +258,21 @@ def _overlap(
         return []
     row = int(both.any(axis=1).argmax())
     session, symbol = f"{buys.loc[begin:].index[row]:%Y-%m-%d}", str(buys.columns[int(both[row].argmax())])
+    whole = int(entries.sum())
     message = (
-        f"The rule says to buy and to sell at once on {count} of the {int(entries.sum())} cells where it "
-        f"buys; selling wins. First at {session} {symbol}, where the signal is -1."
+        f"The rule says to buy and to sell at once on {count} of the {whole} cells where it buys; selling "
+        f"wins. First at {session} {symbol}, where the signal is -1."
+    )
+    zh = (
+        f"规则要买入的 {whole} 处中有 {count} 处同时也要卖出，以卖出为准。"
+        f"首次在 {session} {symbol}，那里的信号是 -1。"
     )
     return [
         Finding(
             severity="warning",
             code="meaning_overlap",
             message=message,
+            zh=zh,
             session=session,
             symbol=symbol,
             count=count,

@@ -29,12 +29,14 @@ from quantgraph.runtime.graph_state import (
     dialogue_of,
     progress_of,
     request_of,
+    strategy_of,
     written,
 )
-from quantgraph.sentences.phrases import says_a_rule, says_parameters
+from quantgraph.sentences.phrases import said_symbols, says_a_rule, says_parameters
 from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answered
+from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     default_answer,
@@ -147,9 +149,11 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
     if one_of_several or task["kind"] in ("plan", "confirmation"):
         return None
-    sessions = known_source(state, resources).sessions()
+    source = known_source(state, resources)
+    said = said_symbols(said_text(state), names_in(said_text(state), source))
     if task["rounds_left"] > 0:
-        return default_answer(task["kind"], task["language"], sessions)
+        of_stocks = task["kind"] == "symbol" and said  # all stocks are not what was meant
+        return None if of_stocks else default_answer(task["kind"], task["language"], source.sessions())
     known = [] if resources.makes_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
@@ -159,7 +163,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
             "strategy": ("strategy_desc",),
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
-    return default_answer(task["kind"], task["language"], sessions, plan_without=known)
+    return default_answer(task["kind"], task["language"], source.sessions(), said=said, plan_without=known)
 
 
 def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:
@@ -215,6 +219,8 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
         return _bars_decided(state, task, text, who, resources)
     if task["kind"] == "confirmation":
         return _confirmed(state, task, text, who, resources)
+    if task["kind"] == "meaning":
+        return _fault_decided(state, task, text, who, resources)
     return _answered(
         state, task, task["default"] if task["default"] and is_default(text) else text, who, resources
     )
@@ -239,6 +245,30 @@ def _bars_decided(
         state, known_source(state, resources), left_out=left_out, by_default=who == "default"
     )
     return {**answered, **decided, "reflected_on": answered["messages"][-1].id, "answering": None}
+
+
+def _fault_decided(
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    who: AnsweredBy | None,
+    resources: OpenResources,
+) -> dict[str, Any]:
+    """The update after a decision about code that does not do what was said; other words go to its model."""
+    go_on, stop = task["options"]
+    fault = open_fault(progress_of(state)["validation"])
+    if fault is not None and (text == stop or is_refusal(text)):
+        return failed_update(state, fault)
+    answered = _answered(state, task, text, who, resources)
+    if text == go_on or is_default(text):
+        accepted = strategy_of(state)["code_hash"]
+        return {
+            **answered,
+            "accepted_code": accepted,
+            "reflected_on": answered["messages"][-1].id,
+            "answering": None,
+        }
+    return {**answered, "signal_ready": False, "strategy": {}}
 
 
 def _confirmed(

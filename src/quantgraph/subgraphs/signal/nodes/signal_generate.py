@@ -61,7 +61,9 @@ def signal_generate_node(
         the end.
     """
     resources = open_resources(resources)
-    return written(state, _generated(with_request(state, resources), resources, agent))
+    count = progress_of(state)["generated"] + 1
+    generated = _generated(with_request(state, resources), resources, agent)
+    return written(state, {**generated, "generated": count})
 
 
 def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
