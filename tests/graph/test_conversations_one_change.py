@@ -233,7 +233,7 @@ CONVERSATIONS = {
         "cross", ("均线改成30日", "clauses", cross(30)), ("换成中国平安", "trade", {"codes": PING_AN})
     ),
     "alone, a condition and a window": talk(
-        "cross",
+        "channel",
         (f"再加一个条件：{VOLUME}", "", {"became": VOLUME}),
         ("2025年7月到9月呢", "windows", {"window": AUTUMN}),
     ),
@@ -269,9 +269,9 @@ CONVERSATIONS = {
         ("now use 30 days", "clauses", above(30)),
     ),
     "host, a condition and another stock": talk(
-        "cross",
+        "bands",
         (f"再加一个条件：{VOLUME}", "", {"became": VOLUME}),
-        ("换成长江电力", "trade", {"codes": POWER}),
+        ("换成工商银行", "trade", {"codes": ICBC}),
     ),
 }
 

@@ -17,7 +17,22 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from plain_prices import Bars, a_share, assert_right, before, cell, change, marks, mean, own, path, ups
+from plain_prices import (
+    Bars,
+    a_share,
+    assert_right,
+    before,
+    best,
+    cell,
+    change,
+    firsts,
+    marks,
+    mean,
+    own,
+    path,
+    rsi,
+    ups,
+)
 from sentence_play import SentenceModel, clause, dispute, reading
 
 from quantgraph.market import session_of
@@ -29,21 +44,6 @@ from quantgraph.subgraphs.signal import create_signal_subgraph
 
 SUMMER, YEAR = ("20250506", "20251031"), ("20250101", "20251231")
 SSE = "000016.SH"
-
-
-def rsi(frame: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Wilder's index: an average of the first n changes, smoothed by 1/n."""
-
-    def of(s: pd.Series) -> pd.Series:
-        steps, made = s.diff().to_numpy(), np.full(len(s), np.nan)
-        up, down = steps[1 : n + 1].clip(0).mean(), -steps[1 : n + 1].clip(None, 0).mean()
-        for t in range(n, len(s)):
-            if t > n:
-                up, down = (up * (n - 1) + max(steps[t], 0)) / n, (down * (n - 1) - min(steps[t], 0)) / n
-            made[t] = 100 * up / (up + down)
-        return pd.Series(made, index=s.index)
-
-    return own(frame, of)
 
 
 def kdj(bars: Bars, *, adjusted: bool) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -61,16 +61,6 @@ def kdj(bars: Bars, *, adjusted: bool) -> tuple[pd.DataFrame, pd.DataFrame, pd.D
     k = own((close - floor) / (top - floor) * 100, smooth)
     d = own(k, smooth)
     return k, d, 3 * k - 2 * d
-
-
-def firsts(index: pd.DatetimeIndex, period: str) -> Any:
-    """The first sessions of a week or month, as a column."""
-    names = index.to_period(period)
-    return np.append(True, names[1:] != names[:-1])[:, None]
-
-
-def best(score: pd.DataFrame, n: int) -> pd.DataFrame:
-    return score.rank(axis=1, ascending=False, method="first") <= n
 
 
 # ----------------------------------------------------------------------------------------- what the sentences mean
@@ -431,30 +421,12 @@ CROSS_OF_TWO = [
 ]
 NAN_AFTER_SUSPENSION = (
     "close.apply(lambda s: (s.dropna() / s.dropna().shift(15) - 1).reindex(s.index))",
-    "close / close.shift(15) - 1",
+    "close.rolling(16).apply(lambda w: w[-1] / w[0] - 1, raw=True)",
 )
 THREE = [("<= 5", "<= 3"), ("> 5", "> 3")]
 FALSE_ALARM = ("meaning_never_sells",)
 
 ROWS: dict[str, Row] = {
-    "s01": Row(
-        text=f"上证50成分股里，MACD金叉那天成交量比前一天放大50%以上就买，死叉就卖{ZH_SUMMER}",
-        readings=[
-            reading(
-                SSE,
-                SUMMER,
-                clause(
-                    "MACD金叉那天成交量比前一天放大50%以上就买",
-                    "entry",
-                    "DIF上穿DEA的当天，成交量比前一日增加50%或更多时买入",
-                ),
-                clause("死叉就卖", "exit", "DIF下穿DEA时卖出"),
-            )
-        ],
-        cells=[cell("s01_wrong_half_volume"), cell("s01_right")],
-        reviews=[[dispute("600031.SH", "2025-05-06", 0, "成交量没有放大50%")], []],
-        right=volume_macd,
-    ),
     "s02": Row(
         text="first trading day of each month hold the 5 SSE 50 stocks with the best 60-day return, leaving out the most recent 5 days"
         + EN_SUMMER,
@@ -491,30 +463,40 @@ ROWS: dict[str, Row] = {
         cells=[cell("s03_right_open_cost")],
         right=high_with_stop,
     ),
-    "s08": Row(
-        text="Go long 601899.SH when the J of KDJ turns up from below 0, then trail a stop 3 ATR(14) under the highest close since entry, 2025",
+    "s04": Row(
+        text="Buy 601398.SH when its 10-day return lags that of 601288.SH by more than 3 points, sell once it has caught up"
+        + EN_SUMMER,
         readings=[
             reading(
-                "601899.SH",
-                YEAR,
+                "601398.SH",
+                SUMMER,
                 clause(
-                    "Go long 601899.SH when the J of KDJ turns up from below 0",
+                    "Buy 601398.SH when its 10-day return lags that of 601288.SH by more than 3 points",
                     "entry",
-                    "Buy 601899.SH when J of KDJ rises after having been below 0",
+                    "Buy 601398.SH when its 10-day return is more than 3 percentage points below that of 601288.SH",
                 ),
                 clause(
-                    "then trail a stop 3 ATR(14) under the highest close since entry",
+                    "sell once it has caught up",
                     "exit",
-                    "Sell when the close is 3 times ATR(14) below the highest close since the entry",
+                    "Sell when its return is no longer below that of 601288.SH",
                 ),
+                watch="601288.SH,601398.SH",
+                trade="601398.SH",
             )
         ],
-        cells=[
-            cell("s08_wrong_peak_of_highs"),
-            cell("s08_wrong_peak_of_highs", ("max(peak, h.iloc[i])", "max(peak, c.iloc[i])")),
+        cells=[LAG],
+        right=lag,
+    ),
+    "s06": Row(
+        text=f"中国平安首次站上20日线买三成仓，之后每涨5%加两成仓，跌破20日线清仓{ZH_SUMMER}",
+        readings=[reading("601318.SH", SUMMER, *PING_AN, plan={"size": 0.3})],
+        cells=[cell("s06_wrong_30"), cell("s06_still_wrong_exit")],
+        reviews=[
+            [dispute("601318.SH", "2025-05-06", 0, "收盘价没有站上20日均线")],
+            [dispute("601318.SH", "2025-06-06", -1, "收盘价低于20日均线")],
         ],
-        reviews=[[dispute("601899.SH", "2025-05-16", 0, "the peak is the highest close")], []],
-        right=trailing_atr,
+        answers=["1"],
+        asked=[("三成仓", "加两成仓"), ("601318.SH", "2025-06-06")],
     ),
     "s09": Row(
         text="低估值蓝筹，长期拿着就行",
@@ -546,6 +528,21 @@ ROWS: dict[str, Row] = {
         answers=["cut at -5%, take +10%, forget never sell at a loss"],
         asked=[("-5%",)],
         right=low_with_target,
+    ),
+    "s13": Row(
+        text=f"帮我跑两个策略对比一下：招商银行5日线上穿10日线买、下穿卖；贵州茅台RSI低于30买、高于70卖{ZH_SUMMER}",
+        readings=[reading("600036.SH,600519.SH", SUMMER, *CROSS_OF_TWO)],
+        cells=[
+            cell("s13_wrong_symbols_swapped"),
+            cell("s13_wrong_symbols_swapped", ('"600519.SH", "600036.SH"', '"600036.SH", "600519.SH"')),
+        ],
+        reviews=[
+            [{"severity": "error", "message": "两只股票的规则写反了：茅台用了均线交叉，招行用了RSI"}],
+            [],
+        ],
+        answers=["1"],
+        asked=[("对比",)],
+        right=two_rules,
     ),
     "s15": Row(
         text="hold the ten lowest P/E names of the SSE 50 with ROE above 10%, rebalance every quarter"
@@ -686,6 +683,45 @@ ROWS: dict[str, Row] = {
         source="us",
         right=rsi_events,
     ),
+    "n1": Row(
+        text=f"每周一买入上证50里过去10天跌得最多的5只，下周一换掉{ZH_SUMMER}",
+        readings=[
+            reading(
+                SSE,
+                SUMMER,
+                clause(
+                    "每周一买入上证50里过去10天跌得最多的5只",
+                    "entry",
+                    "每周首个交易日买入近10个交易日跌幅最大的5只成分股",
+                ),
+                clause("下周一换掉", "exit", "下一周首个交易日卖出旧的，换成新的"),
+            )
+        ],
+        cells=[cell("n1_wrong_side"), cell("n1_wrong_side", ("ascending=False", "ascending=True"))],
+        reviews=[[dispute("600276.SH", "2025-05-06", -1, "它是涨得多的")], []],
+        right=weekly_worst,
+    ),
+    "n2": Row(
+        text="if CATL... sorry, 601012.SH gaps up more than 1% at the open and closes above the open, buy; get out after it closes under the prior day's low. Q2 and Q3 2025",
+        readings=[
+            reading(
+                "601012.SH",
+                ("20250401", "20250930"),
+                clause(
+                    "601012.SH gaps up more than 1% at the open and closes above the open, buy",
+                    "entry",
+                    "Buy 601012.SH when it opens more than 1% above the prior close and closes above its open",
+                ),
+                clause(
+                    "get out after it closes under the prior day's low",
+                    "exit",
+                    "Sell when the close is below the low of the day before",
+                ),
+            )
+        ],
+        cells=[GAP],
+        right=gap_up,
+    ),
     "n3": Row(
         text="中国船舶放量突破60日新高（量比前5天均量大一倍）就买，回撤10%走人，2025年",
         readings=[
@@ -727,6 +763,24 @@ ROWS: dict[str, Row] = {
         + EN_SUMMER,
         readings=[reading("601398.SH", SUMMER, *MA_CROSS_EN)],
         asked=[("unless it already ran up 10% in the past month",)],
+    ),
+    "q1": Row(
+        text=f"上证50里每周一买入过去15天涨得最多的3只，下周一换掉{ZH_SUMMER}",
+        readings=[WEEKLY_BEST],
+        cells=[
+            cell("q1_wrong_five", NAN_AFTER_SUSPENSION),
+            cell("q1_wrong_five"),
+            cell("q1_wrong_five", *THREE),
+        ],
+        reviews=[[dispute("603501.SH", "2025-05-06", -1, "它不在前3名")], []],
+        right=weekly_best,
+    ),
+    "q1 stays": Row(
+        text=f"上证50里每周一买入过去15天涨得最多的3只，下周一换掉{ZH_SUMMER}",
+        readings=[WEEKLY_BEST],
+        cells=[cell("q1_wrong_five")],
+        reviews=[[dispute("603501.SH", "2025-05-06", -1, "它不在前3名")]],
+        named=("603501.SH", "2025-05-06", "它不在前3名"),
     ),
 }
 
