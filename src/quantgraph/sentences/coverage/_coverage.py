@@ -181,7 +181,12 @@ def coverage_gaps(
             piece = said.piece(anchor.begin, anchor.end)
             found.append((anchor.begin, Gap(kind="not_quoted", piece=piece, word=said.word(anchor))))
     for clause in clauses:
-        if clause.quote and clause.done and clause.part != "whole" and (places := said.places_of(clause.quote)):
+        if (
+            clause.quote
+            and clause.done
+            and clause.part != "whole"
+            and (places := said.places_of(clause.quote))
+        ):
             found += [(places[0][0], gap) for gap in _clause_gaps(clause, said, given)]
     return _first_of_each_piece(found)
 
