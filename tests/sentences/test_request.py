@@ -39,6 +39,18 @@ MOMENTUM = "top 20% by 20-day return | bottom 20% by 20-day return"
 BREAKOUT = "close > high of the 20 sessions before | close < low of the 10 sessions before"
 
 READ = {
+    "600519.SH RSI低于30买入，一直拿着不卖": "RSI(14) < 30 | never",
+    "600519.SH RSI低于30买入，2025年，长期持有": "RSI(14) < 30 | never",
+    "600519.SH buy when RSI is below 30, never sell": "RSI(14) < 30 | never",
+    "buy 600519.SH when RSI is below 30 and hold forever": "RSI(14) < 30 | never",
+    "600519.SH RSI低于30买入\n不卖": "RSI(14) < 30 | never",
+    "600519.SH buy when RSI is below 30; never sell at a loss": "",
+    "600519.SH MACD大于0，不卖，RSI低于30买入": "",
+    "600519.SH MACD大于0时不卖，RSI低于30买入": "",
+    "buy 600519.SH when RSI is below 30, if MACD is above 0, never sell": "",
+    "600519.SH RSI低于30买入，高于70不卖": "",
+    "600519.SH RSI低于30买入，高于70卖出，长期持有": "",
+    "600519.SH RSI低于30买入，不卖，除非跌破60日线": "",
     "5日均线上穿20日均线买入，下穿卖出": SMA,
     "５日均线上穿２０日均线买入，下穿卖出": SMA,
     "五日均线上穿二十日均线买入，反之卖出": SMA,

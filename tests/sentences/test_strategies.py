@@ -279,6 +279,7 @@ TRADES: dict[str, Trades] = {
     "h13": Trades(signal=FIVE_TWENTY, window=("20250301", "20250331")),
     "h21": Trades(signal=partial(rsi_state, 30, 70)),
     "s3": Trades(signal=FIVE_TWENTY),
+    "s27": Trades(signal=FIVE_TWENTY, window=("20240101", "20251231")),
     "s13": Trades(signal=rsi_event),
     "s15": Trades(signal=price_levels),
     "t17": Trades(signal=partial(ranked, 20, 200, True), trade="000016.SH", window=("20250301", "20251031")),
@@ -312,7 +313,6 @@ SPANS = {
     "r12": "2025年1月、5月",
     "r13": "2025Q1 and 2025Q3",
     "r14": "in Jan 2025 and in June 2025",
-    "s27": "2024年和2025年",
     "h11": "ytd",
 }
 """Several spans: one is asked for."""

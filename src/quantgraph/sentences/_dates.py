@@ -8,9 +8,9 @@ the last session, never from a clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 
 from quantgraph.errors import BadWindow
 from quantgraph.sentences._periods import Period, normalise_dates, period_at
@@ -50,8 +50,33 @@ class Window:
         return Window(start=periods[0].start or None, end=periods[-1].end or None, named=True)
 
 
+def joined_spans(spans: Sequence[Sequence[str]]) -> tuple[Span, ...]:
+    """Spans in order of time, with those that touch or overlap as one; a date that is not one joins none.
+
+    >>> joined_spans([("20250701", "20250930"), ("20250401", "20250630"), ("20251101", "20251130")])
+    (('20250401', '20250930'), ('20251101', '20251130'))
+    """
+    joined: list[Span] = []
+    for start, end in sorted((span[0], span[1]) for span in spans):
+        if joined and start <= _day_after(joined[-1][1]):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def _day_after(day: str) -> str:
+    try:
+        return f"{datetime.strptime(day, '%Y%m%d') + timedelta(days=1):%Y%m%d}"  # noqa: DTZ007 - a calendar day
+    except (ValueError, OverflowError):
+        return day
+
+
 def _several(spans: list[Span], text: str) -> Window:
-    return Window(named=True, spans=tuple(dict.fromkeys(spans)), unread=(text.strip(),))
+    """The window of listed spans: one if they touch, else several to choose from."""
+    if len(joined := joined_spans(spans)) == 1:
+        return Window(start=joined[0][0], end=joined[0][1], named=True)
+    return Window(named=True, spans=joined, unread=(text.strip(),))
 
 
 _SESSIONS = re.compile(
@@ -98,6 +123,7 @@ class _Item:
     window: Window
     plain: bool = False
     excluded: bool = False
+    relative: bool = False
 
 
 def _at_word_start(text: str, at: int) -> bool:
@@ -144,8 +170,9 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
         return _Item(begin=begin, end=_skip(_AFTER, text, end), window=window)
     if first.unit == "fixed":
         window = Window(start=first.start or None, end=first.end or None, named=True)
-        return _Item(begin=begin, end=_skip(_AFTER, text, _skip(_AFTER_START, text, end)), window=window)
-    return _single(text, begin, end, first, "start" if now else role)
+        end = _skip(_AFTER, text, _skip(_AFTER_START, text, end))
+        return _Item(begin=begin, end=end, window=window, relative=first.relative)
+    return replace(_single(text, begin, end, first, "start" if now else role), relative=first.relative)
 
 
 _LONGEST_LIST = 12
@@ -259,6 +286,16 @@ def merge_windows(older: Window, newer: Window) -> Window:
     )
 
 
+def _without_look_backs(items: list[_Item]) -> list[_Item]:
+    """The items without those that count back (``过去一年``, *last month*) beside a span with dates: they are words of the rule."""
+    dated = any(
+        not item.relative
+        and (item.window.spans or (item.window.start and (item.window.end or item.window.open_end)))
+        for item in items
+    )
+    return [item for item in items if not item.relative] if dated else items
+
+
 def _combine(items: list[_Item], texts: list[str]) -> Window:
     """The window of one line: one item, a start and an end, two days, or several spans."""
     windows = [item.window for item in items]
@@ -323,7 +360,7 @@ def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
     counted = _SESSIONS.findall(text)
     text = _SESSIONS.sub(MARK, text)
     text, open_ = normalise_dates(text, f" {MARK} ")
-    items = list(_items(text, last))
+    items = _without_look_backs(list(_items(text, last)))
     written = [text[item.begin : item.end].strip() for item in items]
     for item in reversed(items):
         text = f"{text[: item.begin]} {MARK} {text[item.end :]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language
 from quantgraph.sentences._rules import (
+    NEVER,
     AllOf,
     AnyOf,
     Average,
@@ -125,7 +126,7 @@ def name_of(rule: TradingRule) -> str:
     """Name of a rule's signal, at most 80 characters; it includes the exit unless that is the opposite."""
     name = _condition_name(rule.entry)
     if rule.exit != opposite(rule.entry):
-        name = f"{name}_exit_{_condition_name(rule.exit)}"
+        name = f"{name}_exit_{'never' if rule.exit == NEVER else _condition_name(rule.exit)}"
     if len(name) <= _LONGEST_NAME:
         return name
     digest = content_hash(name, size=4)
@@ -207,6 +208,8 @@ def describe(condition: Condition, language: Language) -> str:
     'RSI(14) < 30'
     """
     zh = language == "zh"
+    if condition == NEVER:
+        return "从不" if zh else "never"
     match condition:
         case Compare(left=left, op=op):
             return f"{_value(left, zh)} {op} {_threshold(condition, zh)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from quantgraph.errors import BadWindow
@@ -94,7 +94,7 @@ _YEAR = r"(?<!\d)((?:19|20)\d{2})"
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """A period as written. ``year`` is 0 if another period names it."""
+    """A period as written. ``year`` is 0 if another period names it; ``relative``: it counts back."""
 
     unit: str
     year: int = 0
@@ -102,6 +102,7 @@ class Period:
     day: int = 0
     start: str = ""
     end: str = ""
+    relative: bool = False
 
     def with_year(self, year: int) -> Period:
         """The period in a year, if it was written without."""
@@ -199,7 +200,7 @@ _RULES = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in _R
 
 _MOST_DIGITS = 9
 _ROLLING = re.compile(
-    r"(?:最近的?|近|过去的?|前)\s*(\d+)\s*个?\s*(年|月|周|星期|天|日)(?!均|线|新|涨|跌|动|收|高|低|最|K)"
+    r"(?:最近的?|近|过去的?|前)\s*(\d+)\s*个?\s*(年|月|周|星期|天|日)(?!均|线|新|涨|跌|动|收|高|低|最|K(?!DJ))"
     r"|(?:the\s+)?(?:last|past|previous|recent)\s+(\d+)\s*-?\s*(year|month|week|day)s?\b"
     r"|(?:the\s+(?:last|past|previous)|past)\s+(year|month|week|quarter)\b",
     re.IGNORECASE,
@@ -223,7 +224,7 @@ def _text(day: date) -> str:
 def _rolling(match: re.Match[str], last: date | None) -> Period:
     """The period up to the last session; it starts the day after the same day of the earlier month or year."""
     if last is None:
-        return Period(unit="fixed")
+        return Period(unit="fixed", relative=True)
     digits, shown = match[1] or match[3] or "1", match[0]
     if len(digits) > _MOST_DIGITS:  # int() refuses thousands of digits
         raise BadWindow(
@@ -239,7 +240,7 @@ def _rolling(match: re.Match[str], last: date | None) -> Period:
             start = last - timedelta(days=count * (7 if unit in ("周", "星期", "week") else 1))
     except (ValueError, OverflowError) as error:
         raise BadWindow(f"{shown} goes back beyond the year 1", parameter="window") from error
-    return Period(unit="fixed", start=_text(start + timedelta(days=1)), end=_text(last))
+    return Period(unit="fixed", start=_text(start + timedelta(days=1)), end=_text(last), relative=True)
 
 
 def _named(match: re.Match[str], last: date | None) -> Period:
@@ -248,13 +249,13 @@ def _named(match: re.Match[str], last: date | None) -> Period:
     word = re.sub(r"\s+", " ", match[0].lower())
     quarter = 3 * ((last.month - 1) // 3) + 1
     if word in ("前年", "去年", "last year"):
-        return _period("year", last.year - (2 if word == "前年" else 1), 1)
+        return replace(_period("year", last.year - (2 if word == "前年" else 1), 1), relative=True)
     if word in ("上月", "上个月", "last month"):
         before = _minus_months(last, 1)
-        return _period("month", before.year, before.month)
+        return replace(_period("month", before.year, before.month), relative=True)
     if word in ("上季度", "上个季度", "last quarter"):
         before = _minus_months(date(last.year, quarter, 1), 3)
-        return _period("quarter", before.year, before.month)
+        return replace(_period("quarter", before.year, before.month), relative=True)
     if word in ("本月", "这个月", "this month"):
         start = last.replace(day=1)
     elif word in ("本季度", "this quarter"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -58,6 +58,8 @@ class RequestContext:
         Codes or index names of the source, for the question about the stocks.
     executes
         Keys of the trade plan that the decider executes; the planner asks about every other clause.
+    listed
+        Codes of the source, if capitals that are none of them are to be read as words.
     """
 
     first_session: str | None = None
@@ -65,6 +67,7 @@ class RequestContext:
     names: Mapping[str, str] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     executes: frozenset[str] = frozenset()
+    listed: Collection[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +134,7 @@ def _read_line(line: str, context: RequestContext, *, headings: bool) -> Request
     plain = normalise(line)
     if is_general_waiver(plain):
         return RequestLine(roles=Roles(), window=Window(), tokens=(), names=(), text="", gives_up=True)
-    found = find_symbols(plain, context.names, is_word)
+    found = find_symbols(plain, context.names, is_word, context.listed)
     choice = choose(found.marked, found.symbols)
     refused: BadWindow | None = None
     try:

@@ -161,6 +161,10 @@ class Not:
 Condition = Compare | Cross | Rank | AllOf | AnyOf | Not
 
 
+NEVER = Compare(left=Bar(), op="<", right=Number(value=0.0))
+"""The exit of a rule that never sells."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TradingRule:
     """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN until all values are known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
@@ -153,8 +153,23 @@ def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
     return any(is_word(word.lower()) and word.lower() not in NO_TICKERS for word in words)
 
 
-def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], bool]) -> SymbolMatch:
-    """Find codes, names, indices and tickers in a normalised text."""
+def capitals_in(text: str) -> list[str]:
+    """The words of a text that are written like tickers."""
+    return _TICKER.findall(text)
+
+
+def find_symbols(
+    text: str,
+    names: Mapping[str, str],
+    is_word: Callable[[str], bool],
+    listed: Collection[str] | None = None,
+) -> SymbolMatch:
+    """Find codes, names, indices and tickers in a normalised text; with ``listed`` codes other capitals are words."""
+
+    def ticker(match: re.Match[str]) -> str | None:
+        is_code = not is_word(match[1].lower()) and (listed is None or match[1] in listed)
+        return match[1] if is_code else None
+
     marks = _Marks(text)
     for name in sorted(names, key=len, reverse=True):
         if name:
@@ -168,9 +183,9 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
     marks.take(_ABROAD, lambda m: m[1])
     if not is_shouted(marks.text, is_word):
         marks.take(_ALL, lambda _: ALL)
-        marks.take(_LETTER, lambda m: m[1])
+        marks.take(_LETTER, lambda m: m[1] if listed is None or m[1] in listed else None)
         marks.take(_IN_TWO_PARTS, lambda m: None if any(map(is_word, _own_parts(m[1]))) else m[1])
-        marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
+        marks.take(_TICKER, ticker)
     symbols, text = marks.marked()
     text = re.sub(rf"\(([\s{MARKS}]*)\)", r" \1 ", collapse_spaces(text))
     rest = re.sub(f"[{MARKS}]", " ", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +30,7 @@ from quantgraph.sentences._named_rules import (
     strip_separators,
 )
 from quantgraph.sentences._rules import (
+    NEVER,
     AllOf,
     Average,
     Band,
@@ -265,6 +267,8 @@ def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     if unknown:
         words = tuple(text for text in dict.fromkeys(unknown) if clean_words(text))
         return LineRule(failed=words or (_text(tokens, line),), memory=memory)
+    if any(token.kind == "NEVER" for token in tokens):
+        return _never_sold(tokens, line, memory)
     tokens = _without_data_clause(tokens)
     plain = _tidy(tokens)
     if len(plain) > _LONGEST_LINE:
@@ -280,6 +284,27 @@ def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     if parts is None or len(set(actions)) < len(actions):
         return LineRule(failed=(_text(plain, line),), memory=memory)
     return _read_parts(actions, parts, line, memory)
+
+
+def _never_sold(tokens: Tokens, line: str, memory: Memory) -> LineRule:
+    """The rule of a line that says never to sell, alone or right behind the clause that buys."""
+    failed = LineRule(failed=(_text(tokens, line),), memory=memory)
+    at = next(place for place, token in enumerate(tokens) if token.kind == "NEVER")
+    before, behind = tokens[:at], strip_separators(tokens[at + 1 :])
+    bought = strip_separators(before)
+    pause = max((place for place, token in enumerate(bought) if token.kind == "SEP"), default=-1)
+    is_apart = (
+        len(bought) < len(before) or not bought or bought[-1].kind == "BUY" or _JOINS.match(tokens[at].text)
+    )
+    if behind or not is_apart or (bought and all(token.kind != "BUY" for token in bought[pause + 1 :])):
+        return failed
+    read = read_line_rule(bought, line, memory) if bought else LineRule(memory=memory)
+    if read.exit is not None or read.otherwise:
+        return failed
+    return replace(read, exit=NEVER, exit_text=tokens[at].text)
+
+
+_JOINS = re.compile(r"and|but|就|并|然后")
 
 
 def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Condition, Memory] | None:

@@ -298,7 +298,7 @@ FILLERS = frozenset(_FILL_EN.split())
 
 _NO_TICKERS = (
     "us usd cny rmb etf st api csi sse szse ttm ok roe eps pnl atr cci adx obv vwap sar mtm roc bias wr dmi kama wma dema "
-    "tema and not"
+    "tema and not ath ytd ceo cfo ipo gdp cpi"
 )
 NO_TICKERS = frozenset(_NO_TICKERS.split())
 """Abbreviations in capitals that are not tickers."""
@@ -356,6 +356,9 @@ _KINDS: tuple[tuple[str, str], ...] = (
             r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?buy(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|go(?:es|ing)?\s+long|enter(?:\s+long)?|entry(?:\s+(?:rule|condition))?|hold(?:s|ing)?"),
     ("SELL", r"(?:发出|产生|给出|作为|视为|触发)?(?:卖出|卖掉|平仓|平多|清仓|离场|出场)(?:信号|时机|条件|规则|点)?|卖"
              r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?sell(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|exit(?:\s+(?:rule|condition))?|close\s+(?:the\s+|my\s+)?(?:position|long)|go(?:es|ing)?\s+flat"),
+    ("NEVER", r"(?:(?:就|并|然后)?(?:一直|永远|永久|长期)\s*(?:拿着|拿住|持有|捂着)?[,\s]*)?(?:永不|从不|决不|绝不|再也不|永远不|不再|不)\s*(?:卖出|卖掉|卖|平仓|清仓)"
+              r"|(?:一直|永远|永久|长期)\s*(?:拿着|拿住|持有)(?:不动)?|(?:(?:and|but)\s+)?(?:never|don't\s+(?:ever\s+)?|do\s+not\s+(?:ever\s+)?|without\s+(?:ever\s+)?)\s*(?:sell(?:ing)?|exit(?:ing)?)"
+              r"|(?:(?:and|but)\s+)?(?:hold|keep)(?:ing)?\s+(?:it\s+|them\s+)?(?:forever|for\s+ever|indefinitely)|no\s+(?:exit|selling|sells?)"),
     ("DAYS", r"(\d+)\s*-?\s*(?:个)?(?:交易)?(?:日|天|days?\b|sessions?\b|周期|periods?\b|d(?![a-z]))"),
     ("PCT", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)\s*%"),
     ("TIMES", _N + r"\s*(?:倍|x(?![a-z])|times|\*)"),
@@ -433,7 +436,7 @@ _LABELS = re.compile(
 
 _STRATEGY_KINDS = (
     "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
-    "DIF ELSE EMA GE GOLDEN HIST HOLDING KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM OVERBOUGHT "
+    "DIF ELSE EMA GE GOLDEN HIST HOLDING KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM NEVER OVERBOUGHT "
     "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())

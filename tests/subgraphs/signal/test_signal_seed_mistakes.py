@@ -298,7 +298,7 @@ def test_08_the_third_question_offers_a_plan_and_then_the_run_ends_with_a_type(p
         state = graph.invoke(Command(resume=f"answer {'abc'[number - 1]}"), config)
     assert "__interrupt__" not in state
     assert all(
-        word in offers[-1] for word in ("all stocks", "20250101 to 20251231", "5-day average crosses above")
+        word in offers[-1] for word in (play.ONE, "20250101 to 20251231", "5-day average crosses above")
     )
     assert offers[-1] not in offers[:-1]
     assert state["ended_because"] == ("needs_answer" if kind == "reflect" else "repeated_error")

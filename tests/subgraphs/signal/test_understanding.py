@@ -201,6 +201,29 @@ def test_a_slip_goes_back_to_the_model_once_and_then_to_the_person(play, graph_o
     assert "The model misread this twice" in question["question"]
 
 
+def test_a_model_that_stays_with_what_the_words_may_mean_is_believed(play, graph_of):
+    sentence = f"ICBC, or {play.ONE}: up-day rule, January 2024"
+    lagging = play.intent(ts_code=f"{play.ONE},{play.TWO}")
+    cast = play.Cast(reflect=lagging)
+    final = graph_of(cast).invoke({"messages": [("user", sentence)]})
+    assert (final["ended_because"], cast.turns["reflect"]) == ("done", 2)
+    assert flat(final)["understanding"]["trade"] == [play.ONE, play.TWO]
+    turns = [lagging, play.intent(ts_code=f"{play.ONE},000343.SZ")]
+    unsure = play.Cast(reflect=lambda messages, turn: json.dumps(turns[turn - 1]))
+    asked = graph_of(unsure, checkpointer=InMemorySaver()).invoke({"messages": [("user", sentence)]}, THREAD)
+    question = asked["__interrupt__"][0].value
+    assert (question["kind"], question["default"]) == ("symbol", None), "a code was said: not all stocks"
+
+
+@pytest.mark.parametrize("windows", [[], [["20240101", "20240131"], ["20240201", "20240229"]]])
+def test_spans_that_touch_are_one_and_nobody_is_asked(play, graph_of, windows):
+    sentence = f"{play.ONE} up-day rule, January and February 2024"
+    read = play.intent(start_date="20240101", end_date="20240229", windows=windows)
+    final = graph_of(play.Cast(reflect=read)).invoke({"messages": [("user", sentence)]})
+    assert final["ended_because"] == "done"
+    assert flat(final)["understanding"]["windows"] == [["20240101", "20240229"]]
+
+
 def test_an_echoed_template_is_the_models_fault_and_a_sentence_of_the_family_is_read_without_it(
     play, graph_of
 ):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from quantgraph._util.texts import Note
+from quantgraph.data.symbols import is_index_code
 from quantgraph.sentences._text import FILLERS, FILLERS_ZH
 from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
 
@@ -88,7 +91,7 @@ _BREAKS = re.compile(
     r"[,，;；。!！?？\n、:：]|\.(?=\s|$)|(?<![a-z])(?:but|unless|except|then|while)(?![a-z])|但是?|不过|除非|然后|并且|而且|同时"
 )
 _PARTS = re.compile(
-    r"[,，;；。!！?？\n、]|(?<![a-z])(?:and|or|but|then|while|unless|when|if)(?![a-z])|[且并或但]|以及|同时"
+    r"[,，;；。!！?？\n、()]|(?<![a-z])(?:and|or|but|then|while|unless|when|if|after|before|once)(?![a-z])|[且并或但再后]|以及|同时"
 )
 
 
@@ -168,7 +171,9 @@ def coverage_gaps(
         quoted += [(begin, end, clause) for begin, end in places]
     pool = _Text("\n".join(each.became for each in clauses))
     for anchor in said.anchors:
-        if any(begin <= anchor.begin and anchor.end <= end for begin, end in securities):
+        if anchor.kind != "market" and any(
+            begin <= anchor.begin and anchor.end <= end for begin, end in securities
+        ):
             continue
         around = [clause for begin, end, clause in quoted if begin < anchor.end and anchor.begin < end]
         if around:
@@ -251,29 +256,40 @@ def _lost(anchor: Anchor, said: _Text, clause: ReadClause) -> tuple[int, Gap]:
     return anchor.begin, Gap(kind="lost", piece=piece, word=said.word(anchor), became=clause.became)
 
 
-_MARKET_NAME = re.compile(
-    r"\d{6}\.(?:sh|sz|csi)|指|index|market|沪深|上证|中证|创业|科创|s&p|nasdaq|sse|csi", re.IGNORECASE
-)
+_SCHEDULE = {
+    "week": r"周|星期|week|day(?<=[nsi]day)|monday|friday",
+    "month": r"月|month",
+    "quarter": r"季|quarter",
+}
 _EVENT = re.compile(
     r"穿|叉|突破|升破|跌破|站上|站稳|收复|失守|转|变为|由|从|首次|cross|break|from|turn|mov|ris|fall|climb|drop|goes|get|clear|reclaim|los|dip|slip",
     re.IGNORECASE,
 )
 _ZERO = re.compile(r"零|(?<![\d.])0(?![\d.])|zero|正|负|positive|negative|水上|水下", re.IGNORECASE)
 _INSTEAD_OF_NOT = re.compile(
-    r"仍|守住|保持|维持|一直|始终|否则|仅|才|只有|必须|需|取消|停止|放弃|以外|之外|其余|其他|才能|前提|永远|长期|仅当|空仓|观望|hold|stay|remain|still|only|cancel|at or (?:above|below)|forever|outside|other than|else|keep|provided|as long as|refrain|no |rule out|out of|block|veto|stand aside|forbid|prohibit|indefinite",
+    r"仍|守住|保持|维持|一直|始终|否则|取消|停止|放弃|以外|之外|其余|其他|永远|长期|空仓|观望|stay|remain|still|cancel|at or (?:above|below)|forever|outside|other than|else|keep|refrain|no |rule out|out of|block|veto|stand aside|forbid|prohibit|indefinite|at the latest|latest",
     re.IGNORECASE,
 )
 _ALSO: Mapping[str, str] = {
-    "first": r"首|第一|刚|初|之前(?:没|未)|前一.{0,3}(?:未|没|不)|此前|first|initial|previously|not (?:yet|before)|had not|has not|earliest|once",
+    "first-session": r"首|第一|头|初|开始|(?<!\d)1(?!\d)|first|open|start|beginning|begins|new",
+    "last-session": r"末|底|最后|last|final|end",
+    "last-but-one": r"倒数第?二|second[\s-]to[\s-]last|last[\s-]but[\s-]one|penultimate|next[\s-]to[\s-]last",
+    "one-day": r"单日|一天|一日|当[天日]|日[内跌涨]|每日|daily|one|single|a day|the day|session",
+    "all": r"全|清|所有|全数|all|whole|entire|everything|fully|complete|liquidat",
+    "first": r"首|第一|头一|头次|刚|(?:此前|之前).{0,8}[未没]|first|initial|not (?:yet|before)|had not|has not|previously|once|start|earliest",
     "consecutive": r"连|每[天日一]|都|均|consecutive|in a row|straight|successive|each|every|running|all|back to back|streak|and (?:again )?the day before",
     "again": r"再|重|又|回|again|back|re-?|recover|return|once more",
-    "same-day": r"当|同|今|那[天日]|该日|信号日|same|that|on the day|today|day of|when|signal day|simultan|also|the day's|at the time|while|with",
+    "back": r"再|重|又|回|穿|突破|升|跌|涨|降|back|re-?|again|ris|climb|fall|drop|cross|above|below|end|inside|return|recover|return|once more",
+    "at-least": r"以上|至少|不少|不低|不小|超过|大于|达|多于|高于|及以上|>|≥|at least|or more|more than|over|above|no less|no fewer|not less|exceed|minimum|greater|\+|beyond|or (?:higher|worse|lower)|not (?:below|under|less)|not fallen|worse|no lower|最少|起码|不跌破|守住|超|hold",
+    "at-most": r"以内|不超过|不高|不大|不多|至多|最多|小于|低于|少于|不到|<|≤|within|at most|no more|up to|max|under|below|less|limit|cap|不得|only|只|not (?:above|over|exceed|more)|latest|上限|fewer|之内|near|within|inside|closer",
+    "close": r"收|clos|end|finish|settle",
+    "same-day": r"当|同|今|一天|那[天日]|该日|信号日|same|that|on the day|today|day of|when|signal day|simultan|also|the day's|at the time|while|with",
     "day-before": r"前|昨|上[一个]|之前|t-1|prior|previous|before|yesterday|preceding|last|earlier|一日之前",
     "next-day": r"次|第二|隔|明|下[一个]|后|t\+1|next|following|after|later|tomorrow|1|一",
     "intraday": r"盘中|日内|分时|最高|最低|触|intraday|during|high|low|within the|touch",
     "at-the-end-of-the-day": r"尾盘|收盘|close|end of",
     "only": r"只|仅|才|必须|需|要求|条件|前提|且|同时|并|否则|不|only|must|requir|provided|and|unless|otherwise|just|limit|exclusively|not|condition|while|sole|nothing else|as long as|持有|hold",
-    "both": r"都|均|同时|且|并|两|both|and|all|each|two|three|together",
+    "both": r"都|均(?![线价量值])|同时|且|并|两|both|and|all|each|two|three|together",
     "trailing": r"移动|跟踪|追踪|回撤|回落|高点|峰值|最高|trail|peak|high|drawdown|maximum",
     "stop": r"止损|亏|跌|成本|买入价|入场|割|低于|stop|loss|lose|entry|below|fall|drop|cost|purchase|bought|buy|down|paid|adverse",
     "target": r"止盈|盈|赚|涨|获利|目标|高于|profit|gain|target|rise|above|up|\+",
@@ -301,10 +317,10 @@ _FAMILIES: tuple[frozenset[str], ...] = tuple(
         "volatility std atr",
         "ps pe pb ps",
         "boll ma",
-        "kdj rsi kdj",
+        "boll channel",
     )
 )
-_BY_MOVEMENT = frozenset({"return", "candle", "gap", "open", "volatility"})
+_BY_MOVEMENT = frozenset({"return", "candle", "gap", "open", "volatility", "channel"})
 """Fields that a movement says too: ``跌幅`` is a return."""
 
 
@@ -329,65 +345,112 @@ def _plan_numbers(given: ReadParameters) -> set[str]:
 
 def _returns(anchor: Anchor, said: _Text, clause: ReadClause, given: ReadParameters) -> bool:
     """Whether an anchor comes back in what its clause became."""
-    became = _Text(clause.became)
     if not clause.done or (clause.part == "whole" and anchor.kind in ("modifier", "direction", "plan")):
         return True
-    match anchor.kind:
-        case "number":
-            return _has_number(anchor, became) or bool(anchor.values & _plan_numbers(given))
-        case "schedule":
-            turns = {"5", "7", "20", "21", "22", "60", "63"}
-            return (
-                _shares(anchor, became.of("schedule"))
-                or "trade_on" in given.plan
-                or any(turns & each.values for each in became.of("number"))
-            )
-        case "market":
-            return bool(
-                became.of("market")
-                or _MARKET_NAME.search(became.plain)
-                or any(code.lower() in became.plain for code in given.codes)
-            )
-        case "field":
-            return _has_field(anchor, became) or (clause.part == "whole" and _is_listed(anchor, given))
-        case "direction":
-            if (
-                "cross" in anchor.values
-                and _is_strict_cross(said.word(anchor))
-                and not _EVENT.search(became.plain)
-            ):
-                return False
-            return bool(became.of("direction", "extent", "extreme")) or bool(
-                re.search(r"[><≥≤+-]", became.plain)
-            )
-        case "not":
-            return _keeps_not(said, clause, became)
-        case "modifier":
-            (value,) = anchor.values
-            return bool(re.search(_ALSO[value], became.plain))
-        case "plan":
-            (value,) = anchor.values
-            return bool(re.search(_ALSO[value], became.plain)) or any(
-                key in given.plan for key in _PLAN_KEYS.get(value, ())
-            )
-    return True
+    became = _Text(clause.became)
+    if anchor.kind == "modifier":
+        return _has_modifier(anchor, said, became)
+    if anchor.kind == "direction":
+        return _has_direction(anchor, said, became)
+    if anchor.kind == "not":
+        return bool(became.of("not") or _INSTEAD_OF_NOT.search(became.plain)) or _says_opposite(
+            _Text(clause.quote), became, flips=False
+        )
+    if anchor.kind == "market":
+        return _names_a_market(became) or _is_universe(anchor, said, given)
+    if anchor.kind == "field":
+        return _has_field(anchor, became) or (clause.part == "whole" and _is_listed(anchor, given))
+    return _is_in_plan(anchor, given) or _says_again(anchor, became)
 
 
-def _is_strict_cross(word: str) -> bool:
-    return bool(re.search(r"上穿|下穿|叉|cross", word))
+def _says_again(anchor: Anchor, became: _Text) -> bool:
+    """Whether a number, a schedule or a word of the plan comes back; other words need not."""
+    if anchor.kind == "number":
+        return _shares(anchor, became.of("number")) or (
+            "0" in anchor.values and bool(_ZERO.search(became.plain))
+        )
+    if anchor.kind == "schedule":
+        turns = any(_TURNS & each.values for each in became.of("number"))
+        return turns or bool(re.search(_SCHEDULE[_value(anchor)], became.plain))
+    return anchor.kind != "plan" or bool(re.search(_ALSO[_value(anchor)], became.plain))
+
+
+def _value(anchor: Anchor) -> str:
+    (value,) = anchor.values
+    return value
+
+
+def _is_in_plan(anchor: Anchor, given: ReadParameters) -> bool:
+    """Whether the parameters of the trade plan have an anchor."""
+    if anchor.kind == "number":
+        return bool(anchor.values & _plan_numbers(given))
+    if anchor.kind == "schedule":
+        return "trade_on" in given.plan
+    return anchor.kind == "plan" and any(key in given.plan for key in _PLAN_KEYS.get(_value(anchor), ()))
+
+
+def _has_modifier(anchor: Anchor, said: _Text, became: _Text) -> bool:
+    """Whether a modifier comes back; *at least* and *at most* beside their number."""
+    words, value = became.plain, _value(anchor)
+    if value in ("at-least", "at-most"):
+        numbers = [
+            each
+            for each in said.of("number")
+            if -4 <= anchor.begin - each.end <= 4 or -4 <= each.begin - anchor.end <= 12
+        ]
+        beside = [each for each in became.of("number") if any(each.meets(number) for number in numbers)]
+        if not beside:
+            return bool(re.search(_ALSO[value], words))
+        ahead = [became.plain[max(0, each.begin - 28) : each.begin] for each in beside]
+        behind = [became.plain[each.end : each.end + 14] for each in beside]
+        return any(re.search(_ALSO[value], each) for each in ahead) or any(
+            map(_AT_LEAST_BEHIND.match, behind)
+        )
+    return bool(re.search(_ALSO[value], words))
+
+
+def _has_direction(anchor: Anchor, said: _Text, became: _Text) -> bool:
+    crosses = "cross" in anchor.values and bool(re.search(r"上穿|下穿|叉|cross", said.word(anchor)))
+    if crosses and not _EVENT.search(became.plain):
+        return False
+    return bool(became.of("direction", "extent", "extreme") or re.search(r"[><≥≤+-]", became.plain))
+
+
+_AT_LEAST_BEHIND = re.compile(
+    r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
+)
+_TURNS = frozenset({"5", "7", "20", "21", "22", "60", "63"})
+"""Sessions of a week, a month, a quarter."""
+_INDEX_CODE = re.compile(r"\d{6}\.(?:sh|sz|csi)")
+_MEMBERS = re.compile(
+    r"\s*(?:里|中|内|的|成分|股票池|全部|members?|names?|stocks?|constituents?|components?|universe)"
+)
+
+
+def _names_a_market(became: _Text) -> bool:
+    codes = _INDEX_CODE.findall(became.plain)
+    return bool(became.of("market")) or any(is_index_code(code.upper()) for code in codes)
+
+
+def _is_universe(anchor: Anchor, said: _Text, given: ReadParameters) -> bool:
+    """Whether an index says which stocks are traded, as the codes do."""
+    traded = "ALL" in given.codes or any(map(is_index_code, given.codes))
+    named = _MEMBERS.match(said.plain, anchor.end)
+    return bool(named or (traded and _OF.search(said.plain, 0, anchor.begin)))
+
+
+_OF = re.compile(r"(?:\b(?:in|of|from|among|within|rank|across)(?: the)?|在|从)\s*$")
 
 
 def _shares(anchor: Anchor, others: Sequence[Anchor]) -> bool:
-    return any(anchor.values & each.values for each in others)
-
-
-def _has_number(anchor: Anchor, became: _Text) -> bool:
-    return _shares(anchor, became.of("number")) or ("0" in anchor.values and bool(_ZERO.search(became.plain)))
+    return any(anchor.meets(each) for each in others)
 
 
 def _has_field(anchor: Anchor, became: _Text) -> bool:
     names = {name for each in became.of("field") for name in each.values}
-    if anchor.values & names or (anchor.values & _BY_MOVEMENT and became.of("direction", "field", "extent")):
+    if anchor.values & names or (
+        anchor.values & _BY_MOVEMENT and became.of("direction", "field", "extent", "extreme")
+    ):
         return True
     if "volume" in anchor.values or "turnover_rate" in anchor.values:
         return bool(names & {"volume", "turnover_rate", "amount", "volume_ratio"} or "量" in became.plain)
@@ -400,73 +463,109 @@ def _is_listed(anchor: Anchor, given: ReadParameters) -> bool:
     return any(value.startswith(each) or each.startswith(value) for each in listed for value in anchor.values)
 
 
-def _quote_anchors(said: _Text, clause: ReadClause) -> _Text:
-    del said
-    return _Text(clause.quote)
+def _directions(text: _Text, *, flips: bool = True) -> list[str]:
+    """Directions of a text in order: movements and comparisons, without those that only size another one.
 
-
-def _keeps_not(said: _Text, clause: ReadClause, became: _Text) -> bool:
-    quote = _quote_anchors(said, clause)
-    if became.of("not") or _INSTEAD_OF_NOT.search(became.plain):
-        return True
-    ours, theirs = _polarities(quote), _polarities(became)
-    return bool({_opposite(each) for each in ours} & theirs)
-
-
-def _opposite(polarity: str) -> str:
-    return "down" if polarity == "up" else "up"
-
-
-def _polarities(text: _Text, begin: int = 0, end: int | None = None) -> set[str]:
-    """Directions of a text: movements, and comparisons that do not only size a movement before them."""
-    found, last = set(), -100
-    for each in text.anchors:
-        if (
-            each.begin < begin
-            or (end is not None and each.end > end)
-            or each.kind not in ("direction", "extent")
-        ):
+    With ``flips`` one that is denied right before it is its opposite.
+    """
+    found: list[str] = []
+    words = text.of("direction", "extent", "extreme")
+    for each in words:
+        if each.kind == "extreme" or (each.kind == "extent" and _is_size(text, each, words)):
             continue
-        between = text.plain[last : each.begin] if last >= 0 else ""
-        sizes = each.kind == "extent" and last >= 0 and len(between) < 24 and not _PARTS.search(between)
-        if not sizes:
-            found |= each.values & {"up", "down"}
-        last = each.end
+        (polarity,) = each.values & {"up", "down"}
+        found.append(_OPPOSITE[polarity] if flips and _is_denied(text, each) else polarity)
     return found
 
 
-def _extremes(text: _Text) -> set[str]:
-    return {value for each in text.of("extreme") for value in each.values}
+def _is_size(text: _Text, word: Anchor, words: Sequence[Anchor]) -> bool:
+    """Whether a word only sizes another one: a place behind a movement, or a size beside anything."""
+    before = [each for each in words if each is not word and _is_near(text, each, word)]
+    beside = before + [each for each in words if each is not word and _is_near(text, word, each)]
+    if "size" in word.values:
+        return any(not each.values & {"size", "most"} for each in beside)
+    return any("move" in each.values for each in (beside if "most" in word.values else before))
+
+
+_OPPOSITE = {"up": "down", "down": "up"}
+
+
+def _is_denied(text: _Text, word: Anchor) -> bool:
+    """Whether a word is denied right before it: ``不破``, *isn't up*."""
+    return any(
+        each.end <= word.begin
+        and re.fullmatch(r"\s?(?:in an? |be |to |get |go )?", text.plain[each.end : word.begin])
+        for each in text.of("not")
+    )
+
+
+def _is_near(text: _Text, one: Anchor, other: Anchor) -> bool:
+    """Whether one word stands shortly before another, in one part of a sentence."""
+    between = text.plain[one.end : other.begin]
+    return one.end <= other.begin and len(between) < 24 and not _PARTS.search(between)
+
+
+def _extremes(text: _Text) -> list[str]:
+    return [value for each in text.of("extreme") for value in each.values]
 
 
 def _clause_gaps(clause: ReadClause, said: _Text, given: ReadParameters) -> Iterator[Gap]:
     """What a clause turns round or adds."""
-    quote, became = _quote_anchors(said, clause), _Text(clause.became)
-    for word in _turned(clause, quote, became):
+    quote, became = _Text(clause.quote), _Text(clause.became)
+    for word in _turned(clause, quote, became, given):
         yield Gap(kind="turned", piece=quote.plain, word=word, became=clause.became)
     for word in _added(said, quote, became, given):
         yield Gap(kind="added", piece=quote.plain, word=word, became=clause.became)
 
 
-def _turned(clause: ReadClause, quote: _Text, became: _Text) -> Iterator[str]:
-    denied = bool(quote.of("not")) != bool(became.of("not"))
+def _turned(clause: ReadClause, quote: _Text, became: _Text, given: ReadParameters) -> Iterator[str]:
     yield from _turned_side(clause, quote, became)
-    if denied:
+    if bool(quote.of("not")) != bool(became.of("not")):
         return
-    ours, theirs = _polarities(quote), _polarities(became)
-    if len(ours) == 1 and theirs and not ours & theirs:
-        yield next(quote.word(each) for each in quote.of("direction", "extent"))
-    elif (
-        not ours
-        and len(high := _extremes(quote)) == 1
-        and (other := _extremes(became) | theirs)
-        and not high & other
-    ):
-        yield quote.word(quote.of("extreme")[0])
-    elif _is_crossed(quote, became):
+    raw = not quote.of("not") or _says_opposite(quote, became, flips=False)
+    if raw and _says_opposite(quote, became):
+        yield next(quote.word(each) for each in quote.of("direction", "extent", "extreme"))
+    elif _securities_change_places(quote, became, given) or _is_crossed(quote, became) or _is_reversed(_directions(quote), _directions(became)):
         yield quote.plain
-    else:
-        yield from _turned_numbers(quote, became)
+
+
+def _securities_change_places(quote: _Text, became: _Text, given: ReadParameters) -> bool:
+    """Whether another security is bought, or two have exchanged what is said of them."""
+    ours, theirs = (_said_of_each(text, given) for text in (quote, became))
+    both = [code for code in ours if ours[code] and theirs.get(code)]
+    turned = [code for code in both if ours[code].isdisjoint(theirs[code])]
+    bought = [{code for code, words in each.items() if "bought" in words} for each in (ours, theirs)]
+    return len(turned) > 1 or bool(bought[0] and bought[1] and bought[0] != bought[1])
+
+
+def _said_of_each(text: _Text, given: ReadParameters) -> dict[str, set[str]]:
+    """For each security, whether it stands right behind a *buy*, and the directions in its part of the text."""
+    codes = {plain(name): code for name, code in given.names.items()} | {
+        each.lower(): each for each in given.codes
+    }
+    said: dict[str, set[str]] = {}
+    cuts = [0, *(match.start() for match in _PARTS.finditer(text.plain)), len(text.plain)]
+    for begin, end in itertools.pairwise(cuts):
+        part = text.plain[begin:end]
+        named = [(name, code) for name, code in codes.items() if name in part]
+        for name, code in named:
+            words = said.setdefault(code, set())
+            if re.search(rf"(?:buys?|long|买入?)\s?{re.escape(name)}", part):
+                words.add("bought")
+            elif len({each for _, each in named}) == 1:
+                words.update(_directions(_Text(part)))
+    return said
+
+
+def _is_reversed(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether two opposite directions have changed places: below and then above, above and then below."""
+    return len(ours) == len(theirs) == 2 and list(ours) == [*reversed(theirs)] and ours[0] != ours[1]
+
+
+def _says_opposite(quote: _Text, became: _Text, *, flips: bool = True) -> bool:
+    """Whether one direction is said less often in the other text, and its opposite more often."""
+    ours, theirs = (Counter([*_directions(text, flips=flips), *_extremes(text)]) for text in (quote, became))
+    return any(ours[one] > theirs[one] and theirs[other] > ours[other] for one, other in _OPPOSITE.items())
 
 
 def _turned_side(clause: ReadClause, quote: _Text, became: _Text) -> Iterator[str]:
@@ -477,16 +576,16 @@ def _turned_side(clause: ReadClause, quote: _Text, became: _Text) -> Iterator[st
     )
     if not theirs and clause.part in ("entry", "exit") and not quote.of("not"):
         theirs = {"buy" if clause.part == "entry" else "sell"}
+    if quote.of("not") or (became.of("not") and not _denies_side(became)):
+        return
     if len(ours) == 1 and theirs and not ours & theirs:
         yield quote.word(quote.of("side")[0])
-    elif ours == theirs and _is_denied(became) and not quote.of("not"):
+    elif ours == theirs and _denies_side(became):
         yield quote.word(quote.of("side")[0]) if ours else became.plain
 
 
-def _is_denied(became: _Text) -> bool:
-    """Whether a buy or a sell is denied right before it."""
-    denials = became.of("not")
-    return any(0 <= side.begin - each.end <= 2 for side in became.of("side") for each in denials)
+def _denies_side(became: _Text) -> bool:
+    return any(_is_denied(became, side) for side in became.of("side"))
 
 
 def _is_crossed(quote: _Text, became: _Text) -> bool:
@@ -499,30 +598,11 @@ def _crossing(text: _Text) -> tuple[frozenset[str], frozenset[str]] | None:
     """The numbers that are over and under after a comparison, where a text has one comparison of two numbers."""
     numbers = text.of("number")
     between = [each for each in text.of("direction", "extent") if len(numbers) == 2 and numbers[0].end <= each.begin and each.end <= numbers[1].begin]  # fmt: skip
-    if len(between) != 1 or "move" in between[0].values:
+    lines = [each for each in numbers if any(0 <= line.begin - each.end <= 6 for line in text.of("field"))]
+    if len(between) != 1 or len(lines) != 2 or "move" in between[0].values:
         return None
     over, under = numbers[0].values, numbers[1].values
     return (over, under) if "up" in between[0].values else (under, over)
-
-
-def _turned_numbers(quote: _Text, became: _Text) -> Iterator[str]:
-    """The words of directions beside a number that are opposite in both texts."""
-    ours, theirs = (dict(_numbers_with_direction(text)) for text in (quote, became))
-    for number, polarity in ours.items():
-        other = next((value for key, value in theirs.items() if key & number), polarity)
-        if other != polarity:
-            yield next(quote.word(each) for each in quote.of("number") if each.values == number)
-            return
-
-
-def _numbers_with_direction(text: _Text) -> Iterator[tuple[frozenset[str], str]]:
-    """Each number with the one direction of its part of the text."""
-    cuts = [0, *(match.start() for match in _PARTS.finditer(text.plain)), len(text.plain)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
-        numbers = [each for each in text.of("number") if begin <= each.begin and each.end <= end]
-        polarities = _polarities(text, begin, end)
-        if len(polarities) == 1:
-            yield from ((each.values, next(iter(polarities))) for each in numbers)
 
 
 _DEFAULTS: Mapping[str, tuple[str, ...]] = {
@@ -557,18 +637,32 @@ def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> I
     )
     inside = _securities(became, given)
     for each in became.of("number"):
-        if not each.values & known and not any(
-            begin <= each.begin and each.end <= end for begin, end in inside
+        if (
+            not each.values & known
+            and each.end > each.begin
+            and not any(begin <= each.begin and each.end <= end for begin, end in inside)
         ):
             yield became.word(each)
     said_names = {name for each in said.of("field") for name in each.values} | set(given.fields)
     for each in became.of("field"):
         if each.values & _HARD_FIELDS and not each.values & said_names and not any(each.values & family and said_names & family for family in _FAMILIES):  # fmt: skip
             yield became.word(each)
-    if became.of("market") and not said.of("market") and not any(map(_MARKET_NAME.search, given.names)):
+    if became.of("market") and not said.of("market") and not any(map(is_index_code, given.codes)):
         yield became.word(became.of("market")[0])
-    if became.of("schedule") and not said.of("schedule"):
-        yield became.word(became.of("schedule")[0])
+    for each in became.of("schedule"):
+        if not re.search(_SCHEDULE[next(iter(each.values))], said.plain):
+            yield became.word(each)
+
+
+def _is_of_a_date(number: Anchor, said: _Text) -> bool:
+    """Whether a number stands beside nothing but a date."""
+    whole = said.piece(number.begin, number.end)
+    return bool(_ABOUT_DATES.search(whole)) and all(each.kind == "number" for each in said.anchors if said.piece(each.begin, each.end) == whole)  # fmt: skip
+
+
+_ABOUT_DATES = re.compile(
+    r"(?:19|20)\d\d|\d年|月|季|年|q[1-4]|h[12]|month|year|quarter|since|until|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+)
 
 
 def _is_elsewhere(
@@ -579,18 +673,12 @@ def _is_elsewhere(
     quoted: Sequence[tuple[int, int, ReadClause]],
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
-    match anchor.kind:
-        case "number":
-            return bool(anchor.values & _plan_numbers(given))
-        case "schedule":
-            return "trade_on" in given.plan
-        case "market":
-            return any(_MARKET_NAME.search(code) for code in given.codes) or "ALL" in given.codes
-        case "plan":
-            (value,) = anchor.values
-            return any(key in given.plan for key in _PLAN_KEYS.get(value, ()))
-        case "not" | "modifier":
-            return False
+    if anchor.kind in ("not", "modifier"):
+        return False
+    if anchor.kind in ("number", "schedule", "plan"):
+        return _is_in_plan(anchor, given) or (anchor.kind == "number" and _is_of_a_date(anchor, said))
+    if anchor.kind == "market":
+        return "ALL" in given.codes or any(map(is_index_code, given.codes))
     # A field, a direction or a side alone may name the strategy ("a breakout strategy").
     whole = said.piece(anchor.begin, anchor.end)
     around = [each for each in said.anchors if said.piece(each.begin, each.end) == whole]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.sentences._dates import joined_spans
     from quantgraph.sentences.phrases._phrases import (
         changed_request,
         event_of,
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
         said_windows,
         says_a_rule,
         says_parameters,
+        unlisted_capitals,
         watched_only,
     )
 
 __all__ = [
     "changed_request",
     "event_of",
+    "joined_spans",
     "names_exit",
     "possible_names",
     "restates_without",
@@ -32,6 +35,7 @@ __all__ = [
     "said_windows",
     "says_a_rule",
     "says_parameters",
+    "unlisted_capitals",
     "watched_only",
 ]
 

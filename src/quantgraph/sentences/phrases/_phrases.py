@@ -6,7 +6,7 @@ A model's answer is held against these: a window of another year or a code that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from quantgraph.errors import BadWindow
@@ -24,7 +24,7 @@ from quantgraph.sentences._rules import (
     TradingRule,
     opposite,
 )
-from quantgraph.sentences._securities import find_symbols
+from quantgraph.sentences._securities import capitals_in, find_symbols
 from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
 
 
@@ -63,7 +63,9 @@ def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
     return ((window.start, end),) if window.start and end else ()
 
 
-def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+def said_symbols(
+    text: str, names: Mapping[str, str], listed: Collection[str] | None = None
+) -> tuple[str, ...]:
     """The codes that a text names for its rule, in reading order: of stocks, of indices by code or name, and ``ALL``.
 
     An index that only says where a stock belongs, a stock that gives way to another one, and a benchmark are
@@ -73,18 +75,22 @@ def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     ----------
     names
         ``ts_code`` by security name.
+    listed
+        Codes of the source: other words in capitals are no codes. Without it all of them are.
 
     Examples
     --------
     >>> said_symbols("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
     ('600519.SH',)
+    >>> said_symbols("buy ICBC (601398.SH)", {}, {"601398.SH"})
+    ('601398.SH',)
     """
-    found = (_codes_of(line, names) for line in text.splitlines())
+    found = (_codes_of(line, names, listed) for line in text.splitlines())
     return tuple(dict.fromkeys(code for codes in found for code in codes))
 
 
-def _codes_of(line: str, names: Mapping[str, str]) -> Iterator[str]:
-    found = find_symbols(normalise(line), names, is_word)
+def _codes_of(line: str, names: Mapping[str, str], listed: Collection[str] | None) -> Iterator[str]:
+    found = find_symbols(normalise(line), names, is_word, listed)
     choice = choose(found.marked, found.symbols)
     kept = {*choice.watch, *choice.trade, *marked_codes(choice.text, found.symbols)}
     yield from (code for code in found.symbols if code in kept)
@@ -97,7 +103,9 @@ _BESIDE = re.compile(
 )
 
 
-def possible_names(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+def possible_names(
+    text: str, names: Mapping[str, str], listed: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Words in a row with a security that no rule reads: perhaps a nickname of another one.
 
     >>> possible_names("moutai and 601318.SH, golden cross, 2025", {}), possible_names("茅台、601318.SH 2025年", {})
@@ -107,9 +115,21 @@ def possible_names(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     """
     found = []
     for line in text.splitlines():
-        marked = find_symbols(normalise(line), names, is_word).marked
+        marked = find_symbols(normalise(line), names, is_word, listed).marked
         found += [match[1] or match[2] for match in _BESIDE.finditer(marked)]
     return tuple(word for word in dict.fromkeys(found) if _is_unknown(word))
+
+
+def unlisted_capitals(text: str, listed: Collection[str]) -> tuple[str, ...]:
+    """Words written like tickers that are neither codes of the source nor of the language: names or abbreviations.
+
+    >>> unlisted_capitals("Buy ICBC or AAPL on a dip from the ATH", {"AAPL"})
+    ('ICBC',)
+    """
+    found = (
+        word for word in capitals_in(normalise(text)) if word not in listed and not is_word(word.lower())
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def _is_unknown(word: str) -> bool:
@@ -145,7 +165,9 @@ def says_parameters(text: str, names: Mapping[str, str], last_session: str | Non
     return any(find_clauses(normalise(line))[0] for line in text.splitlines())
 
 
-def watched_only(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+def watched_only(
+    text: str, names: Mapping[str, str], listed: Collection[str] | None = None
+) -> tuple[str, ...]:
     """The codes that the conditions of a text are about while it trades others; empty if the roles are not read.
 
     >>> watched_only("when 601318.SH closes above its 20-day average, buy 600519.SH", {})
@@ -154,7 +176,7 @@ def watched_only(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     ()
     """
     try:
-        read = read_request(text, RequestContext(names=names))
+        read = read_request(text, RequestContext(names=names, listed=listed))
     except BadWindow:
         return ()
     return tuple(code for code in read.watch if code not in read.trade)
@@ -198,10 +220,10 @@ def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
 
 
 def names_exit(text: str) -> bool:
-    """Whether a text has a word of selling.
+    """Whether a text has a word of selling; never to sell is no exit.
 
-    >>> names_exit("RSI低于30买入，高于70卖出"), names_exit("buy the dip")
-    (True, False)
+    >>> names_exit("RSI低于30买入，高于70卖出"), names_exit("buy the dip"), names_exit("RSI低于30买入，一直拿着不卖")
+    (True, False, False)
     """
     return any(token.kind in _EXIT_WORDS for token in tokens_of(normalise(text)))
 

@@ -52,7 +52,7 @@ def reading_gaps(
 
 
 def _clauses(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[ReadClause]:
-    """The clauses of a reading of this request's text; a reading without quotes is one clause about all of it."""
+    """The clauses of a reading of this request; a reading without quotes is one clause about all of it."""
     before = {each["quote"] for each in dialogue_of(state)["last_request"].get("clauses", ())}
     clauses = [
         ReadClause(
@@ -76,7 +76,7 @@ def unparsed(state: SignalSubgraphState, params: Mapping[str, Any]) -> tuple[str
 
 
 def _own_lines(state: SignalSubgraphState) -> list[str]:
-    """The person's messages of this request, without those ignored and answers that only take or leave what is offered."""
+    """The person's messages of this request, without answers that only take or leave what is offered."""
     dialogue = dialogue_of(state)
     taken = {
         each["message"]

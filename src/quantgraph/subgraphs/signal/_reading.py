@@ -24,6 +24,7 @@ from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
+from quantgraph.sentences.phrases import joined_spans, said_windows
 from quantgraph.subgraphs.signal._agents import (
     Params,
     ReflectionReply,
@@ -229,10 +230,17 @@ def ask_for_missing_parts(reading: Reading) -> Reading | Question:
 
 
 def read_window(reading: Reading) -> Reading | Question:
-    """Ask for one of several spans."""
-    spans = [f"{start}-{end}" for start, end in reading.params["windows"]]
-    if len(set(spans)) <= 1 or "start_date" in reading.given:
+    """Ask for one of several spans; those that the text says as one are."""
+    windows = list(dict.fromkeys(map(tuple, reading.params["windows"])))
+    if len(windows) <= 1 or "start_date" in reading.given:
         return reading
+    said = said_windows(said_text(reading.state), f"{reading.source.sessions()[-1]:%Y%m%d}")
+    if said == joined_spans(windows) and len(said) == 1:
+        ((start, end),) = said
+        return replace(
+            reading, params={**reading.params, "start_date": start, "end_date": end, "windows": []}
+        )
+    spans = [f"{start}-{end}" for start, end in windows]
     reason = say(
         language(reading.state),
         zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,14 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import index_code
-from quantgraph.sentences.phrases import possible_names, said_symbols, said_windows, watched_only
+from quantgraph.sentences.phrases import (
+    joined_spans,
+    possible_names,
+    said_symbols,
+    said_windows,
+    unlisted_capitals,
+    watched_only,
+)
 from quantgraph.subgraphs.signal._agents import ReflectionReply
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools import split_codes
@@ -42,6 +49,8 @@ class Slip:
 
     kind: Literal["symbol", "window"]
     note: Note
+    certain: bool = True
+    """Whether the text contradicts the reading; if not, a model that reads the same again is believed."""
 
 
 def is_echo(reply: ReflectionReply) -> bool:
@@ -58,40 +67,52 @@ def reading_slips(
     *,
     sessions: pd.DatetimeIndex,
     names: Mapping[str, str],
+    listed: Collection[str],
     fixed: Mapping[str, str],
 ) -> list[Slip]:
-    """Return where a reading differs from what the text names."""
-    slips = (
-        [] if "ts_code" in fixed else [*_symbol_slips(params, text, names), *_role_slips(params, text, names)]
-    )
+    """Return where a reading differs from what the text names; capitals that are not ``listed`` are words."""
+    slips = list[Slip]()
+    if "ts_code" not in fixed:
+        slips = [*_symbol_slips(params, text, names, listed), *_role_slips(params, text, names, listed)]
     return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
 
 
-def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
-    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names))]
+def _symbol_slips(
+    params: Mapping[str, Any], text: str, names: Mapping[str, str], listed: Collection[str]
+) -> list[Slip]:
+    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names, listed))]
     said = tuple(dict.fromkeys(code for codes in lines for code in codes))
     listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
     read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
     if not said or not read:
         return []
     slips = []
+    beside, capitals = possible_names(text, names, listed), unlisted_capitals(text, listed)
     not_named = [code for code in read if code not in said and not _is_written(code, text)]
-    if len(not_named) > len(possible_names(text, names)):  # else by names that only a model knows
+    if len(not_named) > len(beside):  # else by names that only a model knows
         unsaid, named = ", ".join(not_named), ", ".join(said)
-        zh = f"句子里没有 {unsaid}，只有 {named}"
-        slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
+        zh, en = (
+            f"句子里没有 {unsaid}，只有 {named}",
+            f"the sentence does not name {unsaid}; it names {named}",
+        )
+        slips.append(_slip("symbol", zh=zh, en=en, certain=len(not_named) > len({*beside, *capitals})))
     missing = [code for code in lines[-1] if code not in read and code != "ALL"]
-    if missing and not _LEAVES_OUT.search(text):
-        left_out = ", ".join(missing)
+    unknown = (
+        [] if missing or not_named else [word for word in beside if word in capitals and word not in read]
+    )
+    if (missing or unknown) and not _LEAVES_OUT.search(text):
+        left_out = ", ".join(missing or unknown)
         en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
-        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
+        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en, certain=bool(missing)))
     return slips
 
 
-def _role_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
+def _role_slips(
+    params: Mapping[str, Any], text: str, names: Mapping[str, str], listed: Collection[str]
+) -> list[Slip]:
     """A code that the sentence only watches and the reading trades."""
     read = [names.get(code) or index_code(code) or code.upper() for code in symbols_of(params)["trade"]]
-    if not (wrong := ", ".join(code for code in watched_only(text, names) if code in read)):
+    if not (wrong := ", ".join(code for code in watched_only(text, names, listed) if code in read)):
         return []
     en = f"the sentence only watches {wrong} and trades others; the reading trades it: fill watch and trade"
     return [_slip("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
@@ -115,8 +136,8 @@ def names_one_day(text: str) -> bool:
     return len(_FULL_DAY.findall(text)) == 1 and _FROM_OR_TO.search(text) is None
 
 
-def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str) -> Slip:
-    return Slip(kind=kind, note=Note(zh=zh, en=en))
+def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str, certain: bool = True) -> Slip:
+    return Slip(kind=kind, note=Note(zh=zh, en=en), certain=certain)
 
 
 def _is_written(code: str, text: str) -> bool:
@@ -131,6 +152,7 @@ def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeInd
     read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
     if not read or not said:
         return []
+    read = [*joined_spans(read)] if len(said) == 1 else read
     spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (said, read))
     if len(said) > 1 and not params.get("windows"):
         en = f"the sentence names several spans, {spans}: list them in windows"

@@ -118,16 +118,25 @@ def _window(start: str, end: str, language: Language) -> str:
 
 
 def default_answer(
-    kind: str, language: Language, sessions: pd.DatetimeIndex, *, plan_without: Collection[str] | None = None
+    kind: str,
+    language: Language,
+    sessions: pd.DatetimeIndex,
+    *,
+    said: Sequence[str] = (),
+    plan_without: Collection[str] | None = None,
 ) -> str | None:
     """Return the documented default answer to a kind of question.
 
-    The defaults are all stocks of the source (``symbol``), the last year (``window``) and
-    :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the default is a plan
-    of all three parts except those named there, which are known already.
+    The defaults are the ``said`` codes or all stocks of the source (``symbol``), the last year (``window``)
+    and :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the default is a
+    plan of all three parts except those named there, which are known already.
     """
     window = _window(*default_window(sessions), language)
-    parts = {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}
+    parts = {
+        "symbol": ", ".join(said) or _ALL[language],
+        "window": window,
+        "strategy": DEFAULT_STRATEGY[language],
+    }
     if plan_without is None:
         return parts.get(kind)
     join = "，" if language == "zh" else ", "

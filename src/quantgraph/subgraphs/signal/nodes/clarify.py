@@ -32,7 +32,7 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
-from quantgraph.sentences.phrases import says_a_rule, says_parameters
+from quantgraph.sentences.phrases import said_symbols, says_a_rule, says_parameters
 from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answered
@@ -149,9 +149,11 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
     if one_of_several or task["kind"] in ("plan", "confirmation"):
         return None
-    sessions = known_source(state, resources).sessions()
+    source = known_source(state, resources)
+    said = said_symbols(said_text(state), names_in(said_text(state), source))
     if task["rounds_left"] > 0:
-        return default_answer(task["kind"], task["language"], sessions)
+        of_stocks = task["kind"] == "symbol" and said  # all stocks are not what was meant
+        return None if of_stocks else default_answer(task["kind"], task["language"], source.sessions())
     known = [] if resources.makes_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
@@ -161,7 +163,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
             "strategy": ("strategy_desc",),
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
-    return default_answer(task["kind"], task["language"], sessions, plan_without=known)
+    return default_answer(task["kind"], task["language"], source.sessions(), said=said, plan_without=known)
 
 
 def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:

@@ -261,7 +261,8 @@ def ask_model(reading: Reading) -> Reading | Question:
             reading, reply = _read_by_planner(reading, prompt, facts)
             slips, gaps = [], []
         else:
-            slips = _slips_of(reply, reading, facts["names"], given)
+            read = _slips_of(reply, reading, facts["names"], given)
+            slips = [slip for slip in read if slip.certain or slip not in slips]
             gaps = _gaps_of(reply, reading, facts["names"])
         if not slips and not gaps:
             return replace(
@@ -273,7 +274,7 @@ def ask_model(reading: Reading) -> Reading | Question:
                 needs_clarification=reply.user_intent.needs_clarification,
             )
         missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
-        errors = [*state["error_messages"], *(f"misread: {note.en}" for note in missed)]
+        errors = [*state["error_messages"], *(f"misread: {note.text(language(state))}" for note in missed)]
     if slips:
         return misread_question(reading, slips)
     return Question(changes={**message_read(state), **gap_question(state, gaps)})
@@ -286,8 +287,9 @@ def _slips_of(
     if reply.user_intent.needs_clarification or reply.task_type == "unclear":
         return []
     params = reply.user_intent.params.model_dump() | dict(given)
-    text, sessions = said_text(reading.state), reading.source.sessions()
-    return reading_slips(params, text, sessions=sessions, names=names, fixed=given)
+    text, source = said_text(reading.state), reading.source
+    listed = {*source.symbols(), *source.names()}
+    return reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
 
 
 def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
