@@ -156,6 +156,16 @@ def test_other_words_go_to_the_model_which_mends_the_code(asked):
     assert "请再看看均线的周期" in cast.said["code"][2]
 
 
+def test_another_rule_is_read_anew(asked):
+    """The words of the answer are part of the request: the code of a rule changed so is what was said."""
+    cast, graph, _ = asked([WRONG])
+    other = CROSS.replace("20", "30")
+    cast.answers["reflect"]["user_intent"]["params"]["strategy_desc"] = other
+    state = graph.invoke(Command(resume=other), CONFIG)
+    assert (state["ended_because"], cast.turns["reflect"], codes(state)) == ("done", 2, [])
+    assert f"<strategy>{other}</strategy>" in cast.said["code"][-1]
+
+
 def test_a_function_is_asked_in_place_of_a_person(begun):
     seen = []
 
@@ -169,6 +179,6 @@ def test_a_function_is_asked_in_place_of_a_person(begun):
 
 
 def test_after_so_many_codes_only_an_answer_asks_for_another(begun):
-    turns = iter(range(100))
-    cast, _, state = begun([WRONG], on_clarify=lambda question: f"try again {next(turns)}")
+    advice = iter(["look again", "look at the average again", "and again"])
+    cast, _, state = begun([WRONG], on_clarify=lambda question: next(advice))
     assert (state["ended_because"], cast.turns["code"]) == ("meaning_failed", MAX_GENERATIONS + 1)

@@ -15,7 +15,11 @@ from quantgraph.state import DataState
 
 INDEX, STOCK, OTHER = "000016.SH", "600519.SH", "601318.SH"
 SENTENCE = f"{INDEX} closes above its 20-day average: buy {STOCK}, sell when it closes below, 2025-03-03 to 2025-10-31"
-SPAN = {"start_date": "20250303", "end_date": "20251031", "strategy_desc": "above or below the 20-day average"}
+SPAN = {
+    "start_date": "20250303",
+    "end_date": "20251031",
+    "strategy_desc": "above or below the 20-day average",
+}
 BY_INDEX = f"""\
 level = snapshot["index"]["close"]["{INDEX}"]
 mean = level.rolling(20).mean()

@@ -53,12 +53,21 @@ def test_a_size_is_named_in_the_persons_words_and_a_stop_is_for_the_code():
     sized = {"quote": "每次只用三成资金", "part": "plan", "became": "每次用30%的资金", "status": "done"}
     average = {"quote": "", "part": "entry", "became": "SMA", "status": "default"}
     assert not_done_words({"plan": {"stop_loss": 0.05}}) == []
-    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average]}) == ["size {'percent': 0.3}"]
-    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average, sized]}) == ["每次只用三成资金"]
+    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average]}) == [
+        "size {'percent': 0.3}"
+    ]
+    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average, sized]}) == [
+        "每次只用三成资金"
+    ]
 
 
 def test_a_number_of_positions_that_a_ranking_picks_is_done_by_the_rule():
-    ranked = {"quote": "hold the 5 best", "part": "entry", "became": "the 5 highest returns", "status": "done"}
+    ranked = {
+        "quote": "hold the 5 best",
+        "part": "entry",
+        "became": "the 5 highest returns",
+        "status": "done",
+    }
     assert not_done_words({"plan": {"max_positions": 5}, "clauses": [ranked]}) == []
     assert not_done_words({"plan": {"max_positions": 5}}) == ["max_positions 5"]
 

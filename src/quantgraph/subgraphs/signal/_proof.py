@@ -6,7 +6,7 @@ A model may warn. It stops a run only with a cell that reproduces the fault on t
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,15 +158,16 @@ _TRADES = 5
 def review_facts(
     sentence: str,
     understanding: Mapping[str, Any] | str,
-    cells: Sequence[str],
+    strategy: Mapping[str, Any],
     signal: pd.DataFrame,
     close: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return what the model is shown: the words, the code, the counts, and the first trades."""
+    """Return what the model is shown: the words, the code and its signal's name, counts and first trades."""
     return {
         "sentence": sentence,
         "understanding": understanding,
-        "code": "\n# %%\n".join(cells),
+        "signal": strategy["name"],
+        "code": "\n# %%\n".join(strategy["cells"]),
         "counts": signal_counts(signal),
         "trades": first_trades(signal, close),
     }

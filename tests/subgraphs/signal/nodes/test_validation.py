@@ -49,6 +49,26 @@ def test_a_finding_goes_back_once_and_mended_code_ends_done(play, graph_of):
     assert "close crosses above SMA(20)" in cast.said["code"][1]
 
 
+def test_what_a_model_made_of_the_words_is_not_their_reference(play, graph_of):
+    """The words exclude days of a falling market; the reading and its code leave that out, so a review is asked."""
+    said = f"{CROSS}，但当天情绪低落就不买"
+    cast = play.Cast(
+        reflect=play.intent(
+            strategy_desc=CROSS,
+            start_date="20240102",
+            end_date="20240628",
+            clauses=[{"quote": said, "part": "entry", "became": said, "status": "done"}],
+        ),
+        code=RIGHT,
+    )
+    text = f"{play.ONE}，{said}，2024年1月2日到2024年6月28日"
+    state = graph_of(cast).invoke({"messages": [("user", text)]}, {"recursion_limit": 60})
+    assert (state["ended_because"], cast.turns["review"]) == ("done", 1)
+    assert text in cast.said["review"][0]
+    for part in (f"<request>{text}</request>", f"<strategy>{CROSS}</strategy>", f'"words":"{said}"'):
+        assert part in cast.said["code"][0]
+
+
 def test_right_code_is_not_asked_for_again(play, graph_of):
     cast, state = answer(play, graph_of, cells(play, RIGHT))
     assert cast.turns["code"] == 1

@@ -260,15 +260,14 @@ def _fault_decided(
     if fault is not None and (text == stop or is_refusal(text)):
         return failed_update(state, fault)
     answered = _answered(state, task, text, who, resources)
+    message = str(answered["messages"][-1].id)
     if text == go_on or is_default(text):
         accepted = strategy_of(state)["code_hash"]
-        return {
-            **answered,
-            "accepted_code": accepted,
-            "reflected_on": answered["messages"][-1].id,
-            "answering": None,
-        }
-    return {**answered, "signal_ready": False, "strategy": {}}
+        return {**answered, "accepted_code": accepted, "reflected_on": message, "answering": None}
+    again = {**answered, "signal_ready": False, "strategy": {}}
+    if answered.get("reflected_on") == message:  # advice on the code is no part of the rule
+        again["ignored_message_ids"] = [*dialogue_of(state)["ignored_message_ids"], message]
+    return again
 
 
 def _confirmed(
@@ -315,7 +314,12 @@ def _answered(
 
 
 def _about_code(state: SignalSubgraphState, task: Clarification, text: str, resources: OpenResources) -> bool:
-    """Whether an answer is to the generation's question and names no parameter, so needs no new reading."""
+    """Whether an answer is to the generation's question and names no parameter, so needs no new reading.
+
+    What is said of code that does not do what was said may be another rule: one with a number is read.
+    """
+    if task["kind"] == "meaning" and any(map(str.isdigit, text)):
+        return False
     if not answered_attempts(progress_of(state)["attempts"], task["reason"], text):
         return False
     source = known_source(state, resources)

@@ -47,6 +47,7 @@ from quantgraph.subgraphs.signal._meaning import (
     is_planners,
     meaning_findings,
     rule_in_words,
+    said_words,
     words_of,
 )
 from quantgraph.subgraphs.signal._prompts import prompt_text
@@ -60,7 +61,7 @@ from quantgraph.subgraphs.signal._send_backs import (
     sent_back_update,
     told_of_acceptance,
 )
-from quantgraph.subgraphs.signal._updates import failure_update, user_text
+from quantgraph.subgraphs.signal._updates import failure_update
 from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -163,7 +164,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
 
     Code with which the user goes on was checked before.
     """
-    strategy = strategy_of(state)
+    strategy, source = strategy_of(state), known_source(state, resources)
     if is_accepted(state):
         before = told_of_acceptance(Report.from_json(progress_of(state)["validation"]))
         return "signal", before, current_ref(state, resources)
@@ -175,7 +176,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "request": request_of(state)["checked"],
         "as_of": str(as_of(state, resources)),
         "language": language(state),
-        "said": [user_text(state), request_of(state)["understanding"]],
+        "said": [said_words(state, source)[0], request_of(state)["understanding"]],
         "audit": [
             resources.settings.audit.cuts,
             resources.settings.audit.walk_seconds,
@@ -292,10 +293,10 @@ def _review(
     view = resources.store.view(as_of(state, resources), ref)
     facts: dict[str, Any] = {"target": target}
     if target == "signal":
-        strategy = strategy_of(state)
-        signal = view["signal"][strategy["name"]]
+        signal = view["signal"][strategy_of(state)["name"]]
+        sentence, _ = said_words(state, known_source(state, resources))
         understood = request_of(state)["understanding"] or request_of(state)["checked"]["strategy"]
-        facts |= review_facts(user_text(state), understood, strategy["cells"], signal, view["ohlcv"]["close"])
+        facts |= review_facts(sentence, understood, strategy_of(state), signal, view["ohlcv"]["close"])
     try:
         agent = agent or build_agent("validation", resources)
         invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
