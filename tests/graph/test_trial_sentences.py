@@ -497,6 +497,23 @@ ROWS: dict[str, Row] = {
         answers=["1"],
         asked=[("三成仓", "加两成仓"), ("601318.SH", "2025-06-06")],
     ),
+    "s07": Row(
+        text=f"每个月第一个交易日定投长江电力5000元，一直拿着不卖{ZH_SUMMER}",
+        readings=[
+            reading(
+                "600900.SH",
+                SUMMER,
+                clause("每个月第一个交易日", "entry", "每个月首个交易日买入长江电力"),
+                clause("定投长江电力5000元", "plan", "每次定投5000元", "not_done"),
+                clause("一直拿着不卖", "exit", "一直持有，从不卖出"),
+            )
+        ],
+        cells=[MONTHLY],
+        answers=["1"],
+        asked=[("定投", "5000元")],
+        right=lambda bars: marks(firsts(bars["close"].index, "M"), False, bars["close"]),
+        not_said=FALSE_ALARM,
+    ),
     "s09": Row(
         text="低估值蓝筹，长期拿着就行",
         readings=[reading("", question="买哪些股票？"), reading(SSE, SUMMER, question="低估值怎么算？")],
