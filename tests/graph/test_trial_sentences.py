@@ -426,6 +426,24 @@ THREE = [("<= 5", "<= 3"), ("> 5", "> 3")]
 FALSE_ALARM = ("meaning_never_sells",)
 
 ROWS: dict[str, Row] = {
+    "s01": Row(
+        text=f"上证50成分股里，MACD金叉那天成交量比前一天放大50%以上就买，死叉就卖{ZH_SUMMER}",
+        readings=[
+            reading(
+                SSE,
+                SUMMER,
+                clause(
+                    "MACD金叉那天成交量比前一天放大50%以上就买",
+                    "entry",
+                    "DIF上穿DEA的当天，成交量比前一日增加50%或更多时买入",
+                ),
+                clause("死叉就卖", "exit", "DIF下穿DEA时卖出"),
+            )
+        ],
+        cells=[cell("s01_wrong_half_volume"), cell("s01_right")],
+        reviews=[[dispute("600031.SH", "2025-05-06", 0, "成交量没有放大50%")], []],
+        right=volume_macd,
+    ),
     "s02": Row(
         text="first trading day of each month hold the 5 SSE 50 stocks with the best 60-day return, leaving out the most recent 5 days"
         + EN_SUMMER,
@@ -513,6 +531,31 @@ ROWS: dict[str, Row] = {
         asked=[("定投", "5000元")],
         right=lambda bars: marks(firsts(bars["close"].index, "M"), False, bars["close"]),
         not_said=FALSE_ALARM,
+    ),
+    "s08": Row(
+        text="Go long 601899.SH when the J of KDJ turns up from below 0, then trail a stop 3 ATR(14) under the highest close since entry, 2025",
+        readings=[
+            reading(
+                "601899.SH",
+                YEAR,
+                clause(
+                    "Go long 601899.SH when the J of KDJ turns up from below 0",
+                    "entry",
+                    "Buy 601899.SH when J of KDJ rises after having been below 0",
+                ),
+                clause(
+                    "then trail a stop 3 ATR(14) under the highest close since entry",
+                    "exit",
+                    "Sell when the close is 3 times ATR(14) below the highest close since the entry",
+                ),
+            )
+        ],
+        cells=[
+            cell("s08_wrong_peak_of_highs"),
+            cell("s08_wrong_peak_of_highs", ("max(peak, h.iloc[i])", "max(peak, c.iloc[i])")),
+        ],
+        reviews=[[dispute("601899.SH", "2025-05-16", 0, "the peak is the highest close")], []],
+        right=trailing_atr,
     ),
     "s09": Row(
         text="低估值蓝筹，长期拿着就行",
@@ -642,6 +685,25 @@ ROWS: dict[str, Row] = {
             cell("s19_wrong_exit_at_middle", ("close > mid,", "close > mid + 1.5 * sd,")),
         ],
         right=bands,
+    ),
+    "s20": Row(
+        text="600036.SH: buy when K crosses above D in KDJ(9,3,3) while J is below 50, sell when J is above 90"
+        + EN_SUMMER,
+        readings=[
+            reading(
+                "600036.SH",
+                SUMMER,
+                clause(
+                    "buy when K crosses above D in KDJ(9,3,3) while J is below 50",
+                    "entry",
+                    "Buy when K rises through D (KDJ 9,3,3) with J less than 50",
+                ),
+                clause("sell when J is above 90", "exit", "Sell when J exceeds 90"),
+            )
+        ],
+        cells=[cell("s20_wrong_d_for_j"), cell("s20_wrong_d_for_j", ("(d < 50)", "(j < 50)"))],
+        reviews=[[dispute("600036.SH", "2025-05-07", 0, "J is not below 50")], []],
+        right=kdj_cross,
     ),
     "m1": Row(
         text=f"中国神华、陕西煤业：收盘价低于20日均线2个标准差买入，高于20日均线卖出{ZH_SUMMER}",
@@ -797,6 +859,21 @@ ROWS: dict[str, Row] = {
         cells=[cell("q1_wrong_five")],
         reviews=[[dispute("603501.SH", "2025-05-06", -1, "它不在前3名")]],
         named=("603501.SH", "2025-05-06", "它不在前3名"),
+    ),
+    "r1": Row(
+        text="国电南瑞5日线上穿20日线买入，下穿卖出，跌5%止损，2025年",
+        readings=[
+            reading(
+                "600406.SH",
+                YEAR,
+                *CMB_CROSS,
+                clause("", "other", "均线为简单移动平均", "default"),
+                plan={"stop_loss": 0.05},
+            )
+        ],
+        cells=[cell("p2_clause_dropped"), STOP],
+        reviews=[[dispute("600406.SH", "2025-04-10", -1, "比买入价跌了5%以上")], []],
+        right=cross_with_stop,
     ),
 }
 
