@@ -183,6 +183,8 @@ def coverage_gaps(
             for clause, places in quoted
             if any(begin < anchor.end and anchor.begin < end for begin, end in places)
         ]
+        if all(each.part == "whole" for each in around) and _is_about_the_plan(anchor, said, given):
+            continue
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
         elif not around and not _is_elsewhere(anchor, said, pool, given, quoted):
@@ -753,8 +755,6 @@ def _is_elsewhere(
     quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]],
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
-    if _is_about_the_plan(anchor, said, given):
-        return True
     if anchor.kind in ("not", "modifier"):
         return False
     if anchor.kind in ("number", "schedule", "plan"):
