@@ -14,7 +14,7 @@ from typing import Any, Literal
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import is_index_code
 from quantgraph.sentences._text import FILLERS, FILLERS_ZH
-from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
+from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain, without_dates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +47,16 @@ class ReadParameters:
     ----------
     names
         ``ts_code`` by security name, for the names in the text.
+    before
+        The request that the text changes, in words: they are no additions, and what the text puts something
+        else in place of is no anchor.
     """
 
     codes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     fields: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +199,7 @@ def coverage_gaps(
         for clause, places in quoted
         if not places and clause.done and clause.quote.strip(",，;；。.!！?？ ")
     ]
+    planned = {place for place, words in said.by_piece.items() if _is_about_the_plan(words, said, given)}
     labels = _labels(said, _Text("\n".join(each.became for each in clauses)), quoted)
     for anchor in _anchors_of_the_rule(said, given):
         around = [
@@ -204,8 +209,13 @@ def coverage_gaps(
         ]
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
-        elif not around and not _is_elsewhere(anchor, said, given, labels):
+        elif (
+            not around
+            and said.piece_of(anchor) not in planned
+            and not _is_elsewhere(anchor, said, given, labels)
+        ):
             found.append(_gap("not_quoted", anchor, said))
+    found += _kept_though_removed(said, given)
     for clause, places in quoted:
         if clause.done and clause.part != "whole" and places:
             found += [(places[0][0], gap) for gap in _clause_gaps(clause, said, given)]
@@ -213,16 +223,43 @@ def coverage_gaps(
 
 
 def _anchors_of_the_rule(said: _Text, given: ReadParameters) -> list[Anchor]:
-    """The anchors of a text without those inside the names of securities."""
+    """The anchors of a text without those inside the names of securities, and in what it replaces."""
     securities, indices = _securities(said, given), [(each.begin, each.end) for each in said.of("market")]
+    replaced = [match.span(match.lastindex or 0) for match in _REPLACED.finditer(said.plain)]
     stocks = {each.lower() for each in given.codes}
 
     def is_a_name(anchor: Anchor) -> bool:
+        if given.before and any(begin <= anchor.begin and anchor.end <= end for begin, end in replaced):
+            return True
         if anchor.kind == "market" and said.word(anchor) not in stocks:
             return False
         return any(begin <= anchor.begin and anchor.end <= end for begin, end in (*securities, *indices))
 
     return [each for each in said.anchors if not is_a_name(each)]
+
+
+_REPLACED = re.compile(
+    r"([^,，;；。、:：\n把将]{1,12}?)(?:改成|改为|换成|换为|调成|调到|变成)"
+    r"|(?:make|change|turn|switch|replace) (?:the |my )?([^,.;\n]{1,24}?) (?:an?|to|into|with|by) "
+    r"|(?:instead of|rather than) ([^,.;\n]{1,24})"
+)
+"""What a message puts something else in place of."""
+_REMOVED = re.compile(
+    r"(?:去掉|取消|撤掉|删掉|删除|不要|不用|不设|without|drop|remove|delete|cancel|forget|skip|no) ?(?:the |any |my |a )?$"
+)
+
+
+def _is_removed(anchor: Anchor, said: _Text) -> bool:
+    return bool(_REMOVED.search(said.plain[max(0, anchor.begin - 16) : anchor.begin]))
+
+
+def _kept_though_removed(said: _Text, given: ReadParameters) -> Iterator[tuple[int, Gap]]:
+    """Words that take a part of the plan away, which the parameters still have."""
+    for anchor in said.of("plan"):
+        if _is_removed(anchor, said) and _is_in_plan(anchor, given):
+            piece = said.shown(*said.piece_of(anchor))
+            became = str(dict(given.plan))
+            yield anchor.begin, Gap(kind="turned", piece=piece, word=said.word(anchor), became=became)
 
 
 def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
@@ -235,8 +272,10 @@ def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
     return tuple(gap for _, gap in sorted(kept.values(), key=lambda each: each[0]))
 
 
-def unparsed_words(text: str, clauses: Sequence[ReadClause]) -> tuple[str, ...]:
+def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[str] = ()) -> tuple[str, ...]:
     """Return the pieces of a text that no clause quotes and that have no anchor: shown, never asked.
+
+    Dates and the ``names`` of securities are in other parameters.
 
     >>> unparsed_words("帮我看看，5日线上穿20日线买入，图个吉利", [ReadClause(quote="5日线上穿20日线买入", became="")])
     ('图个吉利',)
@@ -248,11 +287,13 @@ def unparsed_words(text: str, clauses: Sequence[ReadClause]) -> tuple[str, ...]:
         touched = any(one < end and begin < other for one, other in places)
         if not touched and not any(begin <= each.begin < end for each in said.anchors):
             rest.append(said.shown(begin, end))
-    return tuple(words for words in rest if _says_something(words))
+    return tuple(words for words in rest if _says_something(words, names))
 
 
-def _says_something(words: str) -> bool:
-    left = FILLERS_ZH.sub("", words)
+def _says_something(words: str, names: Collection[str]) -> bool:
+    for name in names:
+        words = words.replace(plain(name), "")
+    left = FILLERS_ZH.sub("", without_dates(words))
     return any(each not in FILLERS for each in re.findall(r"[a-z']{2,}", left)) or bool(
         re.search(r"[\u4e00-\u9fff]{2,}", left)
     )
@@ -446,7 +487,7 @@ def _has_direction(anchor: Anchor, said: _Text, became: _Text) -> bool:
 
 
 _AT_LEAST_BEHIND = re.compile(
-    r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
+    r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|更[多高大少低小]|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
 )
 _EVERY = re.compile(r"每|every|each|rebalanc|调")
 _TURNS = frozenset({"5", "7", "20", "21", "22", "60", "63"})
@@ -675,7 +716,8 @@ _HARD_FIELDS = frozenset(
 
 def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> Iterator[str]:
     names = {name for each in became.of("field") for name in each.values}
-    known = {value for text in (said, quote) for each in text.of("number") for value in each.values}
+    before = _Text(given.before)
+    known = {value for text in (said, quote, before) for each in text.of("number") for value in each.values}
     known |= (
         {value for name in names for value in _DEFAULTS.get(name, ())} | _plan_numbers(given) | _PLAIN_NUMBERS
     )
@@ -687,14 +729,19 @@ def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> I
             and not any(begin <= each.begin and each.end <= end for begin, end in inside)
         ):
             yield became.word(each)
-    said_names = {name for each in said.of("field") for name in each.values} | set(given.fields)
+    told = (*said.of("field"), *before.of("field"))
+    said_names = {name for each in told for name in each.values} | set(given.fields)
     for each in became.of("field"):
         if each.values & _HARD_FIELDS and not each.values & said_names and not any(each.values & family and said_names & family for family in _FAMILIES):  # fmt: skip
             yield became.word(each)
-    if became.of("market") and not said.of("market") and not any(map(is_index_code, given.codes)):
+    if (
+        became.of("market")
+        and not (said.of("market") or before.of("market"))
+        and not any(map(is_index_code, given.codes))
+    ):
         yield became.word(became.of("market")[0])
     for each in became.of("schedule"):
-        if not re.search(_SCHEDULE[next(iter(each.values))], said.plain):
+        if not re.search(_SCHEDULE[next(iter(each.values))], f"{said.plain}\n{before.plain}"):
             yield became.word(each)
 
 
@@ -703,6 +750,17 @@ def _is_of_a_date(number: Anchor, said: _Text) -> bool:
     place = said.piece_of(number)
     beside_dates = bool(_ABOUT_DATES.search(said.plain[slice(*place)]))
     return beside_dates and all(each.kind == "number" for each in said.by_piece[place])
+
+
+def _is_about_the_plan(around: Sequence[Anchor], said: _Text, given: ReadParameters) -> bool:
+    """Whether the anchors of a piece only set a part of the plan, which is there, or take one away."""
+    if any(each.kind not in ("number", "plan", "direction", "extent", "not") for each in around):
+        return False
+    words = [each for each in around if each.kind == "plan"]
+    if any(_is_removed(each, said) for each in words):
+        return True
+    planned = [each for each in around if each.kind in ("number", "plan")]
+    return bool(words) and all(_is_in_plan(each, given) for each in planned)
 
 
 _ABOUT_DATES = re.compile(
