@@ -525,7 +525,11 @@ def _turned(clause: ReadClause, quote: _Text, became: _Text, given: ReadParamete
     raw = not quote.of("not") or _says_opposite(quote, became, flips=False)
     if raw and _says_opposite(quote, became):
         yield next(quote.word(each) for each in quote.of("direction", "extent", "extreme"))
-    elif _securities_change_places(quote, became, given) or _is_crossed(quote, became) or _is_reversed(_directions(quote), _directions(became)):
+    elif (
+        _securities_change_places(quote, became, given)
+        or _is_crossed(quote, became)
+        or _is_reversed(_directions(quote), _directions(became))
+    ):
         yield quote.plain
 
 

@@ -41,8 +41,11 @@ from quantgraph.sentences._rules import (
     leaves_of,
 )
 
-Gaps = Literal["blind", "filled", "skipped"]
-"""A suspension blinds the windows that contain it, is filled with the last price, or is skipped."""
+Gaps = Literal["blind", "decayed", "filled", "skipped"]
+"""A suspension blinds the windows that contain it, is filled with the last price, or is skipped.
+
+Recursions skip it, unless it is ``decayed``: their weights go on over it, as pandas' do.
+"""
 Ties = Literal["floats", "apart", "touching", "strict"]
 """Whether values equal up to rounding count as above and below: as floats come, never, both ways, or
 neither today nor the session before.
@@ -212,7 +215,9 @@ class RuleValues:
                 return self._band(value)
             case Rsi(period=period):
                 return self._by_column(
-                    self._bar("close"), lambda prices: _rsi(prices, period, self.common.rsi)
+                    self._bar("close"),
+                    lambda prices: _rsi(prices, period, self.common.rsi),
+                    whole=self.common.rsi != "wilder",
                 )
             case Macd():
                 return self._macd(value)
@@ -231,7 +236,8 @@ class RuleValues:
         return made
 
     def _ema(self, frame: pd.DataFrame, period: int) -> pd.DataFrame:
-        return self._by_column(frame, lambda values: _ema(values, period, self.common.ema))
+        kind = self.common.ema
+        return self._by_column(frame, lambda values: _ema(values, period, kind), whole=kind != "seeded")
 
     def _band(self, band: Band) -> pd.DataFrame:
         middle = self._average(Average(period=band.period))
@@ -263,10 +269,10 @@ class RuleValues:
         floor = self._on_sessions(low, lambda frame: frame.rolling(n).min())
         span = self._on_sessions(high, lambda frame: frame.rolling(n).max()) - floor
         rsv = 100 * (close - floor) / span.where(span > 0)
-        k = self._by_column(rsv, lambda values: _smooth(values, kdj.smooth_k, self.common.kdj))
+        k = self._by_column(rsv, lambda values: _smooth(values, kdj.smooth_k, self.common.kdj), whole=True)
         if kdj.part == "k":
             return k
-        d = self._by_column(k, lambda values: _smooth(values, kdj.smooth_d, self.common.kdj))
+        d = self._by_column(k, lambda values: _smooth(values, kdj.smooth_d, self.common.kdj), whole=True)
         return d if kdj.part == "d" else 3 * k - 2 * d
 
     def _on_sessions(
@@ -279,14 +285,18 @@ class RuleValues:
             lambda column: function(column.dropna().to_frame()).iloc[:, 0].reindex(column.index)
         )
 
-    def _by_column(self, frame: pd.DataFrame, function: Column) -> pd.DataFrame:
-        """Apply a function of an array to the known values of each column; recursions skip what is missing."""
+    def _by_column(self, frame: pd.DataFrame, function: Column, *, whole: bool = False) -> pd.DataFrame:
+        """Apply a function of an array to the known values of each column.
+
+        With ``whole`` and decayed gaps, to all from the first known one on: the function carries over NaN.
+        """
         values = frame.to_numpy(dtype=np.float64)
         made = np.full(values.shape, np.nan)
         for column in range(values.shape[1]):
             known = ~np.isnan(values[:, column])
             if known.any():
-                made[known, column] = function(np.ascontiguousarray(values[known, column]))
+                rows = np.arange(known.argmax(), len(known)) if whole and self.gaps == "decayed" else known
+                made[rows, column] = function(np.ascontiguousarray(values[rows, column]))
         return pd.DataFrame(made, index=frame.index, columns=frame.columns)
 
 
@@ -319,7 +329,8 @@ def _rsi(prices: Floats, period: int, kind: str) -> Floats:
     change = pd.Series(prices).diff()
     sides = change.clip(lower=0), -change.clip(upper=0)
     if kind == "simple":
-        gain, loss = (side.rolling(period).mean() for side in sides)
+        moved = (side.fillna(0.0).where(side.index > 0) for side in sides)  # over a gap nothing moved
+        gain, loss = (side.rolling(period).mean() for side in moved)
     else:
         gain, loss = (
             side.ewm(alpha=1 / period, adjust=kind == "weighted", min_periods=period).mean() for side in sides
@@ -339,7 +350,8 @@ _NEAR = 1e-9
 """Relative difference below which two values may be equal but for rounding."""
 _BORDERS: dict[str, Literal["min", "first"]] = {"in": "min", "order": "first"}
 _TIES: tuple[Ties, ...] = ("apart", "touching", "strict")
-_GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped")
+_GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped", "decayed")
+_RECURSIVE = frozenset({"ema", "rsi", "kdj"})
 
 
 def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Reading]]:
@@ -351,6 +363,8 @@ def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Readi
         If the panel lacks a field of the rule.
     """
     gaps = _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]
+    if not any(_RECURSIVE & _open_in(value) for value in values_of(rule)):
+        gaps = gaps[:3]
     for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
         yield (
             reading

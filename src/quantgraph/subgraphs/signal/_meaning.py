@@ -202,6 +202,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
         sentence=words.text if said else "",
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
+        lookback=write_code(said.rule).lookback if said else 0,
         names_exit=names_exit(words.text) or names_exit(words.exit),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, meaning_lines
 from quantgraph.audit.bars import check_data, check_signal, impossible_bars
@@ -40,10 +41,12 @@ from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
     known_source,
+    local_source,
     tool_context,
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
+    Words,
     is_planners,
     meaning_findings,
     rule_in_words,
@@ -51,7 +54,13 @@ from quantgraph.subgraphs.signal._meaning import (
     words_of,
 )
 from quantgraph.subgraphs.signal._prompts import prompt_text
-from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
+from quantgraph.subgraphs.signal._proof import (
+    closing_words_finding,
+    is_reproduced,
+    issue_finding,
+    prove_causality,
+    review_facts,
+)
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
     fault_update,
@@ -62,7 +71,7 @@ from quantgraph.subgraphs.signal._send_backs import (
     told_of_acceptance,
 )
 from quantgraph.subgraphs.signal._updates import failure_update
-from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
+from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text, wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     data_start,
@@ -75,6 +84,8 @@ VALIDATION_NODE_PROMPT = prompt_text("validation", "en")
 
 
 Target = Literal["signal", "data"]
+_UNMEASURED = 250
+"""Sessions after which a signal is compared whose need could not be measured."""
 
 
 def validation_node(
@@ -141,7 +152,7 @@ def _passed(
         return {**update, **fault_update(now, fault, resources)}
     summary = _summary_text(state, report, target)
     first = meaning_lines(update["validation"], language(state))
-    text = "\n".join([*first, summary, *_closing_words(state, target)])
+    text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
 
@@ -256,16 +267,47 @@ def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: st
     """Return the report with the findings of the signal held against what was said, which come first."""
     strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
-    findings = meaning_findings(
-        words_of(state, known_source(state, resources)),
-        signal,
-        strategy["cells"],
-        resources.store.view(moment, strategy["data_ref"]),
-        first=session_of(report.summary["evaluated_from"]),
-    )
+    words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
+    view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
+    findings = meaning_findings(words, signal, cells, view, first=session_of(first))
+    agrees = all(each.code != "meaning_differs" for each in findings)
+    if agrees and rule_in_words(words) is not None and not is_planners(words, cells):
+        findings = [*_held_wider(state, resources, words, signal.columns), *findings]
+    if not is_planners(words, cells):
+        known = [
+            words.text,
+            canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
+        ]
+        findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
     never_buys = any(each.code == "meaning_never_buys" for each in findings)
     others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
     return replace(report, checks=(*report.checks, "meaning"), findings=(*findings, *others))
+
+
+def _held_wider(
+    state: SignalSubgraphState, resources: OpenResources, words: Words, symbols: pd.Index
+) -> list[Finding]:
+    """Return where the code's positions differ from the words in sessions outside of the window."""
+    strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
+    request = request_of(state)["checked"]
+    view = wider_view(strategy, request, resources.store, local, moment)
+    made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
+    if view is None or made is None or strategy["name"] not in made.signals:
+        return []
+    signal = made.signals[strategy["name"]].reindex(columns=symbols)
+    warm = strategy["warm_up"] or _UNMEASURED
+    if warm >= len(signal):
+        return []
+    found = meaning_findings(words, signal, strategy["cells"], view, first=signal.index[warm])
+    return [
+        replace(
+            each,
+            message=f"Outside of the window, in which the positions agree: {each.message}",
+            zh=f"在区间之外（区间内持仓一致）：{each.zh}",
+        )
+        for each in found
+        if each.code == "meaning_differs"
+    ]
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -327,11 +369,14 @@ def _review(
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
     """What the model that wrote the code says about it."""
     said = strategy_of(state).get("said") if target == "signal" else None
-    return (
-        [say(language(state), zh=f"模型对代码的说明：{said}", en=f"The model on its code: {said}")]
-        if said
-        else []
-    )
+    if not said:
+        return []
+    issues = progress_of(state)["validation"]["issues_found"]
+    differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
+    mark = say(language(state), zh="（与代码不符）", en=", which does not match it") if differs else ""
+    return [
+        say(language(state), zh=f"模型对代码的说明{mark}：{said}", en=f"The model on its code{mark}: {said}")
+    ]
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
