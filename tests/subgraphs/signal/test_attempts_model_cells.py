@@ -346,5 +346,5 @@ def test_a_window_of_another_year_goes_back_to_the_model(a_share, shared_data, r
     final, asked, _ = told_over_http(answer, text, a_share, runner)
     assert final["ended_because"] == "done", final["error_messages"]
     assert flat(final)["understanding"]["windows"] == [list(WINDOW)]
-    told = "misread: the sentence says 20250401-20250930, not 20240401-20240930"
+    told = "misread: 句子里的时间是 20250401-20250930，不是 20240401-20240930"
     assert [told in each for each in asked if "<user_request>" in each] == [False, True]

@@ -67,7 +67,7 @@ _ZH_FIGURES = "零〇一二两三四五六七八九十百"
 _EN_FIGURES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100,
-    "half": 0.5, "third": 3, "thirds": 3, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10, "fifteenth": 15, "quarter": 4, "second": 2, "zero": 0, "double": 2, "doubles": 2, "twice": 2, "triple": 3,
+    "half": 0.5, "third": 3, "thirds": 3, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10, "fifteenth": 15, "quarter": 4, "zero": 0, "double": 2, "doubles": 2, "twice": 2, "triple": 3,
 }  # fmt: skip
 _SHARES = r"%|percent(?:age)?(?: points?)?|per cent|pct|个?百分点|个?点(?![位子])|points?|pp|pts?"
 _UNIT = (
@@ -79,7 +79,7 @@ _UNIT = (
 _NUMBER = re.compile(
     rf"(?P<part>百分之|千分之|万分之)?(?:(?P<figure>(?<![\d.])\d+(?:,\d{{3}})*(?:\.\d+)?)(?!\d)"
     rf"|(?P<zh>[{_ZH_FIGURES}]+(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴))|(?<=百分之)[{_ZH_FIGURES}]+|(?<=连)[{_ZH_FIGURES}](?=[阳阴涨跌升降]))"
-    rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)})(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
+    rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)}|second(?= (?:day|session|week|month|trading|cross|time|close)))(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
     rf"(?:[\s-]*(?:{_UNIT}))?"
 )
 _PARTS_OF = frozenset(("third", "thirds", "fourth", "fifth", "tenth", "quarter"))
@@ -145,8 +145,6 @@ def _number(values: Iterable[float], begin: int, end: int, unit: str) -> Anchor:
 
 def _counts_nothing(text: str, found: re.Match[str]) -> bool:
     """Whether a two counts nothing: ``两个都``, and ``第二天``, which is the next day."""
-    if found["en"] == "second" and text.startswith(" to last", found.end()):
-        return True
     if found["zh"] not in ("二", "两"):
         return False
     return bool(_PRONOUN.match(text, found.end())) or (
@@ -160,7 +158,7 @@ def _figure(match: re.Match[str]) -> float:
     if match["zh"]:
         return float(chinese_number(match["zh"]))
     if match["en"]:
-        return float(_EN_FIGURES[match["en"]])
+        return float(_EN_FIGURES.get(match["en"], 2))
     return 2.0 if match["half"] in ("翻倍", "翻番", "一倍") else 0.5
 
 
@@ -203,14 +201,14 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("direction", "up cross", r"突破|站上|站稳|收复|上破|break(?:s|ing|out|outs)?(?: back)?(?: out)?(?: (?:above|over|through))?|(?:rises?|climbs?|moves?|goes|gets?|comes?|closes?|pops?|pushes|turns?)(?: back)? (?:above|over|up)|reclaims?|retakes?|recovers?"),
     ("direction", "down cross", r"跌破|跌穿|跌回|失守|跌至|下破|(?<!不)破(?=\d|位|[五十二三六]|年线|半年线)|break(?:s|ing)?(?: back)?(?: down)? (?:below|under|down)|breakdowns?|(?:falls?|drops?|dips?|slips?|moves?|goes|gets?|comes?|closes?|turns?|sinks?|loses?)(?: back)? (?:below|under|down|beneath)|loses? (?:the|its)|undercuts?"),
     ("direction", "up move", r"上涨|涨幅|涨|上升|走高|回升|反弹|走强|强势|上行|转正|为正|最强|多头|盈利|获利|赚|超买|放量|放大|放巨量|高(?=\d)|阳(?=[,，买卖就时则的后且并线最\s]|$)|连阳|最贵|高开|增加|增大|变大|天量|巨量|溢价|正数|抬升|走牛|牛市|大涨|暴涨|涨停"),
-    ("direction", "up move", r"rises?|rising|rose|risen|rall(?:y|ies|ied)|jumps?|jumped|pops?|surges?|surged|spikes?|gain(?:s|ed|ing|er|ers)?|advances?|advanced|climb(?:s|ed|ing)?|outperform(?:s|ed|ing)?|up(?!per|on|date|[\s-]to)|beat(?:s|ing)?|tops?(?= the)|upward|uptrend|higher|larger|bigger|greater|premium|hot|strong(?:er|est)?|best|top|leaders?|winners?|overbought|positive|bullish|profit(?:s|able)?|(?:green|white) (?:days?|candles?|bars?)|closes? green|uptrend|expand(?:s|ed|ing)?|grow(?:s|ing)?|increas(?:e|es|ed|ing)|run up|heavy|richest|breakouts?"),
+    ("direction", "up move", r"rises?|rising|rose|risen|rall(?:y|ies|ied)|jumps?|jumped|pops?|surges?|surged|spikes?|gain(?:s|ed|ing|er|ers)?|advances?|advanced|climb(?:s|ed|ing)?|outperform(?:s|ed|ing)?|up(?!per|on|date|[\s-]to)|beat(?:s|ing)?|tops?(?= the)|upward|uptrend|higher|larger|bigger|greater|premium|hot|strong(?:er|est)?|best|better|top|leaders?|winners?|overbought|positive|bullish|profit(?:s|able)?|(?:green|white) (?:days?|candles?|bars?)|closes? green|uptrend|expand(?:s|ed|ing)?|grow(?:s|ing)?|increas(?:e|es|ed|ing)|run up|heavy|richest|breakouts?"),
     ("direction", "down move", r"下跌|跌幅|跌|下降|回落|回撤|回调|回踩|走低|走弱|弱势|下行|转负|为负|是负|负(?=的|值|就|，|,|$)|最弱|空头|亏损|亏|浮亏|超卖|缩量|萎缩|缩小|低(?=\d)|阴(?=[,，买卖就时则的后且并线\s]|$)|连阴|落后|最便宜|低开|低估|减少|缩减|变小|地量|折价|负数|下移|走熊|熊市|大跌|暴跌|跌停|走平下"),
     ("direction", "down move", r"falls?|falling|fell|fallen|drop(?:s|ped|ping)?|dip(?:s|ped)?|declin(?:e|es|ed|ing)|slides?|slips?|slumps?|sinks?|plunges?|los(?:e|es|ing|t)|loss(?:es)?|losers?|lag(?:s|ged|ging)?|trail(?:s|ed)? (?=it|the|its)|underperform(?:s|ed|ing)?|down(?!load)|downtrend|drawdowns?|lower|weak(?:er|est)?|worst|bottom|laggards?|oversold|negative|bearish|underwater|pull(?:s|ed|ing)?[\s-]?backs?|shrink(?:s|ing)?|shrank|decreas(?:e|es|ed|ing)|(?:red|black) (?:days?|candles?|bars?)|closes? red|dr(?:y|ies) up|cheap(?:est)?|light|quiet(?:est)?|calm(?:est)?|discount|smaller|less(?! than)|fewer|worse"),
     ("extent", "up", r"不低于|不小于|不弱于|大于(?:等于|或等于)?|以上|之上|上方|高过|高于|高出|强于|>=|(?<!-)>|≥|not (?:below|under|lower)|greater than|larger than|bigger than|higher than|over(?!all|bought|sold|night| (?:the |a )?(?:(?:last|past|previous|prior|course) (?:\d|of|few|two|three|four|five|ten|month|year|week)|\w+ (?:days|sessions|weeks|months|years)))|above|beyond"),
     ("extent", "down", r"不高于|不大于|小于(?:等于|或等于)?|不足|低于|低出|(?<!不)少于|不到|以下|之下|下方|弱于|<=|<|≤|not (?:above|over|higher)|smaller than|lower than|below|under(?!perform|cut|water)|beneath"),
     ("extent", "up size", r"超过|超出|超(?![买卖])|(?<!不)多于|(?<![最])大(?![盘户家阳阴涨跌于])|高(?![开低点位出于过])|(?<![不至最])多(?![头空次少于])|强(?!势|制|于)|more than|exceed(?:s|ed|ing)?"),
-    ("extent", "up most", r"最大|最多|最猛|最好|前列|largest|biggest|most(?! recent)|greatest"),
-    ("extent", "down size", r"不超过|不多于|(?<![最])小(?![时市盘于])|低(?![开点位出于吸])|(?<![不至最])少(?!于)|弱(?!势|于)|less than|fewer than"),
+    ("extent", "up most", r"最大|最多(?![\d一二两三四五六七八九十持同])|最猛|最好|前列|前(?=\d+[名只])|largest|biggest|most(?! recent)|greatest"),
+    ("extent", "down size", r"(?<![最])小(?![时市盘于])|低(?![开点位出于吸])|(?<![不至最])少(?!于)|弱(?!势|于)|less than|fewer than"),
     ("extent", "down most", r"最小|最少|最差|末位|倒数|后(?=\d+[名只])|smallest|least(?<!at least)|fewest"),
     ("extreme", "up", r"新高|最高|高点|高位|顶|上轨|上沿|(?:upper|top)(?: \w+)? (?:band|channel|line|rail)|highs?|highest|peaks?"),
     ("extreme", "down", r"新低|最低|低点|低位|底(?!仓)|下轨|下沿|(?:lower|bottom)(?: \w+)? (?:band|channel|line|rail)|lows?|lowest|troughs?"),
@@ -233,11 +231,11 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("modifier", "all", r"全部|清仓|all of (?:it|them)|everything|entire(?:ly)?|the whole"),
     ("modifier", "back", r"重新|重回|重返|回到|back(?= (?:above|below|over|under|in|inside|to|up))"),
     ("modifier", "at-least", r"以上|至少|不少于|不低于|不小于|不足(?=$)|>=|≥|at least|or more|or (?:higher|above|greater)|no less|not (?:below|less|under)|(?<=[\d%])\+"),
-    ("modifier", "at-most", r"以内|不超过|不高于|不大于|不多于|至多|最多(?=[\d一二两三四五六七八九十])|<=|≤|within(?! the)|at most|(?:no|never) more|up to|max(?:imum)?(?: of)?|or less|not (?:above|more|over|exceed)"),
+    ("modifier", "at-most", r"以内|不超过|不高于|不大于|不多于|至多|最多(?=(?:同时)?(?:持有|持仓|买|拿)?[\d一二两三四五六七八九十])|<=|≤|within(?! the)|at most|(?:no|never) more|up to|max(?:imum)?(?: of)?|or less|not (?:above|more|over|exceed)"),
     ("modifier", "close", r"收盘价?|收在|收于|(?<!gap )closes(?! (?:it|out|the position))|closed(?= (?:above|below|over|under|higher|lower|up|down|at|in))|close(?= (?:above|below|over|under|is|was|price|crosses))|the close|closing"),
     ("modifier", "same-day", rf"当{_SESSION}|同[一]?[天日]|同{_SESSION}|same[\s-](?:day|session)|that (?:very )?(?:day|session)|on the day|that day's"),
     ("modifier", "day-before", rf"前[一1]?{_SESSION}|前1日|昨[天日]?|上[一1]?个?{_SESSION}|the (?:day|session) before|(?:previous|prior|preceding) (?:day|session|close|bar)(?:'s)?|yesterday(?:'s)?|(?:prior|previous) (?:day's )?(?:high|low)"),
-    ("modifier", "next-day", rf"次[日]|第二{_SESSION}|隔[天日]|明[天日]|下[一1]?个?{_SESSION}|(?:next|following)[\s-](?:day|session|morning|open|monday|tuesday|wednesday|thursday|friday|week|month)|下周[一二三四五]?|(?:the )?day after|tomorrow"),
+    ("modifier", "next-day", rf"次[日]|第二{_SESSION}|隔[天日]|明[天日]|下[一1]?个?{_SESSION}|(?:next|following)[\s-](?:day|session|morning|open|monday|tuesday|wednesday|thursday|friday|week|month)|下周[一二三四五]?|the day after|day after(?= (?:that|the|it)|[,.;]|$)|tomorrow"),
     ("modifier", "intraday", r"盘中|日内|分时|intraday|during the (?:day|session)"),
     ("modifier", "at-the-end-of-the-day", r"尾盘|收盘前|into the close|near the close|market on close"),
     ("modifier", "only", r"只有|只在|只当|仅当|仅在|仅|只(?=[买卖做在当有要拿持选留])|才(?=[买卖做开进入能会可])|only|solely|provided(?: that)?|as long as|只要"),

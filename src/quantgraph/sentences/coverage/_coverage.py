@@ -124,6 +124,11 @@ class _Text:
             found += [(self._places[at], self._places[at + len(wanted) - 1] + 1) for at in starts]
         return found
 
+    def shown(self, begin: int, end: int) -> str:
+        """A piece as written, unless another width moved its place."""
+        written = self.text if len(self.text) == len(self.plain) else self.plain
+        return written[begin:end].strip()
+
     def word(self, anchor: Anchor) -> str:
         return self.plain[anchor.begin : anchor.end].strip()
 
@@ -138,7 +143,7 @@ class _Text:
             if match.end() <= begin
         ]
         behind = [match.start() for match in _BREAKS.finditer(self.plain) if match.start() >= end]
-        return self.plain[max(before, default=0) : min(behind, default=len(self.plain))].strip()
+        return self.shown(max(before, default=0), min(behind, default=len(self.plain)))
 
 
 def coverage_gaps(
@@ -161,39 +166,40 @@ def coverage_gaps(
     ['no clause has «大盘跌超1%就不买» (大盘)']
     """
     said, given = _Text(text), parameters or ReadParameters()
-    securities = _securities(said, given)
-    found: list[tuple[int, Gap]] = []
-    quoted: list[tuple[int, int, ReadClause]] = []
-    for clause in clauses:
-        places = said.places_of(clause.quote) if clause.quote else []
-        if clause.done and clause.quote.strip(",，;；。.!！?？ ") and not places:
-            found.append((0, Gap(kind="not_said", piece=clause.quote, word="")))
-        quoted += [(begin, end, clause) for begin, end in places]
+    quoted = [(clause, said.places_of(clause.quote)) for clause in clauses if clause.quote]
+    found = [
+        (0, Gap(kind="not_said", piece=clause.quote, word=""))
+        for clause, places in quoted
+        if not places and clause.done and clause.quote.strip(",，;；。.!！?？ ")
+    ]
     pool = _Text("\n".join(each.became for each in clauses))
-    for anchor in said.anchors:
-        if anchor.kind != "market" and any(
-            begin <= anchor.begin and anchor.end <= end for begin, end in securities
-        ):
-            continue
-        around = [clause for begin, end, clause in quoted if begin < anchor.end and anchor.begin < end]
-        if around:
-            found += (
-                []
-                if any(_returns(anchor, said, each, given) for each in around)
-                else [_lost(anchor, said, around[0])]
-            )
-        elif not _is_elsewhere(anchor, said, pool, given, quoted):
-            piece = said.piece(anchor.begin, anchor.end)
-            found.append((anchor.begin, Gap(kind="not_quoted", piece=piece, word=said.word(anchor))))
-    for clause in clauses:
-        if (
-            clause.quote
-            and clause.done
-            and clause.part != "whole"
-            and (places := said.places_of(clause.quote))
-        ):
+    for anchor in _anchors_of_the_rule(said, given):
+        around = [
+            clause
+            for clause, places in quoted
+            if any(begin < anchor.end and anchor.begin < end for begin, end in places)
+        ]
+        if around and not any(_returns(anchor, said, each, given) for each in around):
+            found.append(_gap("lost", anchor, said, became=around[0].became))
+        elif not around and not _is_elsewhere(anchor, said, pool, given, quoted):
+            found.append(_gap("not_quoted", anchor, said))
+    for clause, places in quoted:
+        if clause.done and clause.part != "whole" and places:
             found += [(places[0][0], gap) for gap in _clause_gaps(clause, said, given)]
     return _first_of_each_piece(found)
+
+
+def _anchors_of_the_rule(said: _Text, given: ReadParameters) -> list[Anchor]:
+    """The anchors of a text without those inside the names of securities."""
+    securities, indices = _securities(said, given), [(each.begin, each.end) for each in said.of("market")]
+    stocks = {each.lower() for each in given.codes}
+
+    def is_a_name(anchor: Anchor) -> bool:
+        if anchor.kind == "market" and said.word(anchor) not in stocks:
+            return False
+        return any(begin <= anchor.begin and anchor.end <= end for begin, end in (*securities, *indices))
+
+    return [each for each in said.anchors if not is_a_name(each)]
 
 
 def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
@@ -248,12 +254,14 @@ def _securities(said: _Text, given: ReadParameters) -> list[tuple[int, int]]:
     for name in filter(None, map(plain, names)):
         bounds = (r"(?<![a-z\d])", r"(?![a-z\d])") if name.isascii() else ("", "")
         found += [match.span() for match in re.finditer(re.escape(name).join(bounds), said.plain)]
-    return found + [(each.begin, each.end) for each in said.of("market") if re.search(r"\d", said.word(each))]
+    return found
 
 
-def _lost(anchor: Anchor, said: _Text, clause: ReadClause) -> tuple[int, Gap]:
+def _gap(
+    kind: Literal["lost", "not_quoted"], anchor: Anchor, said: _Text, became: str = ""
+) -> tuple[int, Gap]:
     piece = said.piece(anchor.begin, anchor.end)
-    return anchor.begin, Gap(kind="lost", piece=piece, word=said.word(anchor), became=clause.became)
+    return anchor.begin, Gap(kind=kind, piece=piece, word=said.word(anchor), became=became)
 
 
 _SCHEDULE = {
@@ -281,11 +289,11 @@ _ALSO: Mapping[str, str] = {
     "again": r"再|重|又|回|again|back|re-?|recover|return|once more",
     "back": r"再|重|又|回|穿|突破|升|跌|涨|降|back|re-?|again|ris|climb|fall|drop|cross|above|below|end|inside|return|recover|return|once more",
     "at-least": r"以上|至少|不少|不低|不小|超过|大于|达|多于|高于|及以上|>|≥|at least|or more|more than|over|above|no less|no fewer|not less|exceed|minimum|greater|\+|beyond|or (?:higher|worse|lower)|not (?:below|under|less)|not fallen|worse|no lower|最少|起码|不跌破|守住|超|hold",
-    "at-most": r"以内|不超过|不高|不大|不多|至多|最多|小于|低于|少于|不到|<|≤|within|at most|no more|up to|max|under|below|less|limit|cap|不得|only|只|not (?:above|over|exceed|more)|latest|上限|fewer|之内|near|within|inside|closer",
+    "at-most": r"以内|不超过|不高|不大|不多|至多|最多|小于|低于|少于|不到|<|≤|within|at most|no more|up to|max|under|below|less|limit|cap|不得|only|只|not (?:above|over|exceed|more)|latest|上限|满|期|fewer|之内|near|within|inside|closer",
     "close": r"收|clos|end|finish|settle",
-    "same-day": r"当|同|今|一天|那[天日]|该日|信号日|same|that|on the day|today|day of|when|signal day|simultan|also|the day's|at the time|while|with",
+    "same-day": r"当|同|今|一天|那[天日]|该日|信号日|same|that|on (?:a|the|any) day|today|day of|when|signal day|simultan|also|the day's|at the time|while|with",
     "day-before": r"前|昨|上[一个]|之前|t-1|prior|previous|before|yesterday|preceding|last|earlier|一日之前",
-    "next-day": r"次|第二|隔|明|下[一个]|后|t\+1|next|following|after|later|tomorrow|1|一",
+    "next-day": r"次|第二|隔|明|下[一个]|之后|t\+1|next|following|after|later|tomorrow",
     "intraday": r"盘中|日内|分时|最高|最低|触|intraday|during|high|low|within the|touch",
     "at-the-end-of-the-day": r"尾盘|收盘|close|end of",
     "only": r"只|仅|才|必须|需|要求|条件|前提|且|同时|并|否则|不|only|must|requir|provided|and|unless|otherwise|just|limit|exclusively|not|condition|while|sole|nothing else|as long as|持有|hold",
@@ -370,7 +378,10 @@ def _says_again(anchor: Anchor, became: _Text) -> bool:
             "0" in anchor.values and bool(_ZERO.search(became.plain))
         )
     if anchor.kind == "schedule":
-        turns = any(_TURNS & each.values for each in became.of("number"))
+        turns = any(
+            _TURNS & each.values and each.unit == "span" and _EVERY.search(became.plain)
+            for each in became.of("number")
+        )
         return turns or bool(re.search(_SCHEDULE[_value(anchor)], became.plain))
     return anchor.kind != "plan" or bool(re.search(_ALSO[_value(anchor)], became.plain))
 
@@ -419,6 +430,7 @@ def _has_direction(anchor: Anchor, said: _Text, became: _Text) -> bool:
 _AT_LEAST_BEHIND = re.compile(
     r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
 )
+_EVERY = re.compile(r"每|every|each|rebalanc|调")
 _TURNS = frozenset({"5", "7", "20", "21", "22", "60", "63"})
 """Sessions of a week, a month, a quarter."""
 _INDEX_CODE = re.compile(r"\d{6}\.(?:sh|sz|csi)")
@@ -513,9 +525,9 @@ def _clause_gaps(clause: ReadClause, said: _Text, given: ReadParameters) -> Iter
     """What a clause turns round or adds."""
     quote, became = _Text(clause.quote), _Text(clause.became)
     for word in _turned(clause, quote, became, given):
-        yield Gap(kind="turned", piece=quote.plain, word=word, became=clause.became)
+        yield Gap(kind="turned", piece=clause.quote, word=word, became=clause.became)
     for word in _added(said, quote, became, given):
-        yield Gap(kind="added", piece=quote.plain, word=word, became=clause.became)
+        yield Gap(kind="added", piece=clause.quote, word=word, became=clause.became)
 
 
 def _turned(clause: ReadClause, quote: _Text, became: _Text, given: ReadParameters) -> Iterator[str]:
@@ -528,7 +540,7 @@ def _turned(clause: ReadClause, quote: _Text, became: _Text, given: ReadParamete
     elif (
         _securities_change_places(quote, became, given)
         or _is_crossed(quote, became)
-        or _is_reversed(_directions(quote), _directions(became))
+        or (_is_about_one_number(quote) and _is_reversed(_directions(quote), _directions(became)))
     ):
         yield quote.plain
 
@@ -559,6 +571,12 @@ def _said_of_each(text: _Text, given: ReadParameters) -> dict[str, set[str]]:
             elif len({each for _, each in named}) == 1:
                 words.update(_directions(_Text(part)))
     return said
+
+
+def _is_about_one_number(text: _Text) -> bool:
+    """Whether a text has one number, or one twice: below 20, and then above 20."""
+    numbers = [each.values for each in text.of("number")]
+    return len(set(numbers)) < max(len(numbers), 2)
 
 
 def _is_reversed(ours: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -599,14 +617,18 @@ def _is_crossed(quote: _Text, became: _Text) -> bool:
 
 
 def _crossing(text: _Text) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The numbers that are over and under after a comparison, where a text has one comparison of two numbers."""
-    numbers = text.of("number")
-    between = [each for each in text.of("direction", "extent") if len(numbers) == 2 and numbers[0].end <= each.begin and each.end <= numbers[1].begin]  # fmt: skip
-    lines = [each for each in numbers if any(0 <= line.begin - each.end <= 6 for line in text.of("field"))]
-    if len(between) != 1 or len(lines) != 2 or "move" in between[0].values:
-        return None
-    over, under = numbers[0].values, numbers[1].values
-    return (over, under) if "up" in between[0].values else (under, over)
+    """The numbers of the lines that are over and under after the one comparison of a text."""
+    found = []
+    for word in text.of("direction", "extent"):
+        before = [each for each in text.of("number") if each.unit != "share" and _is_near(text, each, word)]
+        behind = [each for each in text.of("number") if each.unit != "share" and _is_near(text, word, each)]
+        if before and behind and not word.values & {"move", "size", "most"}:
+            if before[-1].unit != behind[0].unit:
+                continue
+            lines = (before[-1].values, behind[0].values)
+            found.append(lines if "up" in word.values else lines[::-1])
+    counts = any("consecutive" in each.values for each in text.of("modifier"))
+    return found[0] if len(found) == 1 and not counts else None
 
 
 _DEFAULTS: Mapping[str, tuple[str, ...]] = {
@@ -639,7 +661,7 @@ def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> I
     known |= (
         {value for name in names for value in _DEFAULTS.get(name, ())} | _plan_numbers(given) | _PLAIN_NUMBERS
     )
-    inside = _securities(became, given)
+    inside = [*_securities(became, given), *((each.begin, each.end) for each in became.of("market"))]
     for each in became.of("number"):
         if (
             not each.values & known
@@ -674,7 +696,7 @@ def _is_elsewhere(
     said: _Text,
     pool: _Text,
     given: ReadParameters,
-    quoted: Sequence[tuple[int, int, ReadClause]],
+    quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]],
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
     if anchor.kind in ("not", "modifier"):
@@ -686,7 +708,12 @@ def _is_elsewhere(
     # A field, a direction or a side alone may name the strategy ("a breakout strategy").
     whole = said.piece(anchor.begin, anchor.end)
     around = [each for each in said.anchors if said.piece(each.begin, each.end) == whole]
-    if any(begin < each.end and each.begin < end for each in around for begin, end, _ in quoted):
+    if any(
+        begin < each.end and each.begin < end
+        for each in around
+        for _, places in quoted
+        for begin, end in places
+    ):
         return True
     kinds = {each.kind for each in around}
     says_a_rule = kinds & {"direction", "extent", "extreme"} and kinds & {"field", "side", "number"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,13 +43,40 @@ def reading_gaps(
     )
     waived = [plain(each) for each in dialogue["waived"]]
     asked = plain("\n".join(each["question"] for each in dialogue["answers"]))
-    return [
-        gap
-        for gap in coverage_gaps(text, clauses, given)
-        if not any(words in gap.piece or gap.piece in words for words in waived)
-        and not _is_replaced(gap, lines)
-        and not (gap.piece in asked and gap.kind in ("lost", "added"))
-    ]
+
+    def is_settled(gap: Gap) -> bool:
+        piece = plain(gap.piece)
+        given_up = any(words in piece or piece in words for words in waived)
+        return given_up or _is_replaced(gap, lines) or (piece in asked and gap.kind in ("lost", "added"))
+
+    found = coverage_gaps(text, clauses, given) or _left_behind(dialogue["last_request"], params, text)
+    return [gap for gap in found if not is_settled(gap)]
+
+
+_DROPS = re.compile(
+    r"去掉|不要|不用|取消|删|换|改|remove|drop|without|instead|replace|change|forget|skip|no longer",
+    re.IGNORECASE,
+)
+
+
+def _left_behind(last: Mapping[str, Any], params: Mapping[str, Any], text: str) -> tuple[Gap, ...]:
+    """Return the clauses of the last request that a change of it leaves out, though nobody said so."""
+    quotes = {each["quote"] for each in params["clauses"]}
+    before = [each for each in last.get("clauses", ()) if each["quote"] and each["status"] == "done"]
+    if not any(each["quote"] in quotes for each in before):  # a new strategy
+        return ()
+    parts = {each["part"] for each in params["clauses"]}
+    named = find_anchors(plain(text))
+
+    def is_left(clause: Mapping[str, Any]) -> bool:
+        if clause["quote"] in quotes:
+            return False
+        same = any(one.kind == other.kind for one in named for other in find_anchors(plain(clause["quote"])))
+        return clause["part"] not in parts or not (same or _DROPS.search(text))
+
+    return tuple(
+        Gap(kind="not_quoted", piece=each["quote"], word=each["part"]) for each in before if is_left(each)
+    )
 
 
 def _clauses(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[ReadClause]:
@@ -91,7 +119,7 @@ def _own_lines(state: SignalSubgraphState) -> list[str]:
 
 def _is_replaced(gap: Gap, lines: Sequence[str]) -> bool:
     """Whether a later line says something of the same class as an earlier one that the reading lacks."""
-    at = next((n for n, line in enumerate(lines) if gap.piece in plain(line)), len(lines))
+    at = next((n for n, line in enumerate(lines) if plain(gap.piece) in plain(line)), len(lines))
     kinds = {each.kind for each in find_anchors(plain(gap.word))}
     return any(kinds & {each.kind for each in find_anchors(plain(line))} for line in lines[at + 1 :])
 
