@@ -139,3 +139,22 @@ def test_a_question_on_a_terminal_is_shown_with_its_prompt_before_the_answer(tmp
     assert "\\x1b" not in shown.decode(), "an escape is obeyed, not shown"
     after = shown[len(before) :].decode()
     assert "\x1b[1A" not in after.partition("╭")[0], "the question is not erased"
+
+
+def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    told, checked = "代码与所说的不一致" + "很长" * 60 + "。", "行情" * 80 + "。"
+    issues = [
+        {"severity": "warning", "code": "other", "message": checked},
+        {"severity": "warning", "code": "meaning_differs", "message": "differs", "zh": told},
+    ]
+    none: dict[str, object] = dict.fromkeys(("causality", "strategy", "signal", "account", "equity"))
+    empty = {"notes": [], "symbols": [], "usage": [], "assumptions": [], "window": {}, "run_dir": "/r"}
+    source = {"synthetic": False, "provenance": ["prices.csv"]}
+    run_display.show_result(
+        {**none, **empty, "question": "买入", "source": source, "validation": {"issues_found": issues}}
+    )
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0] == told
+    assert checked in "".join(shown.split())
+    assert "…" not in shown

@@ -13,4 +13,4 @@ def test_errors_without_a_cell_that_shows_them_are_warnings(staged):
     state = staged(ROLE, "never_content", ask=True)
     assert state["ended_because"] == "done"
     issues = state["quantgraph"]["progress"]["validation"]["issues_found"]
-    assert [each["severity"] for each in issues if each["code"] == "model_finding"] == ["warning"]
+    assert [each["severity"] for each in issues if each["code"] == "meaning_doubt"] == ["warning"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.page._page import render_comparison, render_page, two_numbers
+from quantgraph.page._page import ending, facts, render_comparison, render_page, two_numbers
 
 from .page_views import HOSTILE, hostile_view, view_of
 
@@ -82,6 +82,18 @@ def test_a_finding_is_told_in_the_language_of_the_page():
     view = replace(base, language="zh", result={**base.result, "validation": {"issues_found": [issue]}})
     assert "行情中断（A，共 3 处）" in render_page(view).html
     assert "no bars (A)" in render_page(replace(view, language="en")).html
+
+
+def test_where_the_code_is_not_what_was_said_is_the_first_line_and_the_title_does_not_say_done_alone():
+    issue = {"severity": "warning", "code": "meaning_differs", "message": "it differs", "zh": "代码不一致"}
+    base = view_of([], DAYS)
+    view = replace(base, language="zh", result={**base.result, "validation": {"issues_found": [issue]}})
+    label, lines = next(facts(view))
+    assert (label, lines) == ("未解决的问题", ["代码不一致"])
+    assert ending(view)["text"] == "完成（有未解决的问题）"
+    failed = replace(view, result={**view.result, "ended_because": "meaning_failed"})
+    assert ending(failed) == {"kind": "bad", "text": "没有交易：代码与所说的不一致"}
+    assert list(facts(view))[1][0] == "说了什么，做了什么"
 
 
 def test_runs_that_differ_in_two_numbers_are_a_table():

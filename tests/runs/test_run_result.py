@@ -199,10 +199,13 @@ def test_a_finding_that_the_code_is_not_what_was_said_is_among_the_first_lines(s
         "severity": "warning",
         "code": "meaning_differs",
         "message": "the code differs",
-        "symbol": "000341.SZ",
+        "zh": "代码与所说的不一致" + "，" * 150 + "末尾",
     }
     found = RunResult({**short, "validation": {**short["validation"], "issues_found": [issue]}})
-    assert "代码的持仓与所说的规则不一致（000341.SZ）" in repr(found).splitlines()[2]
+    head, told, ended, *_ = repr(found).splitlines()
+    assert head.startswith("RunResult")
+    assert told.strip() == issue["zh"], "whole"
+    assert ended.strip() == "完成（有未解决的问题）"
     many = RunResult({**short, "assumptions": ["symbol: 000341.SZ (default)"] * 20})
     assert "…另有" in repr(many)
     assert len(repr(many).splitlines()) < 14

@@ -145,7 +145,7 @@ def test_a_market_filter_is_read_whole_and_is_what_plain_pandas_computes(
     first = next(next(rule_readings(rule, RuleData(bars=traded, index=level.to_frame(INDEX)))))
     pd.testing.assert_frame_equal(first.signal, expected, check_freq=False, check_names=False)
     session = expected.stack().dropna().index[-1][0]
-    assert f"{INDEX} " in first.explain(session, str(expected.columns[0]))
+    assert f"{INDEX} " in first.explain(session, str(expected.columns[0])).en
 
 
 ASKED = {

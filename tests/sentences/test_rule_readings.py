@@ -132,9 +132,10 @@ def test_a_period_that_was_not_said_is_found_with_both_values(frames):
     ).difference
     close = frames["ohlcv"]["close"][found.symbol]
     mean = close.rolling(20).mean()
-    assert f"close {close[found.session]:.6g} (" in found.explanation
-    assert f"SMA(20) {mean[found.session]:.6g} (" in found.explanation
-    assert "buy when close crosses above SMA(20)" in found.explanation
+    assert f"close {close[found.session]:.6g} (" in found.explanation.en
+    assert f"SMA(20) {mean[found.session]:.6g} (" in found.explanation.en
+    assert "buy when close crosses above SMA(20)" in found.explanation.en
+    assert f"SMA(20) {mean[found.session]:.6g}（前一日 " in found.explanation.zh
 
 
 def test_buys_and_sells_at_once_show_in_the_rule_itself(frames):

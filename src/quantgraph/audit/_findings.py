@@ -26,6 +26,10 @@ class Finding:
         First place (session ``YYYY-MM-DD``); None if it has no such place.
     count
         Number of bars, sessions or symbols, as the message says; None if they are not counted.
+    zh
+        The message in Chinese; None where the kind and the place say enough.
+    detail
+        What helps a model to mend it, such as a cell that fails.
     """
 
     severity: Severity
@@ -34,6 +38,8 @@ class Finding:
     session: str | None = None
     symbol: str | None = None
     count: int | None = None
+    zh: str | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -108,19 +114,25 @@ class Report:
         }
 
 
-def in_chinese(issue: Mapping[str, Any]) -> str:
-    """Return a finding of :meth:`Report.as_json` in Chinese: its kind and place; else its English message.
+def issue_text(issue: Mapping[str, Any], language: str) -> str:
+    """Return an issue of :meth:`Report.as_json` in a language; in Chinese at least its kind and place.
 
-    >>> in_chinese({"code": "symbol_gap", "message": "...", "symbol": "600000.SH", "count": 3})
+    >>> issue_text({"code": "symbol_gap", "message": "...", "symbol": "600000.SH", "count": 3}, "zh")
     '行情中断（600000.SH，共 3 处）'
     """
     title = _TITLES.get(issue["code"])
-    if title is None:
-        return str(issue["message"])
+    if language != "zh" or "zh" in issue or title is None:
+        return str(issue["zh"] if language == "zh" and "zh" in issue else issue["message"])
     place = " ".join(issue[key] for key in ("symbol", "session") if key in issue)
     parts = [place, f"共 {issue['count']} 处"] if "count" in issue else [place]
     detail = "，".join(filter(None, parts))
     return f"{title}（{detail}）" if detail else title
+
+
+def meaning_lines(report: Mapping[str, Any], language: str) -> list[str]:
+    """Return where a signal may not be what was said, by its report: what a person reads first."""
+    issues = report.get("issues_found", ())
+    return [issue_text(issue, language) for issue in issues if issue["code"].startswith("meaning")]
 
 
 _ADVICE = {
@@ -182,15 +194,4 @@ _TITLES = {
     "stale_price": "价格长期不变",
     "repeated_bar": "与前一根行情相同",
     "no_trades": "区间内没有买入信号",
-    "meaning_differs": "代码的持仓与所说的规则不一致",
-    "meaning_never_buys": "代码从不买入",
-    "meaning_never_sells": "说了卖出条件，代码却从不卖出",
-    "meaning_not_an_event": "所说的是穿越一类的事件，代码却连续发出买入",
-    "meaning_blind": "停牌之后代码连续多日没有观点",
-    "meaning_alike": "各股票的信号完全相同",
-    "meaning_missing_symbol": "要交易的股票没有信号列",
-    "meaning_unsaid_symbol": "对没有要求交易的股票发出了信号",
-    "meaning_unsaid_session": "在所说的时间段之外发出了信号",
-    "meaning_review": "模型的复核用代码重现了一处与所说规则不符的信号",
-    "meaning_overlap": "买入与卖出条件大多同时成立，以卖出为准",
 }

@@ -135,8 +135,10 @@ class SafeConsole(Console):
         super().__init__(file=below, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A plain string is shown as it is written."""
-        return super().render_str(escape_controls(text, multiline=True), **options | {"markup": False})
+        """A plain string is shown as it is written, on as many lines as it needs."""
+        shown = super().render_str(escape_controls(text, multiline=True), **options | {"markup": False})
+        shown.overflow = "fold"
+        return shown
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich does; control characters that a renderable still holds are escaped."""

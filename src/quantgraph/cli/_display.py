@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from quantgraph._util.texts import escape_controls, language_of, say
-from quantgraph.audit import in_chinese
+from quantgraph.audit import issue_text, meaning_lines
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
@@ -41,6 +41,8 @@ def show_result(result: Mapping[str, Any]) -> None:
     def words(zh: str, en: str) -> str:
         return say(language, zh=zh, en=en)
 
+    for line in meaning_lines(result["validation"] or {}, language):
+        console.print(literal(line, style="yellow"), soft_wrap=True)
     proof = (result.get("causality") or {}).get("coverage", {})
     if proof.get("method") == "sampled":
         part, whole = proof["proved"], proof["sessions"]
@@ -59,9 +61,6 @@ def show_result(result: Mapping[str, Any]) -> None:
         )
     for line in result["source"].get("provenance", ()):
         console.print(literal(f"{words('数据', 'data')}: {line}"), soft_wrap=True)
-    for issue in (result["validation"] or {}).get("issues_found", []):
-        if issue["code"].startswith("meaning"):
-            console.print(literal(words(in_chinese(issue), issue["message"]), style="yellow"))
     _show_code(console, result, words)
     for table in _tables(result, words):
         if table.row_count:
@@ -131,7 +130,8 @@ def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info" and not issue["code"].startswith("meaning"):
-            table.add_row(words("检查", "check"), words(in_chinese(issue), issue["message"]), style="yellow")
+            text = issue_text(issue, language_of(result["question"]))
+            table.add_row(words("检查", "check"), text, style="yellow")
     for line in _assumption_lines(result["assumptions"], words):
         table.add_row(words("假设", "assumed"), line, style="yellow")
     for line in result["notes"]:

@@ -263,9 +263,9 @@ def _understood(request: ParsedRequest) -> dict[str, Any]:
     """What is watched and traded, the spans, the rule's clauses, the trade plan, and what is not as said."""
     watch, trade = ",".join(request.watch), ",".join(request.trade)
     whole = ",".join(request.symbols)
-    open_ = [{"words": clause.words, "became": "", "status": "not_done"} for clause in request.open]
+    open_ = [{"quote": clause.words, "became": "", "status": "not_done"} for clause in request.open]
     settled = [
-        {"words": note.words, "became": note.became.text(request.language), "status": note.status}
+        {"quote": note.words, "became": note.became.text(request.language), "status": note.status}
         for note in request.clauses
     ]
     return {

@@ -19,7 +19,7 @@ import jinja2
 import pandas as pd
 
 from quantgraph._util.texts import escape_controls, say
-from quantgraph.audit import in_chinese
+from quantgraph.audit import issue_text, meaning_lines
 from quantgraph.page._data import (
     FOLDER,
     MOST_FILLS,
@@ -38,9 +38,15 @@ from quantgraph.report.metrics import metric_rows, table_metrics
 def ending(view: RunView) -> dict[str, str]:
     """How the run ended: whether well, and in a word."""
     because = view.result["ended_because"] or view.result["state"]
+    if because == "done" and meaning_lines(view.result.get("validation") or {}, view.language):
+        unsettled = say(view.language, zh="完成（有未解决的问题）", en="done, with an open finding")
+        return {"kind": "bad", "text": unsettled}
     if because == "done":
         return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
     endings = {
+        "meaning_failed": say(
+            view.language, zh="没有交易：代码与所说的不一致", en="not traded: the code is not what was said"
+        ),
         "needs_answer": say(view.language, zh="在等待回答，没有结果", en="waits for an answer: no result"),
         "cancelled": say(view.language, zh="中途停止", en="stopped before its end"),
         "failed": say(view.language, zh="失败", en="failed"),
@@ -52,6 +58,8 @@ def ending(view: RunView) -> dict[str, str]:
 def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
     """The first lines: a label, and what there is to say."""
     result, words = view.result, labels(view.language)
+    report = result.get("validation") or {}
+    yield words["open"], meaning_lines(report, view.language)
     yield words["said"], list(view.said)
     if question := result.get("open_question"):
         options = [f"{number}. {text}" for number, text in enumerate(question.get("options") or [], 1)]
@@ -64,8 +72,8 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
             zh = f"抽样（sampled）：只在 {whole} 个交易日中的 {part} 个上证明"
             lines.append(say(view.language, zh=zh, en=f"sampled: proved at {part} of {whole} sessions"))
         yield words["proof"], lines
-    issues = (result.get("validation") or {}).get("issues_found", [])
-    yield words["check"], [_issue(issue, view.language) for issue in issues if issue["severity"] != "info"]
+    others = (each for each in report.get("issues_found", []) if not each["code"].startswith("meaning"))
+    yield words["check"], [_issue(each, view.language) for each in others if each["severity"] != "info"]
     yield words["data"], list(_data_lines(view))
     if account := result.get("account"):
         costs = account["costs"]
@@ -80,8 +88,8 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
 
 def _issue(issue: Mapping[str, Any], language: str) -> str:
     where = " ".join(filter(None, (issue.get("session"), issue.get("symbol"))))
-    place = f" ({where})" if where and where not in issue["message"] else ""
-    return say(language, zh=in_chinese(issue), en=f"{issue['message']}{place}")
+    place = f" ({where})" if language == "en" and where and where not in issue["message"] else ""
+    return issue_text(issue, language) + place
 
 
 def _data_lines(view: RunView) -> Iterator[str]:

@@ -38,7 +38,17 @@ CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "reco
 CHECKPOINTS_FILE = "checkpoints.sqlite"
 _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
-_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
+_FINAL = frozenset(
+    {
+        "done",
+        "max_retries",
+        "repeated_error",
+        "no_progress",
+        "causality_failed",
+        "meaning_failed",
+        "declined",
+    }
+)
 """Ends that a resume would only repeat."""
 _TEMPORARY_ENDS = frozenset({"code_unavailable", "data_unavailable", "model_unavailable", "timeout"})
 """Ends that a later resume may overcome."""

@@ -22,7 +22,7 @@ from quantgraph._util.texts import (
     say,
     short_line,
 )
-from quantgraph.audit import in_chinese
+from quantgraph.audit import meaning_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.report.metrics import metric_rows
@@ -44,8 +44,8 @@ _SHOWN = (
     ("trades", "{:,}", ("成交", "fills")),
 )
 """Numbers of an account in a representation."""
-_LINES, _WIDTH, _PATH_WIDTH = 9, 110, 300
-"""Of a representation: at most so many lines, of so many characters; more where a path must be whole."""
+_LINES, _WIDTH, _PATH_WIDTH, _FINDING_WIDTH = 9, 110, 300, 1000
+"""Of a representation: at most so many lines, of so many characters; more where a line must be whole."""
 _CURVES = ("account", "benchmark", "index")
 _TRADE_COLUMNS = ("profit", "holding", "mae", "mfe")
 
@@ -225,7 +225,9 @@ class RunResult(dict[str, Any]):
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
         question = str(self._part("open_question").get("question", ""))
-        issues = self._part("validation").get("issues_found", ())
+        unsettled = meaning_lines(self._part("validation"), self._language)
+        if ended == "done" and unsettled:
+            ended = say(self._language, zh="完成（有未解决的问题）", en="done, with an open finding")
         synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
         first = [
             error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),
@@ -233,14 +235,14 @@ class RunResult(dict[str, Any]):
         ]
         understood, assumed = self.understanding, map(str, self.get("assumptions") or ())
         others = [
-            *(_issue_text(issue, self._language) for issue in issues if issue["code"].startswith("meaning")),
             synthetic.text(self._language) if self._part("source").get("synthetic") else "",
             *map(str, self._part("source").get("provenance", ())),
             *understood,
             str(self._part("causality").get("text", "")),
             *(text for text in assumed if not any(text in line for line in understood)),
         ]
-        lines = [short_line(line, _WIDTH) for line in (*first, *others) if line]
+        told = [short_line(line, _FINDING_WIDTH) for line in unsettled if line not in error]
+        lines = [*told, *(short_line(line, _WIDTH) for line in (*first, *others) if line)]
         if (hidden := len(lines) - _LINES) > 0:
             lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
         return [*lines, *self._resumption()]
@@ -276,12 +278,8 @@ class RunResult(dict[str, Any]):
             for label, number in numbers
         )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        told = html_lines(lines, _PATH_WIDTH) + sparkline(curve)
+        told = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
         return f"<div>{title}{told}<table><tr>{cells}</tr></table></div>"
-
-
-def _issue_text(issue: Mapping[str, Any], language: Language) -> str:
-    return say(language, zh=in_chinese(issue), en=str(issue["message"]))
 
 
 def open_run(run: str | Path) -> RunResult:

@@ -276,7 +276,7 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
     assert reflections == 1, "no parameter was at fault"
     failed = [line.partition("): ")[2] for line in final["execution_history"] if " failed (attempt " in line]
     told = [line.partition(":")[0] for line in failed]
-    assert [fault for fault in told if fault != "meaning"] == faults
+    assert told == faults
     assert flat(final)["strategy"]["cells"] == written[-1:]
     assert flat(final)["strategy"]["said"] == "这是代码的说明。"
     data = store.snapshot(final["data_ref"])
@@ -318,7 +318,7 @@ def test_a_window_that_a_suspension_blinds_is_told_and_mended(a_share, shared_da
     text = f"{codes}，{rule}，{window[0]}到{window[1]}"
     final, _, store = told_over_http(answer, text, a_share, runner)
     assert final["ended_because"] == "done", final["error_messages"]
-    (told,) = [line for line in final["execution_history"] if " failed (attempt " in line]
+    (told,) = [line for line in final["execution_history"] if " sent back (blind): " in line]
     assert "no opinion on" in told
     assert "(600150.SH, 688981.SH)" in told
     signal = store.snapshot(final["data_ref"])["signal"][flat(final)["strategy"]["name"]]["688981.SH"]
@@ -346,5 +346,5 @@ def test_a_window_of_another_year_goes_back_to_the_model(a_share, shared_data, r
     final, asked, _ = told_over_http(answer, text, a_share, runner)
     assert final["ended_because"] == "done", final["error_messages"]
     assert flat(final)["understanding"]["windows"] == [list(WINDOW)]
-    told = "misread: the sentence says 20250401-20250930, not 20240401-20240930"
+    told = "misread: 句子里的时间是 20250401-20250930，不是 20240401-20240930"
     assert [told in each for each in asked if "<user_request>" in each] == [False, True]

@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from signal_panels import market_panel
+from states import grouped
 
 from quantgraph.market import Moment
-from quantgraph.sentences import read_request, write_code
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.phrases import said_rule
-from quantgraph.subgraphs.signal._meaning import Words, meaning_findings, rule_in_words
+from quantgraph.subgraphs.signal._meaning import Words, meaning_findings, rule_in_words, said_words
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 
@@ -40,21 +42,61 @@ def codes(words, signal, view, cells=()):
     return [each.code for each in meaning_findings(words, signal, cells, view, first=signal.index[40])]
 
 
-def words(*texts, **more):
-    return Words(texts=texts, trade=more.pop("trade", ()), **more)
+def words(text, **more):
+    return Words(text=text, trade=more.pop("trade", ()), **more)
 
 
-def test_the_users_words_come_before_what_a_model_made_of_them(frames, view_of):
+def test_only_the_users_own_words_are_the_reference(frames, view_of):
     signal, view = cross(frames["ohlcv"]["close"], 20), view_of()
-    assert codes(words(CROSS, CROSS.replace("20", "30")), signal, view) == []
-    assert codes(words(CROSS.replace("20", "30"), CROSS), signal, view) == ["meaning_differs"]
-    assert codes(words("请看" + CROSS + "呀呀呀", CROSS.replace("20", "30")), signal, view) == [
-        "meaning_differs"
-    ]
+    other = CROSS.replace("20", "30")
+    assert codes(words(CROSS, restated=other), signal, view) == []
+    assert codes(words(other, restated=CROSS), signal, view) == ["meaning_differs"]
+    unreadable = words("请看" + CROSS + "呀呀呀", restated=other)
+    assert rule_in_words(unreadable) is None
+    assert codes(unreadable, signal, view) == []
+
+
+class Source:
+    """What the words are read with."""
+
+    @staticmethod
+    def sessions():
+        return pd.bdate_range("2025-01-02", "2025-12-31")
+
+    @staticmethod
+    def names():
+        return {"600036.SH": "招商银行", "601899.SH": "紫金矿业"}
+
+    @staticmethod
+    def symbols():
+        return ["600036.SH", "601899.SH"]
+
+
+@pytest.mark.parametrize(
+    ("message", "rule"),
+    [
+        ("换成紫金矿业", CROSS),
+        ("改成30天", CROSS.replace("20", "30")),
+        ("RSI低于30买入，高于70卖出，招商银行", None),
+    ],
+)
+def test_a_later_message_changes_the_users_own_words(message, rule):
+    closing = AIMessage("done", response_metadata={"quantgraph_ended": "done"})
+    first = HumanMessage(f"招商银行，{CROSS}，2025年", id="1")
+    messages = [first, AIMessage("?"), closing, HumanMessage(message, id="2")]
+    said, context = said_words(grouped({"messages": messages}), Source())
+    expected = read_request(rule or message, context).strategy
+    assert expected is not None
+    assert read_request(said, context).strategy == expected
+    assert said_words(grouped({"messages": []}), Source())[0] == ""
+
+
+def test_words_without_what_was_given_up_are_not_the_reference():
+    assert rule_in_words(words(CROSS, waived=("下穿卖出",))) is None
 
 
 def test_code_of_the_planner_is_not_held_against_itself(frames, view_of):
-    source = write_code(said_rule(CROSS, read_request(CROSS, words().context))).source
+    source = write_code(said_rule(CROSS, read_request(CROSS, RequestContext()))).source
     wrong = cross(frames["ohlcv"]["close"], 30)
     assert codes(words(CROSS), wrong, view_of(), [source]) == []
     assert codes(words(CROSS), wrong, view_of(), [source + "# mine"]) == ["meaning_differs"]

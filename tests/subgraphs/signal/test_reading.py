@@ -129,7 +129,7 @@ def test_one_of_several_spans_is_asked_for(reading):
 
 
 def test_what_nothing_executes_is_asked_about_unless_it_was_given_up(reading):
-    clause = {"words": "stop at 5%", "became": "", "status": "not_done"}
+    clause = {"quote": "stop at 5%", "became": "", "status": "not_done"}
     assert asked(read_plan(reading(clauses=[clause]))) == "plan"
     assert isinstance(read_plan(reading(clauses=[clause], fields={"waived": ["stop at 5%"]})), Reading)
 

@@ -295,7 +295,7 @@ def test_08_the_third_question_offers_a_plan_and_then_the_run_ends_with_a_type(p
     for number in range(1, MAX_CLARIFICATIONS + 1):
         assert asked(state)["rounds_left"] == MAX_CLARIFICATIONS - number
         offers.append(asked(state)["default"])
-        state = graph.invoke(Command(resume=f"answer {number}"), config)
+        state = graph.invoke(Command(resume=f"answer {'abc'[number - 1]}"), config)
     assert "__interrupt__" not in state
     assert all(
         word in offers[-1] for word in (play.ONE, "20250101 to 20251231", "5-day average crosses above")

@@ -18,7 +18,11 @@ from quantgraph.subgraphs.signal import create_signal_subgraph
 
 INDEX, STOCK, OTHER = "000016.SH", "600519.SH", "601318.SH"
 SENTENCE = f"{INDEX} closes above its 20-day average: buy {STOCK}, sell when it closes below, 2025-03-03 to 2025-10-31"
-SPAN = {"start_date": "20250303", "end_date": "20251031", "strategy_desc": "above or below the average"}
+SPAN = {
+    "start_date": "20250303",
+    "end_date": "20251031",
+    "strategy_desc": "above or below the 20-day average",
+}
 BY_INDEX = f"""\
 level = snapshot["index"]["close"]["{INDEX}"]
 mean = level.rolling(20).mean()
@@ -166,7 +170,7 @@ def test_the_market_is_the_index_of_the_source_and_said_as_a_default(a_share):
 
 def test_levels_and_fields_that_a_source_lacks_are_asked_about_at_once(a_share, play, store, runner):
     def question(text, **params):
-        read = play.intent(start_date="20250303", end_date="20251031", **params)
+        read = play.intent(start_date="20250303", end_date="20251031", strategy_desc=text, **params)
         graph = create_signal_subgraph(
             resources=Resources(
                 source=a_share, store=store, runner=runner, model=play.Cast(reflect=read).model
@@ -203,7 +207,7 @@ def test_a_market_without_an_index_is_asked_about_and_may_be_given_up(play, stor
     rows = [f"AAPL,{day:%Y%m%d},10,12,9,{10 + at % 3},1000" for at, day in enumerate(days)]
     (tmp_path / "bars.csv").write_text("\n".join(["ts_code,trade_date,open,high,low,close,vol", *rows]))
     text = "AAPL: buy after an up day unless the market fell more than 1%, January 2024"
-    read = play.intent(ts_code="AAPL")
+    read = play.intent(ts_code="AAPL", strategy_desc=text)
     graph = create_signal_subgraph(
         resources=Resources(
             source=tmp_path / "bars.csv", store=store, runner=runner, model=play.Cast(reflect=read).model

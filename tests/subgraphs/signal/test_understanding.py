@@ -12,6 +12,7 @@ from states import flat
 
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _json as tags
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
@@ -54,16 +55,38 @@ def test_what_the_caller_fixed_is_traded_and_what_is_watched_stays():
     }
 
 
-def test_a_plan_without_clauses_is_named_and_what_was_given_up_is_not_asked_about_again():
-    assert not_done_words({"plan": {"stop_loss": 0.05}}) == ["stop_loss 0.05"]
-    clauses = [{"words": "止损5%", "became": "", "status": "not_done"}]
+def test_a_size_is_named_in_the_persons_words_and_a_stop_is_for_the_code():
+    sized = {"quote": "每次只用三成资金", "part": "plan", "became": "每次用30%的资金", "status": "done"}
+    average = {"quote": "", "part": "entry", "became": "SMA", "status": "default"}
+    assert not_done_words({"plan": {"stop_loss": 0.05}}) == []
+    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average]}) == [
+        "size {'percent': 0.3}"
+    ]
+    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average, sized]}) == [
+        "每次只用三成资金"
+    ]
+
+
+def test_a_number_of_positions_that_a_ranking_picks_is_done_by_the_rule():
+    ranked = {
+        "quote": "hold the 5 best",
+        "part": "entry",
+        "became": "the 5 highest returns",
+        "status": "done",
+    }
+    assert not_done_words({"plan": {"max_positions": 5}, "clauses": [ranked]}) == []
+    assert not_done_words({"plan": {"max_positions": 5}}) == ["max_positions 5"]
+
+
+def test_what_was_given_up_is_not_asked_about_again():
+    clauses = [{"quote": "止损5%", "became": "", "status": "not_done"}]
     assert not_done_words({"plan": {"stop_loss": 0.05}, "clauses": clauses}) == ["止损5%"]
     assert not_done_words({"clauses": clauses}, waived=["止损5%"]) == []
 
 
 STOPPED = {
     "plan": {"stop_loss": 0.05},
-    "clauses": [{"words": "stop at 5%", "became": "", "status": "not_done"}],
+    "clauses": [{"quote": "stop at 5%", "became": "", "status": "not_done"}],
 }
 
 
@@ -82,7 +105,7 @@ def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, 
 
 
 def test_a_clause_of_one_english_word_is_named_not_done_and_is_no_code(play, graph_of):
-    plan = {"clauses": [{"words": "leverage", "became": "", "status": "not_done"}]}
+    plan = {"clauses": [{"quote": "leverage", "became": "", "status": "not_done"}]}
     cast = play.Cast(reflect=lambda messages, turn: json.dumps(play.intent(**plan if turn == 1 else {})))
     graph = graph_of(cast, checkpointer=InMemorySaver())
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
@@ -95,9 +118,11 @@ def test_a_clause_of_one_english_word_is_named_not_done_and_is_no_code(play, gra
 
 def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, graph_of):
     sentence = f"{play.ONE}，5日均线上穿20日均线买入，下穿卖出，止损5%，2024年"
-    words = {"clauses": [{"words": "止损5%", "became": "", "status": "not_done"}]}
-    said = play.intent(start_date="20240101", end_date="20241231", **words)
-    graph = graph_of(play.Cast(reflect=said), checkpointer=InMemorySaver())
+    words = {"clauses": [{"quote": "止损5%", "became": "", "status": "not_done"}]}
+    rule = "5日均线上穿20日均线买入，下穿卖出"
+    said = play.intent(start_date="20240101", end_date="20241231", strategy_desc=rule, **words)
+    code = write_code(read_request(sentence, RequestContext()).strategy).source
+    graph = graph_of(play.Cast(reflect=said, code=code), checkpointer=InMemorySaver())
     waiting = graph.invoke({"messages": [("user", sentence)]}, THREAD)
     assert waiting["__interrupt__"][0].value["kind"] == "plan"
     final = graph.invoke(Command(resume="5日均线上穿20日均线买入，下穿卖出"), THREAD)
@@ -251,7 +276,7 @@ def test_a_vague_rule_has_no_default_in_its_place(play, graph_of):
 
 
 def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play, graph_of):
-    again = {"clauses": [{"words": "a stop", "became": "", "status": "not_done"}]}
+    again = {"clauses": [{"quote": "a stop", "became": "", "status": "not_done"}]}
     cast = play.Cast(
         reflect=lambda messages, turn: json.dumps(
             play.intent(**STOPPED) if turn == 1 else play.intent(**again) if turn == 2 else play.intent()

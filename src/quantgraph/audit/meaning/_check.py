@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.audit._findings import Finding
 from quantgraph.audit.meaning._structure import Said, structural_findings
 
@@ -37,7 +38,7 @@ class Reading:
     """
 
     signal: pd.DataFrame
-    explain: Callable[[pd.Timestamp, str], str]
+    explain: Callable[[pd.Timestamp, str], Note]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Difference:
     symbol: str
     code_long: bool
     cells: int
-    explanation: str
+    explanation: Note
     waits: bool = False
 
 
@@ -248,26 +249,51 @@ def check_meaning(
 def _with_words(finding: Finding, compared: Comparison) -> Finding:
     if finding.code != "meaning_not_an_event":
         return finding
-    return replace(finding, message=f"{finding.message} The words buy on {compared.words_counts[0]} cells.")
+    count = compared.words_counts[0]
+    return replace(
+        finding,
+        message=f"{finding.message} The words buy on {count} cells.",
+        zh=f"{finding.zh}按原话买入 {count} 次。",
+    )
 
 
 def _difference_finding(compared: Comparison, difference: Difference, said: Said) -> Finding:
-    session = f"{difference.session:%Y-%m-%d}"
-    ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
-    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
-    waits = said.state and difference.waits and not difference.code_long
-    state = " The words say a state, which holds already; the code waits for its beginning." if waits else ""
-    quote = f" The words: «{said.sentence}»." if said.sentence else ""
     return Finding(
         severity="warning",
         code="meaning_differs",
-        message=(
-            f"The code does not do what was said. At {session} {difference.symbol} the code is {ours}, "
-            f"the words are {theirs}: {difference.explanation}. The code buys {buys} times and sells "
-            f"{sells} times, the words {said_buys} and {said_sells}; {difference.cells} positions "
-            f"differ.{state}{quote}"
-        ),
-        session=session,
+        message=_difference_in_english(compared, difference, said),
+        zh=_difference_in_chinese(compared, difference, said),
+        session=f"{difference.session:%Y-%m-%d}",
         symbol=difference.symbol,
         count=difference.cells,
+    )
+
+
+def _waits(difference: Difference, said: Said) -> bool:
+    return said.state and difference.waits and not difference.code_long
+
+
+def _difference_in_english(compared: Comparison, difference: Difference, said: Said) -> str:
+    ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
+    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
+    waits = " The words say a state, which holds already; the code waits for its beginning."
+    state = waits if _waits(difference, said) else ""
+    quote = f" The words: «{said.sentence}»." if said.sentence else ""
+    return (
+        f"The code does not do what was said. At {difference.session:%Y-%m-%d} {difference.symbol} the code "
+        f"is {ours}, the words are {theirs}: {difference.explanation.en}. The code buys {buys} times and "
+        f"sells {sells} times, the words {said_buys} and {said_sells}; {difference.cells} positions "
+        f"differ.{state}{quote}"
+    )
+
+
+def _difference_in_chinese(compared: Comparison, difference: Difference, said: Said) -> str:
+    ours, theirs = ("持有", "空仓") if difference.code_long else ("空仓", "持有")
+    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
+    state = "所说的是一种状态，当时已经成立，代码却在等它开始。" if _waits(difference, said) else ""
+    quote = f"原话：“{said.sentence}”。" if said.sentence else ""
+    return (
+        f"代码与所说的不一致：{difference.session:%Y-%m-%d} {difference.symbol} 代码{ours}，"
+        f"按原话应{theirs}：{difference.explanation.zh}。代码买入 {buys} 次、卖出 {sells} 次，"
+        f"按原话为 {said_buys} 次和 {said_sells} 次；共有 {difference.cells} 处持仓不同。{state}{quote}"
     )

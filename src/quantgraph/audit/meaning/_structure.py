@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.audit._findings import Finding
 
 Bools = npt.NDArray[np.bool_]
@@ -65,7 +66,7 @@ class _Cells:
     sessions: pd.DatetimeIndex
     symbols: tuple[str, ...]
 
-    def finding(self, code: str, message: str, where: Bools, **more: Any) -> Finding:
+    def finding(self, code: str, message: Note, where: Bools, **more: Any) -> Finding:
         """Return the finding with the first cell of ``where``."""
         row = int(where.any(axis=1).argmax())
         column = int(where[row].argmax())
@@ -75,7 +76,8 @@ class _Cells:
         return Finding(
             severity="warning",
             code=f"meaning_{code}",
-            message=f"{message} First at {session} {symbol}, where the signal is {held}.",
+            message=f"{message.en} First at {session} {symbol}, where the signal is {held}.",
+            zh=f"{message.zh}首次在 {session} {symbol}，那里的信号是 {held}。",
             session=session,
             symbol=symbol,
             **more,
@@ -109,12 +111,18 @@ def structural_findings(
         yield from _unsaid(cells, said)
 
 
+_NEVER_BUYS = Note(zh="代码从不买入。", en="The code never buys.")
+_NEVER_SELLS = Note(
+    zh="说了卖出条件，代码却从不卖出。", en="The code never sells, though the words name an exit."
+)
+
+
 def _one_sided(cells: _Cells, said: Said) -> Iterator[Finding]:
     buys, sells = cells.values == 1, cells.values == -1
     if not buys.any():
-        yield cells.finding("never_buys", "The code never buys.", cells.traded)
+        yield cells.finding("never_buys", _NEVER_BUYS, cells.traded)
     elif said.names_exit and not sells.any():
-        yield cells.finding("never_sells", "The code never sells, though the words name an exit.", buys)
+        yield cells.finding("never_sells", _NEVER_SELLS, buys)
 
 
 def _not_an_event(cells: _Cells, said: Said) -> Iterator[Finding]:
@@ -125,13 +133,17 @@ def _not_an_event(cells: _Cells, said: Said) -> Iterator[Finding]:
     repeated = buys & (_previous_traded(cells) == 1)
     again = int(repeated.sum())
     if said.event == "cross" and again >= _FEW and again > _RUN_SHARE * total:
-        message = (
-            f"The words call the entry a cross, an event of one session; the code buys on {total} cells, "
-            f"{again} of them right after a buy on the session before."
+        message = Note(
+            zh=f"所说的买入是一日之内的穿越事件，代码却买入 {total} 次，其中 {again} 次前一交易日刚买过。",
+            en=f"The words call the entry a cross, an event of one session; the code buys on {total} cells, "
+            f"{again} of them right after a buy on the session before.",
         )
         yield cells.finding("not_an_event", message, repeated, count=again)
     elif total > _MOST * int((cells.traded & ~np.isnan(cells.values)).sum()):
-        message = f"The words call the entry an event, but the code buys on most sessions: {total} cells."
+        message = Note(
+            zh=f"所说的买入是一个事件，代码却在大多数交易日买入：{total} 次。",
+            en=f"The words call the entry an event, but the code buys on most sessions: {total} cells.",
+        )
         yield cells.finding("not_an_event", message, buys, count=total)
 
 
@@ -166,14 +178,27 @@ def _blind(cells: _Cells) -> Iterator[Finding]:
         if len(run) >= _BLIND_SESSIONS:
             blind[run, column] = True
     if blind.any():
-        names = [cells.symbols[at] for at in np.flatnonzero(blind.any(axis=0))]
-        listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        message = (
-            f"The code has no opinion on {int(blind.sum())} traded cells after a suspension ({listed}): a "
-            "NaN is inside its rolling windows. Compute each symbol on its own sessions, for example "
+        count = int(blind.sum())
+        listed = _listed([cells.symbols[at] for at in np.flatnonzero(blind.any(axis=0))])
+        message = Note(
+            zh=f"停牌之后，代码在 {count} 个有成交的格子上没有观点（{listed.zh}）：滚动窗口里有 NaN。",
+            en=f"The code has no opinion on {count} traded cells after a suspension ({listed.en}): a NaN is "
+            "inside its rolling windows.",
+        )
+        detail = (
+            "Compute each symbol on its own sessions, for example "
             "close.apply(lambda s: s.dropna().rolling(20).mean().reindex(s.index))."
         )
-        yield cells.finding("blind", message, blind, count=int(blind.sum()))
+        yield cells.finding("blind", message, blind, count=count, detail=detail)
+
+
+def _listed(names: list[str]) -> Note:
+    """The first five names, and how many more there are."""
+    first, more = ", ".join(names[:5]), len(names) - 5
+    return Note(
+        zh=first + (f" 等 {len(names)} 只" if more > 0 else ""),
+        en=first + (f" and {more} more" if more > 0 else ""),
+    )
 
 
 def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
@@ -181,8 +206,10 @@ def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
     if not said.per_symbol or values.shape[1] < 2 or not values.any():
         return
     if bool((values == values[:, :1]).all()):
-        message = (
-            f"The signals of all {values.shape[1]} symbols are equal, though the rule is of each symbol."
+        count = values.shape[1]
+        message = Note(
+            zh=f"规则是针对每只股票的，全部 {count} 只股票的信号却完全相同。",
+            en=f"The signals of all {count} symbols are equal, though the rule is of each symbol.",
         )
         yield cells.finding("alike", message, (cells.values != 0) & ~np.isnan(cells.values))
 
@@ -190,27 +217,33 @@ def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
 def _unsaid(cells: _Cells, said: Said) -> Iterator[Finding]:
     spoken = np.nan_to_num(cells.values) != 0
     if missing := [code for code in said.traded if code not in cells.symbols]:
-        listed = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        message = f"The signal has no column of symbols that are to be traded: {listed}."
+        listed = _listed(missing)
         yield Finding(
             severity="warning",
             code="meaning_missing_symbol",
-            message=message,
+            message=f"The signal has no column of symbols that are to be traded: {listed.en}.",
+            zh=f"要交易的股票没有信号列：{listed.zh}。",
             symbol=missing[0],
             count=len(missing),
         )
     if said.traded:
         strange = spoken & ~np.isin(np.array(cells.symbols), said.traded)[None, :]
         if strange.any():
-            message = (
-                f"The code has signals for symbols that are not to be traded: {int(strange.sum())} cells."
+            count = int(strange.sum())
+            message = Note(
+                zh=f"代码对没有要求交易的股票发出了信号：{count} 次。",
+                en=f"The code has signals for symbols that are not to be traded: {count} cells.",
             )
-            yield cells.finding("unsaid_symbol", message, strange, count=int(strange.sum()))
+            yield cells.finding("unsaid_symbol", message, strange, count=count)
     if said.windows:
         inside = np.zeros(len(cells.sessions), dtype=bool)
         for begin, end in said.windows:
             inside |= np.asarray((cells.sessions >= begin) & (cells.sessions <= end))
         outside = spoken & ~inside[:, None]
         if outside.any():
-            message = f"The code has signals outside of the spans that were said: {int(outside.sum())} cells."
-            yield cells.finding("unsaid_session", message, outside, count=int(outside.sum()))
+            count = int(outside.sum())
+            message = Note(
+                zh=f"代码在所说的时间段之外发出了信号：{count} 次。",
+                en=f"The code has signals outside of the spans that were said: {count} cells.",
+            )
+            yield cells.finding("unsaid_session", message, outside, count=count)

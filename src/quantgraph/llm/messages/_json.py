@@ -25,6 +25,7 @@ from quantgraph.llm._retry import ModelFacts, innermost_model, without_secrets
 Tag = Literal[
     "answers",
     "clarify",
+    "clauses",
     "context",
     "decision_facts",
     "errors",
@@ -34,6 +35,8 @@ Tag = Literal[
     "filter_facts",
     "last_request",
     "observation",
+    "plan",
+    "request",
     "strategy",
     "trader_day",
     "understanding",

@@ -468,5 +468,5 @@ def audit_said(
     if name not in result.signals:
         raise BadOption(f"{path} hands over no signal {name}".rstrip())
     signal = result.signals[name]
-    words = Words(texts=(said,), context=context, trade=tuple(map(str, signal.columns)))
+    words = Words(text=said, context=context, trade=tuple(map(str, signal.columns)))
     return tuple(meaning_findings(words, signal, strategy.cells, view, first=None))

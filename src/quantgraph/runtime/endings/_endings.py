@@ -109,6 +109,16 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
             en="Start again with a rule that uses only what was known at the time.",
         ),
     ),
+    "meaning_failed": (
+        Note(
+            zh="代码与所说的不一致，没有交易",
+            en="the code does not do what was said, and nothing was traded",
+        ),
+        Note(
+            zh="请换一种说法，或换一个模型，重新开始。",
+            en="Start again with other words, or with another model.",
+        ),
+    ),
     "data_unavailable": (
         Note(zh="取不到数据", en="the data are not available"),
         Note(
@@ -173,10 +183,18 @@ def has_ended_run(state: Mapping[str, Any], run_id: str) -> bool:
 
 def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
     """Return the user's messages of this request: those after the last closing message."""
-    messages = state["messages"]
-    closed = [place for place, message in enumerate(messages) if CLOSING_KEY in message.response_metadata]
-    begin = closed[-1] + 1 if closed else 0
-    return [message for message in messages[begin:] if isinstance(message, HumanMessage)]
+    return messages_by_request(state)[-1]
+
+
+def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
+    """Return the user's messages of each request of the thread, which a closing message ends."""
+    requests: list[list[AnyMessage]] = [[]]
+    for message in state["messages"]:
+        if CLOSING_KEY in message.response_metadata:
+            requests.append([])
+        elif isinstance(message, HumanMessage):
+            requests[-1].append(message)
+    return requests
 
 
 def language(state: Mapping[str, Any]) -> Language:

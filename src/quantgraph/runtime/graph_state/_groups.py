@@ -27,6 +27,7 @@ EndedBecause = Literal[
     "budget_money",
     "timeout",
     "causality_failed",
+    "meaning_failed",
     "data_unavailable",
     "cancelled",
     "model_unavailable",
@@ -35,7 +36,7 @@ EndedBecause = Literal[
 
 
 ClarificationKind = Literal[
-    "symbol", "window", "strategy", "fields", "plan", "bars", "confirmation", "failure", "approval"
+    "symbol", "window", "strategy", "fields", "plan", "bars", "confirmation", "failure", "approval", "meaning"
 ]
 
 
@@ -87,12 +88,12 @@ class Clarification(TypedDict):
 class Clause(TypedDict):
     """A piece of what was said: its words, what it became, and whether that is done.
 
-    The words of a ``default`` are empty: nobody said it.
+    The words of a ``default`` are empty: nobody said it. What is ``unparsed`` changes no trade.
     """
 
     words: str
     became: str
-    status: Literal["done", "default", "not_done"]
+    status: Literal["done", "default", "not_done", "unparsed"]
 
 
 class SaidRule(TypedDict):
@@ -180,6 +181,8 @@ class DialogueGroup(TypedDict):
     """The symbols among ``waived``."""
     accepted_bars: list[str]
     """Symbols whose impossible bars the user goes on with."""
+    accepted_code: str | None
+    """Hash of the code that the user goes on with, though it does not do what was said."""
     confirmed: str | None
     """Hash of the understanding that the user has confirmed."""
     reflected_on: str | None
@@ -197,6 +200,10 @@ class ProgressGroup(TypedDict):
 
     attempts: list[Attempt]
     """The attempts at this signal: the conversation in which a model writes its code."""
+    generated: int
+    """How often code was asked for in this request."""
+    sent_back: list[str]
+    """Kinds of findings that went back to the model since the start or the last answer."""
     failures: list[str]
     """First error of each failed attempt since the start or the last answer."""
     validation: dict[str, Any]
@@ -279,6 +286,7 @@ def dialogue_of(state: Mapping[str, Any]) -> DialogueGroup:
         "waived": [],
         "waived_symbols": [],
         "accepted_bars": [],
+        "accepted_code": None,
         "confirmed": None,
         "reflected_on": None,
         "ignored_message_ids": [],
@@ -292,6 +300,8 @@ def progress_of(state: Mapping[str, Any]) -> ProgressGroup:
     """Return what was tried."""
     empty: ProgressGroup = {
         "attempts": [],
+        "generated": 0,
+        "sent_back": [],
         "failures": [],
         "validation": {},
         "calls": {},

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import talib
 
+from quantgraph._util.texts import Language, Note
 from quantgraph.audit.meaning import Reading
 from quantgraph.errors import UnknownField
 from quantgraph.sentences._describe import describe, describe_value
@@ -409,9 +410,12 @@ def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
     return Reading(signal=signal, explain=partial(_explain, rule, conditions.values))
 
 
-def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> str:
+_LANGUAGES: tuple[Language, Language] = ("zh", "en")
+
+
+def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> Note:
     """The rule as read, and its values at a cell and on the session before."""
-    shown = []
+    zh, en = [], []
     read = [(code, value) for side in (rule.entry, rule.exit) for code, value, _ in _needs(side)]
     for code, value in dict.fromkeys(read):
         if isinstance(value, Number):
@@ -421,10 +425,13 @@ def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbo
             float(frame.to_numpy()[frame.index.get_loc(session), frame.columns.get_loc(code or symbol)])
             for frame in (its.frame(value), its.before(value))
         )
-        name = f"{code} {describe_value(value, 'en')}".strip()
-        shown.append(f"{name} {now:.6g} (session before {before:.6g})")
-    rule_text = f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}"
-    return f"{rule_text}; {', '.join(shown)}"
+        names = [f"{code} {describe_value(value, language)}".strip() for language in _LANGUAGES]
+        zh.append(f"{names[0]} {now:.6g}（前一日 {before:.6g}）")
+        en.append(f"{names[1]} {now:.6g} (session before {before:.6g})")
+    return Note(
+        zh=f"{describe(rule.entry, 'zh')}时买入，{describe(rule.exit, 'zh')}时卖出；{'，'.join(zh)}",
+        en=f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}; {', '.join(en)}",
+    )
 
 
 class _Conditions:

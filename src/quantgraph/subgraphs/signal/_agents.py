@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from quantgraph._util.texts import language_of
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider
 from quantgraph.data import AsOfSource, MarketDataSource, commit_source
@@ -26,11 +27,12 @@ _NOTHING = {"", "null", "none", "n/a", "无"}
 
 @with_docstring
 class SaidClause(BaseModel):
-    """A piece of the sentence: its words, and what became of it."""
+    """A piece of the sentence: the person's own words, what they say again, and whether that is done."""
 
     model_config = ConfigDict(extra="ignore")
 
-    words: str
+    quote: str = ""
+    part: Literal["entry", "exit", "plan", "other"] = "other"
     became: str = ""
     status: Literal["done", "default", "not_done"] = "done"
 
@@ -53,6 +55,20 @@ class Params(BaseModel):
     required_indicators: list[str] = Field(default_factory=list)
     plan: dict[str, Any] = Field(default_factory=dict)
     clauses: list[SaidClause] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _said_in_clauses(self) -> Self:
+        """Fill entry, exit and rule from the clauses, if the reply has them there alone."""
+        done = [each for each in self.clauses if each.status != "not_done"]
+        said = {
+            part: [each.became or each.quote for each in done if each.part == part]
+            for part in ("entry", "exit")
+        }
+        comma = "，" if language_of("".join(each.became for each in done)) == "zh" else "; "
+        self.entry = self.entry or comma.join(said["entry"])
+        self.exit = self.exit or comma.join(said["exit"])
+        self.strategy_desc = self.strategy_desc or comma.join(filter(None, (self.entry, self.exit)))
+        return self
 
     @field_validator("windows", "clauses", mode="before")
     @classmethod
@@ -98,7 +114,7 @@ def _entry(entry: object) -> object:
     if not isinstance(entry, str):
         return entry
     dates = re.findall(r"\d{8}|\d{4}-\d{2}-\d{2}", entry)
-    return dates if len(dates) == 2 else {"words": entry}
+    return dates if len(dates) == 2 else {"quote": entry}
 
 
 @with_docstring

@@ -31,6 +31,12 @@ _FINDING = """\
 That is not right yet / 还不正确:
 {errors}
 The cells' variables are gone: mend the code and run it as one complete cell. 请修正后重新运行完整的代码。"""
+_QUESTION = """\
+{errors}
+If that is right, mend the code; if it is not, hand the same code over again and say why. The cells'
+variables are gone: run one complete cell. 若属实请修正，若不属实请原样重新运行并说明理由。"""
+REVIEW = "review: "
+"""Begins what a reviewer thinks and no cell shows."""
 _ANSWER = """\
 The user's answer to your question / 用户的回答:
 {answer}
@@ -131,7 +137,8 @@ def earlier_messages(attempts: Sequence[Attempt]) -> list[AnyMessage]:
             messages.append(HumanMessage(_ANSWER.format(answer=wrap("answers", attempt["answer"]))))
         if attempt["errors"]:
             errors = wrap("errors", "\n".join(attempt["errors"]))
-            messages.append(HumanMessage(_FINDING.format(errors=errors)))
+            asks = all(error.startswith(REVIEW) for error in attempt["errors"])
+            messages.append(HumanMessage((_QUESTION if asks else _FINDING).format(errors=errors)))
     return messages
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import pandas as pd
@@ -16,7 +17,8 @@ from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
-from quantgraph.runtime.graph_state import request_of
+from quantgraph.runtime.endings import messages_by_request
+from quantgraph.runtime.graph_state import dialogue_of, request_of
 from quantgraph.sentences import (
     ParsedRequest,
     RequestContext,
@@ -25,26 +27,12 @@ from quantgraph.sentences import (
     write_code,
 )
 from quantgraph.sentences.evaluation import RuleData, buys_and_sells, rule_readings
-from quantgraph.sentences.phrases import event_of, names_exit, said_rule
+from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
 from quantgraph.state import BaseView
 from quantgraph.subgraphs.signal._source_facts import names_of
-from quantgraph.subgraphs.signal._updates import user_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
-
-MENDABLE = (
-    "meaning_differs",
-    "meaning_not_an_event",
-    "meaning_never_sells",
-    "meaning_blind",
-    "meaning_alike",
-    "meaning_unsaid_symbol",
-    "meaning_missing_symbol",
-    "meaning_unsaid_session",
-    "meaning_review",
-)
-"""Findings that other code can mend. A rule may wait for what never happens, or say both sides at once."""
 
 _PATH_CLAUSES = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
 """Clauses of a trade plan that code may have put into the signal: the rule alone is not its reference."""
@@ -64,8 +52,12 @@ class Words:
 
     Attributes
     ----------
-    texts
-        The user's words, and the rule as a model read it; the first that can be read whole is the reference.
+    text
+        The user's own words, of the whole conversation: the reference, where they can be read whole.
+    restated
+        The rule as a model read it, which is no reference; the planner may have coded it.
+    waived
+        Words that the user gave up: without them the words are no reference.
     context
         What is known of the data, for names and dates in the words.
     trade, watch
@@ -78,7 +70,9 @@ class Words:
         The trade plan.
     """
 
-    texts: tuple[str, ...]
+    text: str
+    restated: str = ""
+    waived: tuple[str, ...] = ()
     context: RequestContext = field(default_factory=RequestContext)
     trade: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
@@ -88,28 +82,24 @@ class Words:
     plan: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def read(self) -> tuple[tuple[str, ParsedRequest], ...]:
-        """Each text that the planner can read, with what it reads in it."""
-        found = []
-        for text in self.texts:
-            with suppress(BadWindow):
-                found.append((text, read_request(text, self.context)))
-        return tuple(found)
+    def read(self) -> ParsedRequest | None:
+        """What the planner reads in the user's words; None if a date in them is malformed."""
+        with suppress(BadWindow):
+            return read_request(self.text, self.context)
+        return None
 
 
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = request_of(state)["checked"]
     understood: Mapping[str, Any] = request_of(state)["understanding"] or {}
-    text, sessions = user_text(state), source.sessions()
-    rule = understood.get("rule") or {}
+    rule, dialogue = understood.get("rule") or {}, dialogue_of(state)
+    text, context = said_words(state, source)
     return Words(
-        texts=tuple(dict.fromkeys((text, request["strategy"]))),
-        context=RequestContext(
-            first_session=f"{sessions[0]:%Y%m%d}",
-            last_session=f"{sessions[-1]:%Y%m%d}",
-            names=names_of(text, source),
-        ),
+        text=text or request["strategy"],
+        restated=request["strategy"],
+        waived=tuple(each for each in dialogue["waived"] if each not in dialogue["waived_symbols"]),
+        context=context,
         trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
@@ -117,6 +107,27 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         exit=rule.get("exit") or "",
         plan=understood.get("plan") or {},
     )
+
+
+def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[str, RequestContext]:
+    """Return the user's own words of the whole request, as later messages changed it, and their context.
+
+    They are empty for a host that calls a node without messages.
+    """
+    ignored, sessions = dialogue_of(state)["ignored_message_ids"], source.sessions()
+    requests = [
+        [str(each.text) for each in messages if str(each.id) not in ignored]
+        for messages in messages_by_request(state)
+    ]
+    context = RequestContext(
+        first_session=f"{sessions[0]:%Y%m%d}",
+        last_session=f"{sessions[-1]:%Y%m%d}",
+        names=names_of("\n".join(chain.from_iterable(requests)), source),
+    )
+    text = ""
+    for first, *answers in filter(None, requests):
+        text = "\n".join([changed_request({"strategy_desc": text}, first, context), *answers])
+    return text, context
 
 
 def _codes(
@@ -133,7 +144,6 @@ def _codes(
 @dataclass(frozen=True, kw_only=True)
 class _SaidRule:
     rule: TradingRule
-    text: str
     watch: str = ""
     """The one security that the rule reads for others; empty if the text names none."""
     reads_index: bool = False
@@ -141,23 +151,20 @@ class _SaidRule:
 
 
 def rule_in_words(words: Words) -> _SaidRule | None:
-    """Return the rule that the words say whole, and the text that says it; None if there is none."""
-    if any(name in words.plan for name in _PATH_CLAUSES):
+    """Return the rule that the user's own words say whole; None if they do not."""
+    request = words.read
+    if request is None or words.waived or any(name in words.plan for name in _PATH_CLAUSES):
         return None
-    for text, request in words.read:
-        if (rule := said_rule(text, request)) is not None:
-            watched = request.watched
-            watch = watched.code if watched else ""
-            return _SaidRule(rule=rule, text=text, watch=watch, reads_index=request.reads_index)
-    return None
+    if (rule := said_rule(words.text, request)) is None:
+        return None
+    watch = request.watched.code if request.watched else ""
+    return _SaidRule(rule=rule, watch=watch, reads_index=request.reads_index)
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
-    """Whether the keyless planner wrote the code of the words itself."""
-    if len(cells) != 1:
-        return False
-    rules = (request.strategy for _, request in words.read)
-    return any(rule is not None and write_code(rule).source.strip() == cells[0].strip() for rule in rules)
+    """Whether the keyless planner wrote the code of the user's words itself."""
+    rule = words.read.strategy if words.read is not None else None
+    return rule is not None and [write_code(rule).source.strip()] == [cell.strip() for cell in cells]
 
 
 def meaning_findings(
@@ -175,7 +182,7 @@ def meaning_findings(
         First session that counts.
     """
     said, found = rule_in_words(words), list[Finding]()
-    by_planner = is_planners(words, cells)
+    by_planner = is_planners(words if said else replace(words, text=words.restated), cells)
     panel = None if said is None else _panel(words, said, view, signal, adjusted=not by_planner)
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
@@ -191,14 +198,13 @@ def meaning_findings(
 
 
 def _said(words: Words, said: _SaidRule | None) -> Said:
-    text = "\n".join(words.texts)
     event: Literal["", "cross", "break"] = "break" if _EVENT.search(words.entry) else ""
     return Said(
-        sentence=said.text if said else "",
+        sentence=words.text if said else "",
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
-        names_exit=bool(words.exit) or names_exit(text),
-        per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(text),
+        names_exit=names_exit(words.text) or names_exit(words.exit),
+        per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
         windows=words.windows,
     )
@@ -277,15 +283,21 @@ def _overlap(
         return []
     row = int(both.any(axis=1).argmax())
     session, symbol = f"{buys.loc[begin:].index[row]:%Y-%m-%d}", str(buys.columns[int(both[row].argmax())])
+    whole = int(entries.sum())
     message = (
-        f"The rule says to buy and to sell at once on {count} of the {int(entries.sum())} cells where it "
-        f"buys; selling wins. First at {session} {symbol}, where the signal is -1."
+        f"The rule says to buy and to sell at once on {count} of the {whole} cells where it buys; selling "
+        f"wins. First at {session} {symbol}, where the signal is -1."
+    )
+    zh = (
+        f"规则要买入的 {whole} 处中有 {count} 处同时也要卖出，以卖出为准。"
+        f"首次在 {session} {symbol}，那里的信号是 -1。"
     )
     return [
         Finding(
             severity="warning",
             code="meaning_overlap",
             message=message,
+            zh=zh,
             session=session,
             symbol=symbol,
             count=count,

@@ -6,7 +6,7 @@ A model may warn. It stops a run only with a cell that reproduces the fault on t
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,15 +158,16 @@ _TRADES = 5
 def review_facts(
     sentence: str,
     understanding: Mapping[str, Any] | str,
-    cells: Sequence[str],
+    strategy: Mapping[str, Any],
     signal: pd.DataFrame,
     close: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return what the model is shown: the words, the code, the counts, and the first trades."""
+    """Return what the model is shown: the words, the code and its signal's name, counts and first trades."""
     return {
         "sentence": sentence,
         "understanding": understanding,
-        "code": "\n# %%\n".join(cells),
+        "signal": strategy["name"],
+        "code": "\n# %%\n".join(strategy["cells"]),
         "counts": signal_counts(signal),
         "trades": first_trades(signal, close),
     }
@@ -245,18 +246,26 @@ def _asserts_signal(cell: str) -> bool:
 
 
 def issue_finding(issue: Issue, *, reproduced: bool) -> Finding:
-    """Return an issue as a finding: a fault that was reproduced, or at most a warning."""
+    """Return an issue as a finding: a fault that was reproduced, an error that was not, or a remark."""
     if reproduced:
+        session = f"{session_of(issue.date):%Y-%m-%d}"
         return Finding(
             severity="warning",
             code="meaning_review",
-            message=f"The review reproduced a fault: {issue.message}. At {issue.date} {issue.symbol} the "
-            f"words want {issue.expected:g}: {issue.why}. Its assertion fails:\n{issue.cell}",
-            session=f"{session_of(issue.date):%Y-%m-%d}",
+            message=f"The review reproduced a fault: {issue.message}. At {session} {issue.symbol} the words "
+            f"want {issue.expected:g}, which the code does not give: {issue.why}.",
+            zh=f"复核重现了一处与原话不符的信号：{issue.message}。{session} {issue.symbol} 按原话应为 "
+            f"{issue.expected:g}，代码给出的不是：{issue.why}。",
+            detail=f"Its assertion fails:\n{issue.cell}",
+            session=session,
             symbol=issue.symbol,
         )
+    if issue.severity != "error":
+        return Finding(severity=issue.severity, code="model_finding", message=issue.message)
     return Finding(
-        severity="warning" if issue.severity == "error" else issue.severity,
-        code="model_finding",
-        message=issue.message,
+        severity="warning",
+        code="meaning_doubt",
+        message=f"The review doubts, without a cell that shows it: {issue.message}",
+        zh=f"复核有疑问，但没有能重现的格子：{issue.message}",
+        detail=". ".join(filter(None, (issue.message, issue.why))),
     )

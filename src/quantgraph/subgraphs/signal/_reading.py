@@ -32,6 +32,7 @@ from quantgraph.subgraphs.signal._agents import (
     current_ref,
     known_source,
 )
+from quantgraph.subgraphs.signal._coverage import unparsed
 from quantgraph.subgraphs.signal._impossible_bars import leave_out
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
@@ -124,7 +125,7 @@ class Reading:
                 "needs_clarification": self.needs_clarification,
             },
             "params": params,
-            **_message_read(self.state),
+            **message_read(self.state),
             **made,
         }
 
@@ -143,7 +144,8 @@ class Question:
 Step = Callable[[Reading], Reading | Question]
 
 
-def _message_read(state: SignalSubgraphState) -> Update:
+def message_read(state: SignalSubgraphState) -> Update:
+    """Return the update that marks the last message as read."""
     return {"reflected_on": user_messages(state)[-1].id, "answering": None}
 
 
@@ -157,7 +159,7 @@ def misread_question(reading: Reading, slips: Sequence[Slip]) -> Question:
         en=f"The model misread this twice: {'; '.join(unread)}. What did you mean?",
     )
     asked = question_update(state, slips[0].kind, reason, unread=unread)
-    return Question(changes={**_message_read(state), **asked})
+    return Question(changes={**message_read(state), **asked})
 
 
 def read_words(reading: Reading) -> Reading:
@@ -394,7 +396,8 @@ def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
     unsaid += _unsaid_index(reading)
     kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
     left_out = [reading.not_executed, *kept]
-    return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out)
+    rest = unparsed(reading.state, params)
+    return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out, unparsed=rest)
 
 
 def _unsaid_index(reading: Reading) -> list[str]:

@@ -7,7 +7,8 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
+from quantgraph.sentences.coverage import find_anchors, plain
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
 
@@ -53,16 +55,39 @@ def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
     return {"watch": [*series, *stocks], "trade": traded, "index": series}
 
 
-def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> list[str]:
-    """Return the words of the clauses that are not executed; ``waived`` are those that the user gave up.
+_CODED = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
+"""Parts of a plan that the code of a signal does."""
 
-    A plan has no decider that executes it, so all of it counts.
+
+def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> list[str]:
+    """Return the person's words that are not executed; ``waived`` are those that the user gave up.
+
+    The code of a signal can do what depends on the entry; sizes, cash and costs of a plan it cannot.
     """
-    clauses: Iterable[Mapping[str, Any]] = params.get("clauses", ())
-    words = [clause["words"] for clause in clauses if clause["status"] == "not_done"]
-    spoken = " ".join(clause["words"] for clause in clauses)
-    words += [f"{name} {value}" for name, value in params.get("plan", {}).items() if not spoken]
+    clauses: Sequence[Mapping[str, Any]] = params.get("clauses", ())
+    words = [clause["quote"] for clause in clauses if clause["status"] == "not_done"]
+    spoken = bool(words)
+    for name, value in params.get("plan", {}).items():
+        if name in _CODED:
+            continue
+        said = [clause for clause in clauses if clause["quote"] and _says(clause, value)]
+        if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
+            continue  # how many a ranking holds is the rule
+        words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
     return [each for each in dict.fromkeys(words) if each not in waived]
+
+
+def _says(clause: Mapping[str, Any], value: object) -> bool:
+    """Whether the words of a clause have a number of a plan's value."""
+    numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
+    numbers |= {f"{100 * float(each):g}" for each in numbers}
+    said = {
+        each
+        for anchor in find_anchors(plain(clause["quote"]))
+        if anchor.kind == "number"
+        for each in anchor.values
+    }
+    return bool(numbers & said) or (not numbers and clause["part"] == "plan")
 
 
 def understand(
@@ -72,6 +97,7 @@ def understand(
     assumptions: Sequence[str],
     *,
     left_out: Sequence[str] = (),
+    unparsed: Sequence[str] = (),
 ) -> Understanding:
     """Return the understanding of a reading that code has checked.
 
@@ -83,9 +109,11 @@ def understand(
         Answers that no person gave: each is a default.
     left_out
         Words that the user gave up, or that the decider does not execute.
+    unparsed
+        Words that are in no clause and change no trade.
     """
     clauses: list[Clause] = [
-        {"words": each["words"], "became": each["became"], "status": each["status"]}
+        {"words": each["quote"], "became": each["became"], "status": each["status"]}
         for each in params.get("clauses", ())
     ]
     known = {clause["words"] for clause in clauses}
@@ -95,6 +123,7 @@ def understand(
         if words and words not in known
     ]
     clauses += [{"words": "", "became": answer, "status": "default"} for answer in assumptions]
+    clauses += [{"words": words, "became": "", "status": "unparsed"} for words in unparsed]
     return {
         **symbols,
         "windows": [[request["start"], request["end"]]],
@@ -143,7 +172,15 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    for status, label in (("default", words("默认", "default")), ("not_done", words("不执行", "not done"))):
+    if coded := [f"{name} {value}" for name, value in understanding["plan"].items() if name in _CODED]:
+        lines.append(
+            words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
+        )
+    for status, label in (
+        ("default", words("默认", "default")),
+        ("not_done", words("不执行", "not done")),
+        ("unparsed", words("未解读", "not read")),
+    ):
         lines += [
             label + colon + " → ".join(filter(None, (clause["words"], clause["became"])))
             for clause in understanding["clauses"]

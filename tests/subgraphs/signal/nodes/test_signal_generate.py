@@ -200,9 +200,12 @@ def test_a_model_that_finds_fault_without_showing_it_warns(play, graph_of):
         {"messages": [("user", play.SENTENCE)]}
     )
     assert final["ended_because"] == "done"
-    assert flat(final)["validation"]["issues_found"] == [
-        {"severity": "warning", "code": "model_finding", "message": "this buys at the top"}
-    ]
+    (found,) = flat(final)["validation"]["issues_found"]
+    assert (found["severity"], found["code"], found["detail"]) == (
+        "warning",
+        "meaning_doubt",
+        "this buys at the top",
+    )
 
 
 @pytest.mark.parametrize("review", ['{"validation_passed": true, "issues_found": []}', "all is well", ""])

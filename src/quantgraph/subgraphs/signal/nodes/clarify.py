@@ -29,12 +29,14 @@ from quantgraph.runtime.graph_state import (
     dialogue_of,
     progress_of,
     request_of,
+    strategy_of,
     written,
 )
 from quantgraph.sentences.phrases import said_symbols, says_a_rule, says_parameters
 from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answered
+from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     default_answer,
@@ -217,6 +219,8 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
         return _bars_decided(state, task, text, who, resources)
     if task["kind"] == "confirmation":
         return _confirmed(state, task, text, who, resources)
+    if task["kind"] == "meaning":
+        return _fault_decided(state, task, text, who, resources)
     return _answered(
         state, task, task["default"] if task["default"] and is_default(text) else text, who, resources
     )
@@ -241,6 +245,29 @@ def _bars_decided(
         state, known_source(state, resources), left_out=left_out, by_default=who == "default"
     )
     return {**answered, **decided, "reflected_on": answered["messages"][-1].id, "answering": None}
+
+
+def _fault_decided(
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    who: AnsweredBy | None,
+    resources: OpenResources,
+) -> dict[str, Any]:
+    """The update after a decision about code that does not do what was said; other words go to its model."""
+    go_on, stop = task["options"]
+    fault = open_fault(progress_of(state)["validation"])
+    if fault is not None and (text == stop or is_refusal(text)):
+        return failed_update(state, fault)
+    answered = _answered(state, task, text, who, resources)
+    message = str(answered["messages"][-1].id)
+    if text == go_on or is_default(text):
+        accepted = strategy_of(state)["code_hash"]
+        return {**answered, "accepted_code": accepted, "reflected_on": message, "answering": None}
+    again = {**answered, "signal_ready": False, "strategy": {}}
+    if answered.get("reflected_on") == message:  # advice on the code is no part of the rule
+        again["ignored_message_ids"] = [*dialogue_of(state)["ignored_message_ids"], message]
+    return again
 
 
 def _confirmed(
@@ -287,7 +314,12 @@ def _answered(
 
 
 def _about_code(state: SignalSubgraphState, task: Clarification, text: str, resources: OpenResources) -> bool:
-    """Whether an answer is to the generation's question and names no parameter, so needs no new reading."""
+    """Whether an answer is to the generation's question and names no parameter, so needs no new reading.
+
+    What is said of code that does not do what was said may be another rule: one with a number is read.
+    """
+    if task["kind"] == "meaning" and any(map(str.isdigit, text)):
+        return False
     if not answered_attempts(progress_of(state)["attempts"], task["reason"], text):
         return False
     source = known_source(state, resources)

@@ -48,6 +48,7 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
+from quantgraph.sentences.coverage import Gap
 from quantgraph.subgraphs.signal._agents import (
     ReflectionReply,
     build_agent,
@@ -56,9 +57,17 @@ from quantgraph.subgraphs.signal._agents import (
     known_source,
     tool_context,
 )
+from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._prompts import prompt_text
-from quantgraph.subgraphs.signal._reading import Question, Reading, Step, misread_question, reading_steps
+from quantgraph.subgraphs.signal._reading import (
+    Question,
+    Reading,
+    Step,
+    message_read,
+    misread_question,
+    reading_steps,
+)
 from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of, speaks_of_fields
 from quantgraph.subgraphs.signal._updates import (
@@ -241,7 +250,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
-    errors, slips, before = list(state["error_messages"]), list[Slip](), None
+    errors, slips, gaps = list(state["error_messages"]), list[Slip](), list[Gap]()
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
@@ -251,10 +260,12 @@ def ask_model(reading: Reading) -> Reading | Question:
             return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):
             reading, reply = _read_by_planner(reading, prompt, facts)
-            slips = []
+            slips, gaps = [], []
         else:
-            slips = _slips_of(reply, reading, facts["names"], given)
-        if not slips or (reply.user_intent.params == before and not any(slip.certain for slip in slips)):
+            read = _slips_of(reply, reading, facts["names"], given)
+            slips = [slip for slip in read if slip.certain or slip not in slips]
+            gaps = _gaps_of(reply, reading, facts["names"])
+        if not slips and not gaps:
             return replace(
                 reading,
                 given=given,
@@ -263,9 +274,11 @@ def ask_model(reading: Reading) -> Reading | Question:
                 params=reply.user_intent.params.model_dump(),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
-        before = reply.user_intent.params
-        errors = [*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)]
-    return misread_question(reading, slips)
+        missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
+        errors = [*state["error_messages"], *(f"misread: {note.text(language(state))}" for note in missed)]
+    if slips:
+        return misread_question(reading, slips)
+    return Question(changes={**message_read(state), **gap_question(state, gaps)})
 
 
 def _slips_of(
@@ -278,6 +291,17 @@ def _slips_of(
     text, source = said_text(reading.state), reading.source
     listed = {*source.symbols(), *source.names()}
     return reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
+
+
+def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
+    """Return which of the person's words a reading does not have as they were said.
+
+    A question has none, nor has a rule that no signal is made of.
+    """
+    unread = reply.user_intent.needs_clarification or reply.task_type in ("unclear", "data_fetch")
+    if unread or not reading.resources.makes_signal:
+        return []
+    return reading_gaps(reading.state, reply.user_intent.params.model_dump(), names)
 
 
 def _read_by_planner(

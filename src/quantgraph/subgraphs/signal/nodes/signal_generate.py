@@ -30,6 +30,7 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
+from quantgraph.subgraphs.signal._meaning import said_words
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
@@ -61,7 +62,9 @@ def signal_generate_node(
         the end.
     """
     resources = open_resources(resources)
-    return written(state, _generated(with_request(state, resources), resources, agent))
+    count = progress_of(state)["generated"] + 1
+    generated = _generated(with_request(state, resources), resources, agent)
+    return written(state, {**generated, "generated": count})
 
 
 def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
@@ -181,7 +184,7 @@ def _prompt(
     prompt = prompt_text("signal_generate", language(state)).format(
         available_ohlcv=f"{field_list(view['ohlcv'])} ({_extent(view, request)})",
         available_indicators=field_list(view["indicators"]),
-        strategy_description=wrap("strategy", request["strategy"]),
+        strategy_description=_what_was_said(state, request, context),
     )
     parts = [
         prompt,
@@ -194,6 +197,20 @@ def _prompt(
         idioms_for(request["strategy"], request["index"]),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _what_was_said(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+    """Return the user's own words, the rule as it was read, its clauses and the plan, each in its part."""
+    understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
+    text, _ = said_words(state, context.source)
+    clauses = [each for each in understanding.get("clauses", ()) if each["status"] != "unparsed"]
+    parts = [
+        wrap("request", text) if text else "",
+        wrap("strategy", request["strategy"]),
+        wrap("clauses", "\n".join(map(canonical_json, clauses))) if clauses else "",
+        wrap("plan", canonical_json(understanding["plan"])) if understanding.get("plan") else "",
+    ]
+    return "\n".join(filter(None, parts))
 
 
 def _extent(view: View, request: Mapping[str, Any]) -> str:

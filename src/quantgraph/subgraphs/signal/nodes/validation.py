@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph._util.texts import say
-from quantgraph.audit import Finding, Report, in_chinese
+from quantgraph.audit import Finding, Report, meaning_lines
 from quantgraph.audit.bars import check_data, check_signal, impossible_bars
 from quantgraph.errors import (
     BadWindow,
@@ -44,16 +44,24 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
-    MENDABLE,
     is_planners,
     meaning_findings,
     rule_in_words,
+    said_words,
     words_of,
 )
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
 from quantgraph.subgraphs.signal._reading import with_request
-from quantgraph.subgraphs.signal._updates import failure_update, user_text
+from quantgraph.subgraphs.signal._send_backs import (
+    fault_update,
+    is_accepted,
+    kept_review,
+    open_fault,
+    sent_back_update,
+    told_of_acceptance,
+)
+from quantgraph.subgraphs.signal._updates import failure_update
 from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -87,22 +95,37 @@ def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
     target, report, signal_ref = _checked(state, resources)
     if asked := doubtful_bars_question(state, report, known_source(state, resources)):
         return {"validation": report.as_json(), **asked}
-    report = _sent_back(state, report)
-    if report.passed and _wants_review(state, resources, target, report):
+    if not report.passed:
+        return _failed(state, resources, target, report)
+    if not is_accepted(state):
+        if sent_back := sent_back_update(state, report):
+            return sent_back
         try:
-            report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
+            if _wants_review(state, resources, target, report):
+                report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
         except MODEL_ERRORS as error:
             return {"validation": report.as_json(), **end_update(state, "model_unavailable", error)}
         except BudgetExceeded as error:
             return {"validation": report.as_json(), **end_update(state, end_reason(error), error)}
-        report = _sent_back(state, report)
+        if sent_back := sent_back_update(state, report):
+            return sent_back
+    return _passed(state, resources, target, report, signal_ref)
+
+
+def _failed(state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report) -> Update:
+    """Return the update of data or a signal with errors."""
+    errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
+    reset: dict[str, Any] = {"signal_ready": False, "strategy": {}}
+    if target == "data":  # so that reflection does not continue with it
+        reset = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
+    return {"validation": report.as_json(), **reset, **failure_update(state, f"validate {target}", errors)}
+
+
+def _passed(
+    state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report, signal_ref: str
+) -> Update:
+    """Return the update of data or a signal without errors; a fault that stays is asked about."""
     update: dict[str, Any] = {"validation": report.as_json()}
-    if not report.passed:
-        errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
-        reset: dict[str, Any] = {"signal_ready": False, "strategy": {}}
-        if target == "data":  # so that reflection does not continue with it
-            reset = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
-        return {**update, **reset, **failure_update(state, f"validate {target}", errors)}
     if target == "signal":
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**strategy_of(state), **judged_from}
@@ -112,23 +135,15 @@ def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
+    now = changed(state, update)
+    fault = open_fault(update["validation"])
+    if fault is not None and not is_accepted(state):
+        return {**update, **fault_update(now, fault, resources)}
     summary = _summary_text(state, report, target)
-    text = "\n".join([*_meaning_lines(state, report), summary, *_closing_words(state, target)])
+    first = meaning_lines(update["validation"], language(state))
+    text = "\n".join([*first, summary, *_closing_words(state, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
-    update["attempts"] = []
-    return {**update, **end_update(changed(state, update), "done", text=text)}
-
-
-def _sent_back(state: SignalSubgraphState, report: Report) -> Report:
-    """The report in which findings that new code could fix are errors: once, never at the last attempt."""
-    once = any(failure.startswith("meaning: ") for failure in progress_of(state)["failures"])
-    if once or state.get("retry_count", 0) + 1 >= state.get("max_retries", 3):
-        return report
-    findings = (
-        replace(finding, severity="error", code="meaning") if finding.code in MENDABLE else finding
-        for finding in report.findings
-    )
-    return replace(report, findings=tuple(findings))
+    return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
 
 
 def _wants_review(
@@ -145,8 +160,14 @@ def _wants_review(
 
 
 def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
-    """Return what was checked, the report, and the commit to trade; from the recording if it is there."""
-    strategy = strategy_of(state)
+    """Return what was checked, the report, and the commit to trade; from the recording if it is there.
+
+    Code with which the user goes on was checked before.
+    """
+    strategy, source = strategy_of(state), known_source(state, resources)
+    if is_accepted(state):
+        before = told_of_acceptance(Report.from_json(progress_of(state)["validation"]))
+        return "signal", before, current_ref(state, resources)
     facts = {
         "step": "validate",
         "data_ref": current_ref(state, resources),
@@ -155,7 +176,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "request": request_of(state)["checked"],
         "as_of": str(as_of(state, resources)),
         "language": language(state),
-        "said": [user_text(state), request_of(state)["understanding"]],
+        "said": [said_words(state, source)[0], request_of(state)["understanding"]],
         "audit": [
             resources.settings.audit.cuts,
             resources.settings.audit.walk_seconds,
@@ -242,9 +263,9 @@ def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: st
         resources.store.view(moment, strategy["data_ref"]),
         first=session_of(report.summary["evaluated_from"]),
     )
-    shown = {finding.code for finding in report.findings}
-    kept = [each for each in findings if each.code != "meaning_never_buys" or "no_trades" not in shown]
-    return replace(report, checks=(*report.checks, "meaning"), findings=(*kept, *report.findings))
+    never_buys = any(each.code == "meaning_never_buys" for each in findings)
+    others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
+    return replace(report, checks=(*report.checks, "meaning"), findings=(*findings, *others))
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -260,17 +281,22 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
 def _review(
     state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, target: Target, ref: str
 ) -> list[Finding]:
-    """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``."""
+    """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``.
+
+    Code that came back as it was is not reviewed again.
+    """
+    if target == "signal" and (kept := kept_review(state)):
+        return kept
     prompt = prompt_text("validation", language(state)).format(
         validation_type=target, expected_fields=request_of(state)["checked"]["indicators"]
     )
     view = resources.store.view(as_of(state, resources), ref)
     facts: dict[str, Any] = {"target": target}
     if target == "signal":
-        strategy = strategy_of(state)
-        signal = view["signal"][strategy["name"]]
+        signal = view["signal"][strategy_of(state)["name"]]
+        sentence, _ = said_words(state, known_source(state, resources))
         understood = request_of(state)["understanding"] or request_of(state)["checked"]["strategy"]
-        facts |= review_facts(user_text(state), understood, strategy["cells"], signal, view["ohlcv"]["close"])
+        facts |= review_facts(sentence, understood, strategy_of(state), signal, view["ohlcv"]["close"])
     try:
         agent = agent or build_agent("validation", resources)
         invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
@@ -296,12 +322,6 @@ def _review(
         )
         for issue in review.issues_found
     ]
-
-
-def _meaning_lines(state: SignalSubgraphState, report: Report) -> list[str]:
-    """The findings of meaning that stay, which come before all else that a person reads."""
-    found = (issue for issue in report.as_json()["issues_found"] if issue["code"].startswith("meaning"))
-    return [say(language(state), zh=in_chinese(issue), en=issue["message"]) for issue in found]
 
 
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:

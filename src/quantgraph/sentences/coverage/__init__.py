@@ -1,0 +1,35 @@
+"""A model's reading held against the person's own words, without reading their rule.
+
+``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
+turns round or adds; ``unparsed_words`` names the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
+    from quantgraph.sentences.coverage._coverage import (
+        Gap,
+        ReadClause,
+        ReadParameters,
+        coverage_gaps,
+        unparsed_words,
+    )
+
+__all__ = [
+    "Anchor",
+    "Gap",
+    "ReadClause",
+    "ReadParameters",
+    "coverage_gaps",
+    "find_anchors",
+    "plain",
+    "unparsed_words",
+]
+
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__, __dir__ = lazy_names(__name__, __file__)

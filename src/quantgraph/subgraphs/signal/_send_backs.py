@@ -1,0 +1,141 @@
+"""What goes back to the model that wrote a signal's code, and what becomes of a fault that stays.
+
+Each kind of finding goes back at least once; a false alarm of one kind leaves the others theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Literal
+
+from quantgraph._util.texts import say
+from quantgraph.audit import Finding, Report, issue_text
+from quantgraph.errors import CheckpointerRequired
+from quantgraph.runtime import OpenResources
+from quantgraph.runtime.dialogue import check_checkpointer
+from quantgraph.runtime.endings import end_update, extended_history, language
+from quantgraph.runtime.graph_state import Update, dialogue_of, progress_of, strategy_of
+from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
+from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+
+Kind = Literal["blind", "words", "review", "doubt"]
+
+_KINDS: dict[str, Kind] = {
+    "meaning_differs": "words",
+    "meaning_not_an_event": "words",
+    "meaning_never_buys": "words",
+    "meaning_never_sells": "words",
+    "meaning_alike": "words",
+    "meaning_unsaid_symbol": "words",
+    "meaning_missing_symbol": "words",
+    "meaning_unsaid_session": "words",
+    "meaning_blind": "blind",
+    "meaning_review": "review",
+    "meaning_doubt": "doubt",
+}
+"""Of the findings that other code can mend. A rule that says both sides at once is not among them."""
+_FAULTS = ("meaning_differs", "meaning_review")
+"""Findings with a cell that shows them: with one of these a run does not end done."""
+MAX_GENERATIONS = 6
+"""Times that code is asked for in a request before no finding goes back any more."""
+
+
+def sent_back_update(state: SignalSubgraphState, report: Report) -> Update:
+    """Return the update in which the findings go back to the model; empty if no kind of them is new to it."""
+    progress = progress_of(state)
+    kinds = dict.fromkeys(_KINDS[each.code] for each in report.findings if each.code in _KINDS)
+    new = [kind for kind in kinds if kind not in progress["sent_back"]]
+    if not new or progress["generated"] >= MAX_GENERATIONS:
+        return {}
+    findings = [replace(each, severity="error") if each.code in _KINDS else each for each in report.findings]
+    lines = [_line(each) for each in findings if each.code in _KINDS]
+    told = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
+    return {
+        "validation": replace(report, findings=tuple(findings)).as_json(),
+        "signal_ready": False,
+        "strategy": {},
+        "error_messages": lines,
+        "execution_history": extended_history(state, told),
+        "attempts": with_errors(progress["attempts"], lines),
+        "sent_back": [*progress["sent_back"], *new],
+    }
+
+
+def _line(finding: Finding) -> str:
+    """What the model is told of a finding."""
+    if finding.code == "meaning_doubt":
+        return f"{REVIEW}a reviewer thinks: {finding.detail}"
+    return "\n".join(filter(None, (f"meaning: {finding.message}", finding.detail)))
+
+
+def kept_review(state: SignalSubgraphState) -> list[Finding]:
+    """Return what the review found in the same code before; empty if other code came back."""
+    attempts = progress_of(state)["attempts"]
+    if len(attempts) < 2 or attempts[-1]["cells"] != attempts[-2]["cells"]:
+        return []
+    before = progress_of(state)["validation"].get("issues_found", ())
+    found = (Finding(**issue) for issue in before if issue["code"] in ("meaning_review", "meaning_doubt"))
+    return [replace(each, severity="warning") for each in found]
+
+
+def open_fault(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the first issue of a report that shows a cell where the code does not do what was said."""
+    return next((issue for issue in report.get("issues_found", ()) if issue["code"] in _FAULTS), None)
+
+
+def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources: OpenResources) -> Update:
+    """Return the update that asks whether to go on with a fault, or ends the run if nobody can be asked."""
+    words = language(state)
+    told = issue_text(fault, words)
+    if not _can_ask(state, resources):
+        return failed_update(state, fault)
+    reason = say(
+        words,
+        zh=f"{told}\n改过之后仍然如此。要按代码现在的做法继续吗？",
+        en=f"{told}\nIt stayed so after it was sent back. Go on as the code does?",
+    )
+    options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
+    *before, last = progress_of(state)["attempts"]
+    asked = question_update(state, "meaning", reason, options=options)
+    return {**asked, "attempts": [*before, {**last, "question": reason}]}
+
+
+def failed_update(state: SignalSubgraphState, fault: Mapping[str, Any]) -> Update:
+    """Return the update that ends a run whose code does not do what was said."""
+    return end_update(state, "meaning_failed", f"meaning_failed: {issue_text(fault, language(state))}")
+
+
+def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:
+    """Whether a person, or a function in its place, can be asked one more question."""
+    if state.get("clarification_count", 0) >= MAX_CLARIFICATIONS:
+        return False
+    if resources.on_clarify != "ask":
+        return callable(resources.on_clarify)
+    with suppress(CheckpointerRequired):
+        check_checkpointer("meaning")
+        return True
+    return False
+
+
+def told_of_acceptance(report: Report) -> Report:
+    """Return the report in which the faults say that the user goes on with the code as it is."""
+    findings = (
+        replace(
+            each,
+            message=f"You chose to go on as the code does. {each.message}",
+            zh=f"您选择按代码的做法继续。{each.zh}",
+        )
+        if each.code in _FAULTS
+        else each
+        for each in report.findings
+    )
+    return replace(report, findings=tuple(findings))
+
+
+def is_accepted(state: SignalSubgraphState) -> bool:
+    """Whether the user goes on with the code of the signal, though it does not do what was said."""
+    accepted = dialogue_of(state)["accepted_code"]
+    return accepted is not None and accepted == strategy_of(state).get("code_hash")

@@ -1,0 +1,115 @@
+"""Readings of sentences held against their words: what is lost, turned or added is found, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quantgraph.sentences.coverage import ReadClause, ReadParameters, coverage_gaps, unparsed_words
+
+BANKS = [
+    Path(__file__).parents[2] / "data" / "sentences" / name
+    for name in ("readings.jsonl", "readings_blind.jsonl")
+]
+ROWS = [json.loads(line) for path in BANKS for line in path.read_text(encoding="utf-8").splitlines()]
+TEXT = "招商银行5日线上穿20日线买入，但当天大盘跌超1%就不买，下穿卖出"
+FAITHFUL = (
+    ReadClause(quote="5日线上穿20日线买入", became="5日均线上穿20日均线时买入", part="entry"),
+    ReadClause(quote="但当天大盘跌超1%就不买", became="若当日大盘指数跌幅超过1%则不买入", part="entry"),
+    ReadClause(quote="下穿卖出", became="5日均线下穿20日均线时卖出", part="exit"),
+)
+GIVEN = ReadParameters(codes=("600036.SH", "000001.SH"), names={"招商银行": "600036.SH"})
+
+
+def gaps_of(row, kind):
+    read = row[kind]
+    clauses = [
+        ReadClause(
+            quote=each["quote"], became=each["became"], part=each["part"], done=each["status"] == "done"
+        )
+        for each in read["clauses"]
+    ]
+    codes = [code for name in ("ts_code", "watch", "trade") for code in read[name].split(",") if code]
+    given = ReadParameters(
+        codes=tuple(codes), plan=read["plan"], fields=tuple(read["required_indicators"]), names=row["names"]
+    )
+    return coverage_gaps(row["text"], clauses, given)
+
+
+def test_the_bank_has_a_hundred_and_twenty_sentences_in_both_languages():
+    assert len({row["text"] for row in ROWS}) == 120
+    assert {language: sum(row["language"] == language for row in ROWS) for language in ("zh", "en")} == {
+        "zh": 60,
+        "en": 60,
+    }
+    assert all(each["quote"] in row["text"] for row in ROWS for each in row["faithful"]["clauses"])
+
+
+def test_no_faithful_reading_of_the_bank_is_refused():
+    assert {row["id"]: gaps for row in ROWS if (gaps := gaps_of(row, "faithful"))} == {}
+
+
+@pytest.mark.parametrize(("kind", "share"), [("dropped", 0.98), ("inverted", 0.95), ("weakened", 0.85)])
+def test_a_clause_of_the_bank_that_is_lost_turned_or_weakened_is_found(kind, share):
+    rows = [row for row in ROWS if row[kind] is not None]
+    found = sum(bool(gaps_of(row, kind)) for row in rows)
+    assert len(rows) >= 70
+    assert found >= share * len(rows)
+
+
+def test_a_clause_that_is_gone_is_named_in_the_persons_words():
+    (gap,) = coverage_gaps(TEXT, [FAITHFUL[0], FAITHFUL[2]], GIVEN)
+    assert (gap.kind, gap.piece) == ("not_quoted", "但当天大盘跌超1%就不买")
+    assert coverage_gaps(TEXT, FAITHFUL, GIVEN) == ()
+
+
+@pytest.mark.parametrize(
+    ("became", "kind"),
+    [
+        ("若当日大盘指数涨幅超过1%则不买入", "turned"),
+        ("若大盘指数跌幅超过1%则不买入", "lost"),
+        ("若当日大盘指数跌幅超过1%则买入", "lost"),
+        ("若当日大盘指数跌幅超过2%则不买入", "lost"),
+        ("若当日招商银行跌幅超过1%则不买入", "lost"),
+        ("若当日大盘指数跌幅超过1%且RSI高于70则不买入", "added"),
+    ],
+)
+def test_what_a_clause_became_is_held_against_its_quote(became, kind):
+    clause = ReadClause(quote=FAITHFUL[1].quote, became=became, part="entry")
+    (gap,) = coverage_gaps(TEXT, [FAITHFUL[0], clause, FAITHFUL[2]], GIVEN)
+    assert gap.kind == kind
+
+
+def test_a_quote_has_to_be_the_persons_words_but_for_width_case_and_spaces():
+    loose = ReadClause(quote="５日线 上穿 20日线買入", became=FAITHFUL[0].became, part="entry")
+    assert coverage_gaps(TEXT, [loose, *FAITHFUL[1:]], GIVEN) == ()
+    other = ReadClause(quote="5日均线上穿20日均线买入", became=FAITHFUL[0].became, part="entry")
+    assert "not_said" in {each.kind for each in coverage_gaps(TEXT, [other, *FAITHFUL[1:]], GIVEN)}
+
+
+def test_what_is_named_as_not_done_or_stands_in_the_plan_is_not_lost():
+    text = "600036.SH：金叉买入，死叉卖出，每次只用三成资金，止损8%"
+    cross = [
+        ReadClause(quote="金叉买入", became="均线金叉时买入", part="entry"),
+        ReadClause(quote="死叉卖出", became="均线死叉时卖出", part="exit"),
+    ]
+    size = ReadClause(quote="每次只用三成资金", became="", part="plan", done=False)
+    given = ReadParameters(codes=("600036.SH",), plan={"stop_loss": 0.08})
+    assert coverage_gaps(text, [*cross, size], given) == ()
+    assert [gap.piece for gap in coverage_gaps(text, cross, ReadParameters(codes=("600036.SH",)))] == [
+        "每次只用三成资金",
+        "止损8%",
+    ]
+
+
+def test_a_reading_without_quotes_must_have_the_numbers_fields_markets_and_exceptions():
+    whole = ReadClause(quote=TEXT, became="5日线上穿20日线买入，下穿卖出", part="whole")
+    assert coverage_gaps(TEXT, [whole], GIVEN)
+    assert coverage_gaps(TEXT, [ReadClause(quote=TEXT, became=TEXT, part="whole")], GIVEN) == ()
+
+
+def test_the_rest_is_shown_and_fillers_are_not():
+    text = "帮我看看，5日线上穿20日线买入，图个吉利"
+    assert unparsed_words(text, [FAITHFUL[0]]) == ("图个吉利",)
