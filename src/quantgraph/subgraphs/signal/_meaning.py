@@ -15,7 +15,6 @@ import pandas as pd
 from quantgraph.audit import Finding
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
-from quantgraph.data.symbols import names_in
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
 from quantgraph.runtime.endings import messages_by_request
@@ -25,12 +24,12 @@ from quantgraph.sentences import (
     RequestContext,
     TradingRule,
     read_request,
-    watched_of,
     write_code,
 )
 from quantgraph.sentences.evaluation import RuleData, buys_and_sells, rule_readings
 from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
 from quantgraph.state import BaseView
+from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
@@ -101,7 +100,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         restated=request["strategy"],
         waived=tuple(each for each in dialogue["waived"] if each not in dialogue["waived_symbols"]),
         context=context,
-        trade=_codes(request.get("trade") or request["ts_code"], request, source),
+        trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
         entry=rule.get("entry") or "",
@@ -123,7 +122,7 @@ def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
     context = RequestContext(
         first_session=f"{sessions[0]:%Y%m%d}",
         last_session=f"{sessions[-1]:%Y%m%d}",
-        names=names_in("\n".join(chain.from_iterable(requests)), source),
+        names=names_of("\n".join(chain.from_iterable(requests)), source),
     )
     text = ""
     for first, *answers in filter(None, requests):
@@ -147,6 +146,8 @@ class _SaidRule:
     rule: TradingRule
     watch: str = ""
     """The one security that the rule reads for others; empty if the text names none."""
+    reads_index: bool = False
+    """Whether it has a condition on an index beside those on the traded symbols."""
 
 
 def rule_in_words(words: Words) -> _SaidRule | None:
@@ -156,8 +157,8 @@ def rule_in_words(words: Words) -> _SaidRule | None:
         return None
     if (rule := said_rule(words.text, request)) is None:
         return None
-    watched = watched_of(request.watch, request.trade)
-    return _SaidRule(rule=rule, watch=watched.code if watched else "")
+    watch = request.watched.code if request.watched else ""
+    return _SaidRule(rule=rule, watch=watch, reads_index=request.reads_index)
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
@@ -215,7 +216,9 @@ def _panel(
 ) -> RuleData | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
-    if said.watch:
+    if said.reads_index:
+        columns = list(signal.columns)
+    elif said.watch:
         columns = [said.watch]
     elif not watched or set(words.trade) <= set(words.watch):
         columns = list(signal.columns)
@@ -230,7 +233,9 @@ def _panel(
             if name in view["ohlcv"]
         }
         indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
-        return RuleData(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
+        levels = view["index"]["close"] if said.reads_index and "index" in view else pd.DataFrame()
+        prices = _adjusted(view, bars) if adjusted else {}
+        return RuleData(bars=bars, adjusted=prices, indicators=indicators, index=levels)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
