@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.audit import Finding
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
@@ -89,6 +90,20 @@ class Words:
         return None
 
 
+def words_in(text: str, source: MarketDataSource) -> Words:
+    """Return a sentence, as known to a source."""
+    return Words(text=text, context=_context(text, source))
+
+
+def _context(text: str, source: MarketDataSource) -> RequestContext:
+    sessions = source.sessions()
+    return RequestContext(
+        first_session=f"{sessions[0]:%Y%m%d}",
+        last_session=f"{sessions[-1]:%Y%m%d}",
+        names=names_of(text, source),
+    )
+
+
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = request_of(state)["checked"]
@@ -114,16 +129,12 @@ def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
 
     They are empty for a host that calls a node without messages.
     """
-    ignored, sessions = dialogue_of(state)["ignored_message_ids"], source.sessions()
+    ignored = dialogue_of(state)["ignored_message_ids"]
     requests = [
         [str(each.text) for each in messages if str(each.id) not in ignored]
         for messages in messages_by_request(state)
     ]
-    context = RequestContext(
-        first_session=f"{sessions[0]:%Y%m%d}",
-        last_session=f"{sessions[-1]:%Y%m%d}",
-        names=names_of("\n".join(chain.from_iterable(requests)), source),
-    )
+    context = _context("\n".join(chain.from_iterable(requests)), source)
     text = ""
     for first, *answers in filter(None, requests):
         text = "\n".join([changed_request({"strategy_desc": text}, first, context), *answers])
@@ -167,10 +178,18 @@ def is_planners(words: Words, cells: Sequence[str]) -> bool:
     return rule is not None and [write_code(rule).source.strip()] == [cell.strip() for cell in cells]
 
 
-def meaning_findings(
+@dataclass(frozen=True, kw_only=True)
+class HeldSignal:
+    """How a signal departs from the words, as warnings, and why its positions were not compared, if so."""
+
+    findings: tuple[Finding, ...]
+    not_compared: Note | None = None
+
+
+def hold_against_words(
     words: Words, signal: pd.DataFrame, cells: Sequence[str], view: BaseView, *, first: pd.Timestamp | None
-) -> list[Finding]:
-    """Return how a signal departs from the words, as warnings; none for code that the planner wrote itself.
+) -> HeldSignal:
+    """Return how a signal departs from the words; code that the planner wrote for them itself does not.
 
     Parameters
     ----------
@@ -187,14 +206,38 @@ def meaning_findings(
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
     if by_planner:
-        return found
-    readings = None if said is None or panel is None else _broadcast(said.rule, panel, signal)
+        return HeldSignal(findings=tuple(found), not_compared=None if said else _not_read(words))
+    readings, missing = None, _not_read(words) if said is None else None
+    if said is not None and panel is None:
+        missing = _NO_DATA
+    elif said is not None and panel is not None:
+        readings = _broadcast(said.rule, panel, signal)
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
     try:
         checked = check_meaning(signal, close, _said(words, said), readings, first=first)
-    except UnknownField:  # the rule reads a field that was not fetched: its code does not, or has failed
+    except (
+        UnknownField
+    ) as error:  # the rule reads a field that is not there: its code does not, or has failed
+        missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
         checked = check_meaning(signal, close, _said(words, None), first=first)
-    return [*checked, *found]
+    return HeldSignal(findings=(*checked, *found), not_compared=missing)
+
+
+_NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data of what the rule watches")
+
+
+def _not_read(words: Words) -> Note:
+    """Why the words are no reference."""
+    if any(name in words.plan for name in _PATH_CLAUSES):
+        named = ", ".join(name for name in words.plan if name in _PATH_CLAUSES)
+        return Note(zh=f"信号还取决于计划：{named}", en=f"the signal depends on a plan, too: {named}")
+    unread = [*words.read.unread, *(clause.words for clause in words.read.open)] if words.read else []
+    if unread or words.waived:
+        named = "; ".join([*unread, *words.waived])
+        return Note(zh=f"没有读懂：{named}", en=f"not read: {named}")
+    return Note(
+        zh="这句话没有说全一条有买有卖的规则", en="the sentence says no whole rule to buy and to sell"
+    )
 
 
 def _said(words: Words, said: _SaidRule | None) -> Said:

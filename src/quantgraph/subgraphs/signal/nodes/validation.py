@@ -48,8 +48,7 @@ from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question,
 from quantgraph.subgraphs.signal._meaning import (
     Words,
     is_planners,
-    meaning_findings,
-    rule_in_words,
+    hold_against_words,
     said_words,
     words_of,
 )
@@ -160,14 +159,14 @@ def _passed(
 def _wants_review(
     state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report
 ) -> bool:
-    """Whether a model is asked: by the setting ``review``; of data only about findings."""
+    """Whether a model is asked: by the setting ``review``; ``auto`` is where code compared no positions."""
     wanted = resources.settings.review
     if target == "data":
         return wanted == "always" and bool(report.findings)
     if wanted != "auto":
         return wanted == "always"
     words = words_of(state, known_source(state, resources))
-    return rule_in_words(words) is None and not is_planners(words, strategy_of(state)["cells"])
+    return "meaning" not in report.checks and not is_planners(words, strategy_of(state)["cells"])
 
 
 def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
@@ -269,9 +268,10 @@ def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: st
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
     words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
     view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
-    findings = meaning_findings(words, signal, cells, view, first=session_of(first))
+    held = hold_against_words(words, signal, cells, view, first=session_of(first))
+    findings, compared = list(held.findings), held.not_compared is None
     agrees = all(each.code != "meaning_differs" for each in findings)
-    if agrees and rule_in_words(words) is not None and not is_planners(words, cells):
+    if agrees and compared and not is_planners(words, cells):
         findings = [*_held_wider(state, resources, words, signal.columns), *findings]
     if not is_planners(words, cells):
         known = [
@@ -281,7 +281,8 @@ def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: st
         findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
     never_buys = any(each.code == "meaning_never_buys" for each in findings)
     others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
-    return replace(report, checks=(*report.checks, "meaning"), findings=(*findings, *others))
+    checks = (*report.checks, "meaning" if compared else "structure")
+    return replace(report, checks=checks, findings=(*findings, *others))
 
 
 def _held_wider(
@@ -298,14 +299,14 @@ def _held_wider(
     warm = strategy["warm_up"] or _UNMEASURED
     if warm >= len(signal):
         return []
-    found = meaning_findings(words, signal, strategy["cells"], view, first=signal.index[warm])
+    held = hold_against_words(words, signal, strategy["cells"], view, first=signal.index[warm])
     return [
         replace(
             each,
             message=f"Outside of the window, in which the positions agree: {each.message}",
             zh=f"在区间之外（区间内持仓一致）：{each.zh}",
         )
-        for each in found
+        for each in held.findings
         if each.code == "meaning_differs"
     ]
 
