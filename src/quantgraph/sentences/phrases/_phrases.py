@@ -13,7 +13,7 @@ from quantgraph.errors import BadWindow
 from quantgraph.sentences._clauses import find_clauses
 from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
-from quantgraph.sentences._roles import choose, marked_codes, watched_of
+from quantgraph.sentences._roles import choose, marked_codes
 from quantgraph.sentences._rules import (
     AllOf,
     AnyOf,
@@ -214,7 +214,7 @@ def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
     rule = request.strategy
     if rule is None or request.unread or request.open:
         return None
-    if request.watch != request.trade and watched_of(request.watch, request.trade) is None:
+    if request.watch != request.trade and not request.reads_index and request.watched is None:
         return None
     return rule if names_exit(text) or rule.exit != opposite(rule.entry) else None
 

@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import say
-from quantgraph.data.symbols import INDEX_NAMES, is_code, names_in
+from quantgraph.data.symbols import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
     CodeUnavailable,
@@ -69,6 +69,7 @@ from quantgraph.subgraphs.signal._reading import (
     reading_steps,
 )
 from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
+from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of, speaks_of_fields
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,
@@ -346,7 +347,8 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
         "synthetic": source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
         "last_session": f"{sessions[-1]:%Y%m%d}",
-        "names": names_in(text, source),
+        "names": names_of(text, source),
+        **({"fields": known_indicators(source)} if speaks_of_fields(text) else {}),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
         **({"decider": named} if named else {}),
     }
