@@ -15,9 +15,11 @@ import pytest
 
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.sentences._codegen import write_code
+from quantgraph.sentences._describe import describe
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._roles import watched_of
 from quantgraph.sentences._text import normalise
+from quantgraph.subgraphs.signal._source_facts import names_of
 
 Frame = pd.DataFrame
 
@@ -326,11 +328,14 @@ ASKS: dict[str, str] = {
     "r19": "相对 000016.SH", "r20": "20250630", "h1": "Don't", "h5": "连续", "h7": "volatility", "h15": "rises", "h17": "放大", "h19": "放量",
     "h23": "by 3%", "h25": "不要在5月", "h27": "茅台", "h29": "hull", "h31": "开盘价", "h33": "higher", "h37": "同时上穿", "h39": "3 months",
     "s7": "first", "s9": "tomorrow", "s11": "for 3 days", "s17": "5周均线", "s19": "5分钟", "s21": "波动率", "s23": "先选", "s25": "long",
-    "s29": "训练", "s31": "多头", "s33": "零轴上方", "s35": "20日最高收盘价", "s37": "除了 600519.SH", "s39": "大盘", "s41": "RSI(14,30,70)",
+    "s29": "训练", "s31": "多头", "s33": "零轴上方", "s35": "20日最高收盘价", "s37": "除了 600519.SH", "s41": "RSI(14,30,70)",
     "s43": "一次", "s45": "连续放大", "s47": "averaging", "s49": "unless", "t5": "持有到死叉", "t7": "布林带", "t13": "5日均线上穿5日均线",
     "t15": "RSI低于130", "u7": "除了3月",
 }  # fmt: skip
 """Words that the question names."""
+
+MARKET = {"s39": "SMA(5) crosses above SMA(20) and (000016.SH close > SMA(20))"}
+"""Entries with a condition on the market, which is an index of the source; ``test_market.py`` computes such signals."""
 
 REFUSED = {"28 AAPL": "AAPL", "35 2023": "20231231", "t9": "20250631", "t11": "20221120"}
 """Read whole, and refused or cut by the host: a stock or a time that the data do not have, a day that does not exist."""
@@ -360,9 +365,10 @@ def read(
         row = rows[name]
         source, text = sources[row["source"]], normalise(row["text"])
         sessions = source.sessions()
-        names = {each: code for code, each in source.names().items() if each and each in text}
         context = RequestContext(
-            first_session=f"{sessions[0]:%Y%m%d}", last_session=f"{sessions[-1]:%Y%m%d}", names=names
+            first_session=f"{sessions[0]:%Y%m%d}",
+            last_session=f"{sessions[-1]:%Y%m%d}",
+            names=names_of(text, source),
         )
         return read_request("\n".join((row["text"], *later)), context)
 
@@ -370,7 +376,7 @@ def read(
 
 
 def test_the_table_has_every_sentence_once(rows: dict[str, dict[str, str]]) -> None:
-    listed = [*TRADES, *WITHOUT, *SPANS, *ASKS, *REFUSED]
+    listed = [*TRADES, *WITHOUT, *SPANS, *ASKS, *MARKET, *REFUSED]
     assert sorted(listed) == sorted(rows)
     assert len(rows) == 129
 
@@ -406,6 +412,16 @@ def test_what_is_not_executed_is_asked_about_and_named_when_given_up(
     assert later.missing == ()
     assert tuple(note.words for note in later.clauses if note.status == "not_done") == WITHOUT[name]
     assert (later.strategy, later.plan) == (request.strategy, {})
+
+
+@pytest.mark.parametrize("name", MARKET)
+def test_a_condition_on_the_market_is_read_beside_the_rule(
+    read: Callable[..., ParsedRequest], name: str
+) -> None:
+    request = read(name)
+    assert (request.missing, request.unread) == ((), ())
+    assert request.strategy is not None
+    assert describe(request.strategy.entry, "en") == MARKET[name]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -49,7 +49,7 @@ def start_code_process(settings: Settings) -> None:
             runner.start_early()
 
 
-FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
+FAILED, WRONG_USAGE, NOT_COMPARED, CANCELLED = 1, 2, 3, 130
 """Exit statuses."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else to stdout.")]

@@ -78,7 +78,10 @@ def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[
         code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
         console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
         if said := result["strategy"].get("said"):
-            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}: {said}"))
+            issues = (result["validation"] or {}).get("issues_found", ())
+            differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
+            mark = words("（与代码不符）", ", which does not match it") if differs else ""
+            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}{mark}: {said}"))
 
 
 def _code(path: str) -> str:

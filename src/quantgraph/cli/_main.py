@@ -17,6 +17,7 @@ from quantgraph._util.files import check_text
 from quantgraph.cli._console import (
     CANCELLED,
     FAILED,
+    NOT_COMPARED,
     WRONG_USAGE,
     AsJson,
     Debug,
@@ -221,23 +222,31 @@ def audit(  # noqa: PLR0917
 
 
 def _audit_said(strategy: Path, said: str, data: Mapping[str, Any], *, as_json: bool) -> None:
-    """Show the findings of a strategy held against a sentence."""
+    """Show the findings of a strategy held against a sentence; status 3 if there was nothing to compare."""
     from dataclasses import asdict
 
     from quantgraph._util.texts import language_of, say
+    from quantgraph.audit import issue_text
     from quantgraph.runs.verification import audit_said
 
     with usage_errors():
-        findings = audit_said(strategy, said, **data)
+        held = audit_said(strategy, said, **data)
+    language, why = language_of(said), held.not_compared
+    found = [
+        {name: value for name, value in asdict(finding).items() if value is not None}
+        for finding in held.findings
+    ]
     if as_json:
-        echo_json({"said": said, "findings": [asdict(finding) for finding in findings]})
+        reason = {} if why is None else {"why": why.text(language)}
+        echo_json({"said": said, "compared": why is None, **reason, "findings": found})
     else:
-        none = say(
-            language_of(said), zh="没有发现与这句话不符之处", en="no departure from the sentence was found"
-        )
-        echo("\n".join(finding.message for finding in findings) or none)
-    if findings:
-        raise typer.Exit(FAILED)
+        same = say(language, zh="没有发现与这句话不符之处", en="no departure from the sentence was found")
+        if why is not None:
+            same = say(language, zh=f"没有比较：{why.zh}", en=f"not compared: {why.en}")
+        lines = [issue_text(finding, language) for finding in found]
+        echo("\n".join([*lines, same] if why is not None or not lines else lines))
+    if found or why is not None:
+        raise typer.Exit(FAILED if found else NOT_COMPARED)
 
 
 @app.callback(invoke_without_command=True)

@@ -261,8 +261,8 @@ def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
     understood = _json_object(prompt.part("understanding"))
     watch, trade = _codes(understood.get("watch")), _codes(understood.get("trade"))
     if trade:
-        return watched_of(watch or trade, trade)
-    return watched_of(request.watch, request.trade)
+        return watched_of(watch or trade, trade, request.strategy)
+    return request.watched
 
 
 def _code(prompt: _Prompt, text: str) -> PlannerTurn:

@@ -18,7 +18,6 @@ from quantgraph.sentences import (
     malformed_dates,
     normalise,
     read_request,
-    watched_of,
     without_dates,
     write_code,
 )
@@ -270,7 +269,7 @@ def _understood(request: ParsedRequest) -> dict[str, Any]:
         for note in request.clauses
     ]
     return {
-        "watch": "" if watch == trade else watch,
+        "watch": "" if watch == trade and not request.reads_index else watch,
         "trade": "" if trade == whole else trade,
         "windows": [list(span) for span in request.windows],
         "entry": request.entry,
@@ -394,7 +393,7 @@ def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = (
 def _source(request: ParsedRequest) -> str:
     if request.strategy is None:
         return ""
-    return write_code(request.strategy, watched_of(request.watch, request.trade)).source
+    return write_code(request.strategy, request.watched).source
 
 
 def _typed(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from quantgraph.sentences._rules import (
     Macd,
     Not,
     Number,
+    OfIndex,
     Rank,
     Return,
     Rsi,
@@ -69,6 +70,7 @@ class _Cell:
     lines: list[str] = field(default_factory=list)
     known: dict[str, None] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    market: dict[OfIndex, str] = field(default_factory=dict)
 
     def define(self, name: str, *lines: str) -> str:
         if name not in self.names:
@@ -190,7 +192,7 @@ class _Cell:
         return self.define(f"j_{n}_{m}_{d}", f"j_{n}_{m}_{d} = 3 * {k} - 2 * {d_name}")
 
     def need(self, *names: str) -> None:
-        self.known.update(dict.fromkeys(names))
+        self.known.update({f"{name}.notna()": None for name in names})
 
     def condition(self, condition: Condition) -> str:
         """A boolean expression; joined parts are in brackets."""
@@ -202,12 +204,36 @@ class _Cell:
                 return self._cross(condition)
             case Rank():
                 return self._rank(condition)
+            case OfIndex():
+                return self._of_index(condition)
             case Not(part=part):
                 return f"~{self.condition(part)}"
             case AllOf(parts=parts):
                 return "(" + " & ".join(self.condition(part) for part in parts) + ")"
             case AnyOf(parts=parts):
                 return "(" + " | ".join(self.condition(part) for part in parts) + ")"
+
+    def _of_index(self, condition: OfIndex) -> str:
+        """The frame of a condition on an index, computed apart: its close is not that of the stocks."""
+        inner = _Cell()
+        inner.define(
+            "close", f'close = snapshot["index"]["close"][["{condition.code}"]].reindex(stocks.index)'
+        )
+        holds = inner.condition(condition.part)
+        name = f"market_{len(self.market) + 1}"
+        if condition not in self.market:
+            self.market[condition] = name
+            self.lines += [
+                *("", "", f"def {name}(stocks):"),
+                f'    """Where {condition.code} has {describe(condition.part, "en")}, and where that is known."""',
+                *(f"    {line}" if line else "" for line in inner.lines),
+                f"    holds, known = {holds}, {' & '.join(inner.known)}",
+                "    return [pd.DataFrame({code: each.iloc[:, 0] for code in stocks}) for each in (holds, known)]",
+                *("", "", f"on_{name}, {name}_known = {name}(close)"),
+            ]
+        name = self.market[condition]
+        self.known[f"{name}_known"] = None
+        return f"on_{name}"
 
     def _need_values(self, *values: Value) -> None:
         for value in values:
@@ -245,7 +271,7 @@ class _Cell:
 
 
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
-    known = [f"    & {name}.notna()" for name in cell.known]
+    known = [f"    & {each}" for each in cell.known]
     known[0] = known[0].replace("& ", "", 1)
     return [*cell.lines, "", f"entry = {entry}", f"leave = {exit_}", "known = (", *known, ")"]
 
@@ -298,7 +324,7 @@ def write_code(rule: TradingRule, watched: Watched | None = None) -> Code:
         f"# Buy: {describe(rule.entry, 'en')}",
         f"# Sell: {describe(rule.exit, 'en')}",
         *about,
-        *(["import talib", ""] if "wilder_rsi" in cell.names else []),
+        *(["import talib", ""] if any("talib." in line for line in cell.lines) else []),
         "snapshot = GLOBAL_DATA_STATE.snapshot()",
         *_body(cell, _bare(entry), _bare(exit_)),
         "",

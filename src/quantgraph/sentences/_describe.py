@@ -20,6 +20,7 @@ from quantgraph.sentences._rules import (
     Macd,
     Not,
     Number,
+    OfIndex,
     Rank,
     Return,
     Rsi,
@@ -112,6 +113,8 @@ def _condition_name(condition: Condition) -> str:  # noqa: C901, PLR0911 - one c
             return f"{side}_{slug(amount)}{'_percent' if unit == 'percent' else ''}_by_{_value_name(value)}"
         case Not(part=part):
             return f"not_{_condition_name(part)}"
+        case OfIndex(part=part):
+            return f"index_{_condition_name(part)}"
         case AllOf(parts=parts):
             return "_and_".join(map(_condition_name, parts))
         case AnyOf(parts=parts):
@@ -221,6 +224,8 @@ def describe(condition: Condition, language: Language) -> str:
             return _rank(condition, zh)
         case Not(part=part):
             return f"{'非' if zh else 'not'} ({describe(part, language)})"
+        case OfIndex(code=code, part=part):
+            return f"{code} {describe(part, language)}"
         case AllOf(parts=parts):
             return (" 且 " if zh else " and ").join(_bracketed(part, language) for part in parts)
         case AnyOf(parts=parts):
@@ -229,4 +234,4 @@ def describe(condition: Condition, language: Language) -> str:
 
 def _bracketed(part: Condition, language: Language) -> str:
     text = describe(part, language)
-    return f"({text})" if isinstance(part, AllOf | AnyOf) else text
+    return f"({text})" if isinstance(part, AllOf | AnyOf | OfIndex) else text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from quantgraph._util.texts import Language, Note, language_of
+from quantgraph.data.symbols import is_index_code
 from quantgraph.errors import BadWindow
 from quantgraph.sentences._clauses import (
     ClauseNote,
@@ -21,13 +22,23 @@ from quantgraph.sentences._clauses import (
     is_general_waiver,
     plan_of,
 )
+from quantgraph.sentences._codegen import Watched
 from quantgraph.sentences._dates import MARK, Span, Window, find_window, merge_windows, without_dates
 from quantgraph.sentences._describe import describe
+from quantgraph.sentences._market import MarketFilter, find_market, is_market_word, with_market
 from quantgraph.sentences._meaning import Memory
 from quantgraph.sentences._named_rules import Heading, find_heading, styles_of
 from quantgraph.sentences._parameters import TokenLine, complete_parameters, count_crosses
-from quantgraph.sentences._roles import Choice, Roles, choose, merged_roles, roles_of, watching_problem
-from quantgraph.sentences._rules import Average, TradingRule, fields_of
+from quantgraph.sentences._roles import (
+    Choice,
+    Roles,
+    choose,
+    merged_roles,
+    roles_of,
+    watched_of,
+    watching_problem,
+)
+from quantgraph.sentences._rules import Average, OfIndex, TradingRule, fields_of, index_conditions
 from quantgraph.sentences._securities import find_symbols, is_shouted
 from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (
@@ -85,6 +96,7 @@ class RequestLine:
     clauses: tuple[PlanClause, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     gives_up: bool = False
+    market: tuple[MarketFilter, ...] = ()
 
     def has(self, *kinds: str) -> bool:
         """Whether a token has one of the kinds."""
@@ -130,10 +142,15 @@ def _with_choice(roles: Roles, choice: Choice) -> Roles:
     return replace(roles, problems=(*choice.problems, *roles.problems))
 
 
-def _read_line(line: str, context: RequestContext, *, headings: bool) -> RequestLine:
+def _read_line(
+    line: str, context: RequestContext, *, headings: bool, indices: Sequence[str] | None
+) -> RequestLine:
     plain = normalise(line)
     if is_general_waiver(plain):
         return RequestLine(roles=Roles(), window=Window(), tokens=(), names=(), text="", gives_up=True)
+    market: tuple[MarketFilter, ...] = ()
+    if indices is not None:
+        market, plain = find_market(plain, context.names, indices)
     found = find_symbols(plain, context.names, is_word, context.listed)
     choice = choose(found.marked, found.symbols)
     refused: BadWindow | None = None
@@ -164,13 +181,22 @@ def _read_line(line: str, context: RequestContext, *, headings: bool) -> Request
         heading=heading,
         clauses=clauses,
         waivers=waivers,
+        market=market,
     )
 
 
-def read_lines(text: str, context: RequestContext, *, headings: bool) -> list[RequestLine]:
-    """The lines of a request, with parameters and years that one line names for another."""
+def read_lines(
+    text: str, context: RequestContext, *, headings: bool, market: bool = True
+) -> list[RequestLine]:
+    """The lines of a request, with parameters and years that one line names for another.
+
+    With ``market`` conditions on an index are read apart from those on the stocks.
+    """
     written = [line for line in text.splitlines() if line.strip()]
-    return _with_years(_with_parameters([_read_line(line, context, headings=headings) for line in written]))
+    symbols = find_symbols(normalise(text), context.names, is_word, context.listed).symbols if market else ()
+    indices = [code for code in symbols if is_index_code(code)] if market else None
+    lines = [_read_line(line, context, headings=headings, indices=indices) for line in written]
+    return _with_years(_with_parameters(lines))
 
 
 def _with_parameters(lines: list[RequestLine]) -> list[RequestLine]:
@@ -280,6 +306,16 @@ class ParsedRequest:
     open: tuple[PlanClause, ...] = ()
     can_go_on: bool = False
 
+    @property
+    def reads_index(self) -> bool:
+        """Whether the rule has a condition on an index beside those on the traded stocks."""
+        return self.strategy is not None and bool(index_conditions(self.strategy))
+
+    @property
+    def watched(self) -> Watched | None:
+        """The one security that the whole rule watches while others are traded."""
+        return watched_of(self.watch, self.trade, self.strategy)
+
 
 _TEXTBOOK = Memory(crossed=(Average(period=50), Average(period=200)))
 _LINES = (
@@ -385,7 +421,15 @@ class _RuleOfLines:
 
 def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
     rules = _line_rules(lines)
-    return _RuleOfLines(lines=lines, rules=rules, reading=rule_of(rules.values()))
+    reading = with_market(rule_of(rules.values()), _market_of(lines, rules))
+    return _RuleOfLines(lines=lines, rules=rules, reading=reading)
+
+
+def _market_of(lines: list[RequestLine], rules: dict[int, LineRule]) -> list[MarketFilter]:
+    """The conditions on an index that hold beside the rule: a later rule replaces those before it."""
+    entries = [at for at, rule in rules.items() if rule.entry is not None]
+    since = entries[-1] if len(entries) > 1 else 0
+    return [each for line in lines[since:] for each in line.market]
 
 
 def _read_without_unread(lines: list[RequestLine], end: int) -> _RuleOfLines:
@@ -442,9 +486,12 @@ def read_request(text: str, context: RequestContext) -> ParsedRequest:
     return _read(text, context, headings=True)
 
 
-def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedRequest:
-    """The request, read without headings if each of them fits the rule, else with them as words."""
-    lines = read_lines(text, context, headings=headings)
+def _read(text: str, context: RequestContext, *, headings: bool, market: bool = True) -> ParsedRequest:
+    """The request, read without headings if each of them fits the rule, else with them as words.
+
+    Conditions on an index that leave no rule of the stocks are read as those of a watched security.
+    """
+    lines = read_lines(text, context, headings=headings, market=market)
     window = merged_window(lines)
     found = _read_rule(lines)
     waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
@@ -458,10 +505,21 @@ def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedReques
             found, offered = without, ()
     rule, rules = found.reading.rule, found.rules
     if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
-        return _read(text, context, headings=False)
+        return _read(text, context, headings=False, market=market)
     language = _language(text, context)
     roles = merged_roles([line.roles for line in lines])
-    odd = None if rule is None or roles.problems else watching_problem(rule, roles)
+    named = {name: code for name, code in context.names.items() if not is_market_word(name)}
+    unsaid = set(roles.trade) - set(find_symbols(normalise(text), named, is_word, context.listed).symbols)
+    if len(named) < len(context.names) and unsaid:  # the market is watched; its members are not what was said
+        return _read(text, replace(context, names=named), headings=headings, market=market)
+    filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
+    if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
+        plain = _read(text, context, headings=headings, market=False)
+        if rule is not None or plain.strategy is not None:
+            return plain
+    if rule is not None and (indices := tuple(each.code for each in index_conditions(rule))):
+        roles = replace(roles, watch=tuple(dict.fromkeys(indices)))
+    odd = None if rule is None or roles.problems or filtered else watching_problem(rule, roles)
     problems = [note.text(language) for note in (*roles.problems, *([odd] if odd else []))]
     rule = None if problems else rule
     intent = _intent(lines, any(line.describes_strategy for line in lines))

@@ -27,6 +27,7 @@ from quantgraph.sentences._rules import (
     Scaled,
     TradingRule,
     Value,
+    index_conditions,
     leaves_of,
 )
 from quantgraph.sentences._securities import ALL, symbol_of
@@ -346,8 +347,13 @@ def merged_roles(lines: Sequence[Roles]) -> Roles:
     return merged
 
 
-def watched_of(watch: Sequence[str], trade: Sequence[str]) -> Watched | None:
-    """The one watched security of a rule that trades others; None if both are the same, or cannot be coded."""
+def watched_of(watch: Sequence[str], trade: Sequence[str], rule: TradingRule | None = None) -> Watched | None:
+    """The one watched security of a rule that trades others.
+
+    None if both are the same, if it cannot be coded, or if the rule reads an index beside the traded ones.
+    """
+    if rule is not None and index_conditions(rule):
+        return None
     if tuple(watch) == tuple(trade) or len(watch) != 1 or any(map(is_group, trade)):
         return None
     return Watched(code=watch[0], is_index=is_index_code(watch[0]), traded=tuple(trade))
@@ -361,7 +367,7 @@ def _unplaced(new: Roles, old: Roles) -> Note:
     )
 
 
-def _values(condition: Condition) -> Iterator[Value]:
+def values_in(condition: Condition) -> Iterator[Value]:
     for leaf in leaves_of(condition):
         values = (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
         yield from (value.value if isinstance(value, Scaled) else value for value in values)
@@ -371,12 +377,12 @@ def _kinds(condition: Condition) -> set[str]:
     """Kinds of the values of a condition: a price and its average are one kind, as are the lines of MACD."""
     return {
         "price" if isinstance(value, Average | Bar | Band) else type(value).__name__
-        for value in _values(condition)
+        for value in values_in(condition)
         if not isinstance(value, Number)
     }
 
 
-def _of_closes(value: Value) -> bool:
+def of_closes(value: Value) -> bool:
     """Whether a value needs closes alone, which an index has."""
     if isinstance(value, Bar | Average):
         return value.field == "close"
@@ -396,7 +402,7 @@ def watching_problem(rule: TradingRule, roles: Roles) -> Note | None:
     if any(isinstance(leaf, Rank) for condition in conditions for leaf in leaves_of(condition)):
         return Note(zh=f"只看 {watched} 一个标的，没有排名", en=f"a ranking of {watched} alone")
     if is_index_code(roles.watch[0]) and not all(
-        _of_closes(value) for c in conditions for value in _values(c)
+        of_closes(value) for c in conditions for value in values_in(c)
     ):
         return Note(zh=f"指数 {watched} 只有收盘点位", en=f"the index {watched} has closes alone")
     entry, exit_ = (_kinds(condition) for condition in conditions)

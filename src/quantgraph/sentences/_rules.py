@@ -158,7 +158,15 @@ class Not:
     part: Condition
 
 
-Condition = Compare | Cross | Rank | AllOf | AnyOf | Not
+@dataclass(frozen=True, kw_only=True)
+class OfIndex:
+    """Holds for every symbol on the sessions where a condition on the closes of an index holds."""
+
+    code: str
+    part: Condition
+
+
+Condition = Compare | Cross | Rank | AllOf | AnyOf | Not | OfIndex
 
 
 NEVER = Compare(left=Bar(), op="<", right=Number(value=0.0))
@@ -182,9 +190,23 @@ def leaves_of(condition: Condition) -> Iterator[Compare | Cross | Rank]:
         case AllOf(parts=parts) | AnyOf(parts=parts):
             for part in parts:
                 yield from leaves_of(part)
-        case Not(part=part):
+        case Not(part=part) | OfIndex(part=part):
             yield from leaves_of(part)
         case _:
+            yield condition
+
+
+def index_conditions(rule: TradingRule) -> tuple[OfIndex, ...]:
+    """The conditions of a rule on an index, in reading order, each once."""
+    return tuple(dict.fromkeys(each for side in (rule.entry, rule.exit) for each in _of_index(side)))
+
+
+def _of_index(condition: Condition) -> Iterator[OfIndex]:
+    match condition:
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from _of_index(part)
+        case OfIndex():
             yield condition
 
 
@@ -282,14 +304,22 @@ def opposite(condition: Condition) -> Condition | None:
         case Not(part=part):
             return part
         case AllOf(parts=parts):
-            events = tuple(part for part in parts if has_event(part))
-            if not events and _has_range(parts):
-                return Not(part=condition)
-            return _joined(AnyOf, events or parts)
+            return _opposite_of_all(parts)
         case AnyOf(parts=parts):
             if has_event(condition):
                 return None
             return Not(part=condition) if _has_range(parts) else _joined(AllOf, parts)
+        case OfIndex():
+            return None
+
+
+def _opposite_of_all(parts: tuple[Condition, ...]) -> Condition | None:
+    """Any one opposite is enough; beside an event the rest is a filter of entries, as is what an index does."""
+    own = tuple(part for part in parts if not isinstance(part, OfIndex))
+    events = tuple(part for part in own if has_event(part))
+    if not events and _has_range(own):
+        return Not(part=AllOf(parts=own))
+    return _joined(AnyOf, events or own) if own else None
 
 
 def _joined(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:

@@ -155,6 +155,12 @@ def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | Non
     return next(iter(found.items())) if len(found) == 1 else None
 
 
+def read_condition(tokens: Tokens) -> Condition | None:
+    """The only meaning of tokens that stand alone; None without one, or with several."""
+    found = _condition(tokens, Memory())
+    return None if found is None else found[0]
+
+
 def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
     """The memory after a value or two lines ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
     pairs = [pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)]

@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.data import open_source
-from quantgraph.sentences import RequestContext, read_request
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.evaluation import RuleData, rule_readings
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
@@ -23,6 +23,16 @@ def only(bars, *symbols):
     return {name: frame[list(symbols)] for name, frame in bars.items()}
 
 
+class Snapshot(dict):
+    """A snapshot of bars that nothing adjusts."""
+
+    def __init__(self, bars):
+        super().__init__(ohlcv=bars)
+
+    def adjusted(self, name):
+        return self["ohlcv"][name]
+
+
 def run(shared_data, cell, bars):
     made = {}
 
@@ -30,7 +40,7 @@ def run(shared_data, cell, bars):
         update = staticmethod(lambda field, signals: made.update(signals))
 
     code = (shared_data / "model-replies" / "cells" / f"{cell}.py").read_text()
-    exec(code, {"snapshot": {"ohlcv": bars}, "GLOBAL_DATA_STATE": State, "pd": pd, "np": np, "print": print})
+    exec(code, {"snapshot": Snapshot(bars), "GLOBAL_DATA_STATE": State, "pd": pd, "np": np, "print": print})
     return made.popitem()[1]
 
 
@@ -97,3 +107,36 @@ def test_a_difference_comes_first_and_quotes_the_words(shared_data, bars):
     first, *_ = checked(run(shared_data, "sma_cross_right", some), some, CROSS)
     assert first.code == "meaning_differs"
     assert CROSS in first.message
+
+
+BREAKOUT = "突破30日新高买入，跌破15日新低卖出"
+
+
+def breakout(bars, period):
+    """A breakout on the sessions that each stock traded."""
+    by_stock = {
+        name: frame.apply(lambda s: s.dropna().shift(1)).reindex(frame.index) for name, frame in bars.items()
+    }
+    high, low = (
+        by_stock[name].apply(lambda s, n=n, f=f: getattr(s.dropna().rolling(n), f)().reindex(s.index))
+        for name, n, f in (("high", period, "max"), ("low", 15, "min"))
+    )
+    close = bars["close"]
+    signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)
+    return signal.mask(close > high, 1.0).mask(close < low, -1.0).where(high.notna())
+
+
+def test_a_wrong_period_is_found_on_a_stock_whose_differences_begin_after_its_suspension(bars):
+    """12 positions of 688041.SH differ, from 29 July on; it did not trade from 26 May to 9 June."""
+    star = only(bars, "688041.SH")
+    lookback = write_code(read_request(BREAKOUT, RequestContext()).strategy).lookback
+    assert checked(breakout(star, 30), star, BREAKOUT, lookback=lookback) == ()
+    (found,) = checked(breakout(star, 20), star, BREAKOUT, lookback=lookback)
+    assert (found.code, found.session, found.count) == ("meaning_differs", "2025-07-29", 12)
+
+
+def test_a_right_rank_in_long_form_has_no_finding(shared_data, bars):
+    """18 positions differ from the rank of sessions without gaps: each begins where a window holds a suspension."""
+    sentence = "buy the top 10 by 40-day return, sell when not in the top 20"
+    signal = run(shared_data, "s18_right_long_form", bars)
+    assert checked(signal, bars, sentence, lookback=41) == ()

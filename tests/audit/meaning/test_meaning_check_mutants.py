@@ -12,7 +12,7 @@ from sentence_code_pairs import held, mutants, right_pair, run
 from signal_panels import market_panel
 
 from quantgraph.audit.meaning import Said, check_meaning
-from quantgraph.sentences import RequestContext, read_request
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.evaluation import RuleData, rule_readings
 from quantgraph.sentences.phrases import event_of, names_exit, said_rule
 
@@ -37,6 +37,7 @@ def findings(pair, frames):
             sentence=pair.sentence,
             event=event_of(rule.entry),
             state=not event_of(rule.entry),
+            lookback=write_code(rule).lookback,
             names_exit=names_exit(pair.sentence),
             per_symbol=pair.kind not in ("rank", "cheap"),
             traded=tuple(close.columns),

@@ -20,11 +20,11 @@ STATE = [1, 1, -1, -1, 1, 1, 1, -1, -1, -1]
 EVENT = [0, 0, -1, 0, 1, 0, 0, -1, 0, 0]
 
 
-def compared(code, *words, close=CLOSE, first=None):
+def compared(code, *words, close=CLOSE, first=None, lookback=0):
     readings = [
         [Reading(signal=each, explain=lambda session, symbol: "why") for each in group] for group in words
     ]
-    return compare_positions(code, close, readings, first=first)
+    return compare_positions(code, close, readings, first=first, lookback=lookback)
 
 
 def difference(code, *words, **more):
@@ -79,14 +79,25 @@ def test_an_entry_in_the_middle_may_not_be_missed():
     assert difference(frame(code), [frame(words)]) is None  # it may have been held before the first row
 
 
-def test_a_difference_that_begins_after_a_suspension_and_ends_is_none_of_the_rules():
+def test_after_a_suspension_code_may_be_silent_as_long_as_the_rule_looks_back():
     close = CLOSE.copy()
     close.loc[SESSIONS[2], ONE] = np.nan
     late = [1, 1, -1, -1, 0, 1, 1, -1, -1, -1]
-    assert difference(frame(late), [frame(STATE)], close=close) is None
-    assert difference(frame(late), [frame(STATE)]).session == SESSIONS[4]
+    assert difference(frame(late), [frame(STATE)], close=close, lookback=2) is None
+    assert difference(frame(late), [frame(STATE)], close=close, lookback=1).session == SESSIONS[4]
+    assert difference(frame(late), [frame(STATE)], lookback=2).session == SESSIONS[4], "there was none"
     early = [1, -1, -1, -1, 1, 1, 1, -1, -1, -1]
-    assert difference(frame(early), [frame(STATE)], close=close).session == SESSIONS[1]
+    assert difference(frame(early), [frame(STATE)], close=close, lookback=9).session == SESSIONS[1]
+
+
+def test_after_a_suspension_a_position_that_no_reading_holds_is_a_difference():
+    close = CLOSE.copy()
+    close.loc[SESSIONS[2], ONE] = np.nan
+    out = [1, 1, -1, -1, -1, -1, -1, -1, -1, -1]
+    buys = [1, 1, -1, -1, 1, 1, -1, -1, -1, -1]
+    assert difference(frame(buys), [frame(out)], close=close, lookback=9).session == SESSIONS[4]
+    other = [1, 1, -1, -1, 1, -1, -1, -1, 1, 1]
+    assert difference(frame(buys), [frame(out), frame(other)], close=close, lookback=9) is None
 
 
 def test_sessions_without_trading_and_before_the_first_are_not_difference():

@@ -10,7 +10,7 @@ from states import grouped
 from quantgraph.market import Moment
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.phrases import said_rule
-from quantgraph.subgraphs.signal._meaning import Words, meaning_findings, rule_in_words, said_words
+from quantgraph.subgraphs.signal._meaning import Words, hold_against_words, rule_in_words, said_words
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 
@@ -39,7 +39,9 @@ def cross(close, period):
 
 
 def codes(words, signal, view, cells=()):
-    return [each.code for each in meaning_findings(words, signal, cells, view, first=signal.index[40])]
+    return [
+        each.code for each in hold_against_words(words, signal, cells, view, first=signal.index[40]).findings
+    ]
 
 
 def words(text, **more):
@@ -133,7 +135,9 @@ def test_a_cross_where_the_words_say_a_state_is_found(frames, view_of):
     state = (close * 0).mask(close > mean, 1.0).mask(close < mean, -1.0).where(mean.notna())
     assert codes(words(held), state, view_of()) == []
     late = state.index[40]
-    (found,) = meaning_findings(words(held), cross(close, 20).loc[late:], [], view_of(), first=late)
+    (found,) = hold_against_words(
+        words(held), cross(close, 20).loc[late:], [], view_of(), first=late
+    ).findings
     assert found.code == "meaning_differs"
     assert "the code waits for its beginning" in found.message
 

@@ -2,11 +2,14 @@
 
 import json
 
+import pandas as pd
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from states import flat
 
+from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._send_backs import MAX_GENERATIONS
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
@@ -48,10 +51,14 @@ CONFIG = {"recursion_limit": 80, "configurable": {"thread_id": "t"}}
 def begun(play, graph_of):
     """A graph, begun on a sentence whose model hands over these cells, one a turn, the last again and again."""
 
-    def begin(cells, *, sentence=CROSS, review=None, **options):
+    def begin(cells, *, sentence=CROSS, review=None, closing="done", **options):
         def code(messages, turn):
             ran = messages[-1].type == "tool"
-            return "done" if ran else play.tool_call("python_repl", query=cells[min(turn, len(cells)) - 1])
+            return (
+                AIMessage(closing)
+                if ran
+                else play.tool_call("python_repl", query=cells[min(turn, len(cells)) - 1])
+            )
 
         window = {"start_date": "20240102", "end_date": "20240628"} if sentence == CROSS else {}
         answers = {"review": review} if review else {}
@@ -182,3 +189,28 @@ def test_after_so_many_codes_only_an_answer_asks_for_another(begun):
     advice = iter(["look again", "look at the average again", "and again"])
     cast, _, state = begun([WRONG], on_clarify=lambda question: next(advice))
     assert (state["ended_because"], cast.turns["code"]) == ("meaning_failed", MAX_GENERATIONS + 1)
+
+
+def test_closing_words_of_another_rule_are_marked_and_go_back_with_other_findings_alone(begun):
+    closing = "布林带(20,3)跌破下轨买入，涨8.5%卖出。"
+    cast, _, state = begun([RIGHT], closing=closing, on_clarify="fail")
+    assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
+    first, *_, last = state["messages"][-1].text.splitlines()
+    assert first == "模型对代码的说明里有代码和原话中都没有的数字：3, 8.5。"
+    assert last == f"模型对代码的说明（与代码不符）：{closing}"
+    cast, _, state = begun([WRONG, RIGHT], closing=closing, on_clarify="fail")
+    assert "numbers that are neither in the code nor said: 8.5" in cast.said["code"][1]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("price <= 0.92 * peak", "sells 8% below the peak"),
+        ("place <= 0.2", "the top 20%"),
+        ("vol > 1.5 * usual", "1.5 times, that is 50% more"),
+        ("x.rolling(14)", "RSI(14), 3 buys and 1,234 sells, 2024-01-02"),
+    ],
+)
+def test_numbers_of_closing_words_that_the_code_explains(code, said):
+    signal = pd.DataFrame({"a": [1.0] * 3 + [-1.0] * 1234})
+    assert closing_words_finding(said, [code], ["2024-01-02"], signal) == []

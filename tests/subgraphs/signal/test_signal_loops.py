@@ -118,7 +118,7 @@ def test_two_calls_at_once_are_made_one_after_the_other(play, graph_of):
 
     cast = play.Cast(reflect=play.intent("data_fetch", required_indicators=["pe"]))
     assert graph_of(cast, source=Slow()).invoke(begin(play))["ended_because"] == "done"
-    assert events == ["bars", "bars are there", "indicators"]
+    assert events == ["indicators", "bars", "bars are there", "indicators"], "the first asks what there is"
 
 
 # The graph ---------------------------------------------------------------------------------------

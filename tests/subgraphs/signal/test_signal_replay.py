@@ -116,7 +116,7 @@ def test_a_run_that_was_stopped_while_code_ran_does_not_run_again_what_had_ended
     whole, whole_runner, whole_vendor = go(cast(), folder="whole")
     assert plain(resumed) == plain(whole)
     assert runner.runs == whole_runner.runs - saved
-    assert vendor.asked == whole_vendor.asked - 2, "bars and indicators are there"
+    assert vendor.asked == whole_vendor.asked - 4, "what there is, bars and indicators are there"
 
 
 def test_cells_that_were_run_before_are_restored_without_running(play, runner, store):

@@ -7,7 +7,7 @@ an event (1 on the session of the cross) are one. Before a signal's first 1 or -
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,6 @@ from quantgraph.audit._findings import Finding
 from quantgraph.audit.meaning._structure import Said, structural_findings
 
 Bools = npt.NDArray[np.bool_]
-
-_SETTLING = 60
-"""Sessions after a suspension in which a difference may begin that is none of the rule's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +75,7 @@ def compare_positions(
     *,
     first: pd.Timestamp | None = None,
     state: bool = False,
+    lookback: int = 0,
 ) -> Comparison | None:
     """Compare a signal with the readings until one holds the same positions; None if there is no reading.
 
@@ -85,30 +83,44 @@ def compare_positions(
     ----------
     signal, close
         Frames with the same sessions; NaN in ``close`` is a session without trading, which is not compared.
+    lookback
+        Sessions that the rule looks back. So long after a suspension the code may be blind, or take another
+        reading of the group for a while; a position that no reading holds is a difference there, too.
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
     traded = close.notna().to_numpy()
     compared = traded & _from(signal, first)[:, None]
-    settling = _settling(traded)
     code = signal.to_numpy(dtype=np.float64)
+    settling, speaks = _settling(traded, lookback), _speaks(code, traded)
     best: tuple[Bools, Reading] | None = None
     for group in readings:
-        fewest: Bools | None = None
+        ways: list[Bools] = []
         chosen: Reading | None = None
         for reading in group:
             words = reading.signal.reindex(index=signal.index, columns=signal.columns)
-            differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
-            differs = _unexcused(differs, settling, traded) & compared
+            way = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state) & compared
+            ways.append(way)
             chosen = chosen or reading
-            fewest = differs if fewest is None else np.where(differs.any(axis=0), fewest, False)
-            if not fewest.any():
+            if not _fewest(ways).any():
                 return _comparison(signal, compared, reading, None)
-        if fewest is not None and chosen is not None and (best is None or fewest.sum() < best[0].sum()):
+        if chosen is None:
+            continue
+        held = np.logical_or.reduce([~way for way in ways])
+        fewest = _fewest([_unexcused(way, settling & (held | ~speaks), traded) for way in ways])
+        if not fewest.any():
+            return _comparison(signal, compared, chosen, None)
+        if best is None or fewest.sum() < best[0].sum():
             best = fewest, chosen
     if best is None:
         return None
     return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
+
+
+def _fewest(ways: Sequence[Bools]) -> Bools:
+    """The differences from the first reading, without the symbols on which another reading agrees."""
+    agreed = np.logical_or.reduce([~way.any(axis=0) for way in ways])
+    return np.where(agreed, False, ways[0])
 
 
 def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
@@ -131,22 +143,28 @@ def _differs(code: Any, words: Any, traded: Bools, *, state: bool) -> Bools:
     return np.asarray((both | alone | waits) & inside & traded)
 
 
-def _settling(traded: Bools) -> Bools:
-    """Cells of the sessions after a suspension, over which averages are computed in several ways."""
+def _settling(traded: Bools, lookback: int) -> Bools:
+    """Cells of the sessions after a suspension in which the windows of a rule may hold it."""
     begun = np.logical_or.accumulate(traded, axis=0)
     rows = np.arange(len(traded))[:, None]
-    last = np.maximum.accumulate(np.where(begun & ~traded, rows, -_SETTLING), axis=0)
-    return np.asarray(rows - last < _SETTLING)
+    last = np.maximum.accumulate(np.where(begun & ~traded, rows, -lookback - 1), axis=0)
+    return np.asarray(rows - last <= lookback)
 
 
-def _unexcused(differs: Bools, settling: Bools, traded: Bools) -> Bools:
-    """The differences without those that begin after a suspension, up to where the positions agree again."""
+def _speaks(code: Any, traded: Bools) -> Bools:
+    """Where a signal changes its position."""
+    long = _path(np.where(traded, code, 0.0)).long
+    return np.asarray(long != np.vstack([np.zeros((1, long.shape[1]), dtype=bool), long[:-1]]))
+
+
+def _unexcused(differs: Bools, excuse: Bools, traded: Bools) -> Bools:
+    """The differences without those that begin on an excused cell, up to where the positions agree again."""
     kept = differs.copy()
-    for column in np.flatnonzero((differs & settling).any(axis=0)):
+    for column in np.flatnonzero((differs & excuse).any(axis=0)):
         excused = before = False
         for row in np.flatnonzero(traded[:, column]):
             now = bool(differs[row, column])
-            excused = now and (excused or (not before and bool(settling[row, column])))
+            excused = now and (excused or (not before and bool(excuse[row, column])))
             kept[row, column] = now and not excused
             before = now
     return kept
@@ -238,7 +256,9 @@ def check_meaning(
     found = list(structural_findings(signal, close, said, first=first))
     if readings is None:
         return tuple(found)
-    compared = compare_positions(signal, close, readings, first=first, state=said.state)
+    compared = compare_positions(
+        signal, close, readings, first=first, state=said.state, lookback=said.lookback
+    )
     if compared is None:
         return tuple(found)
     found = [_with_words(each, compared) for each in found if each.code not in _DECIDED_BY_READING]

@@ -38,6 +38,8 @@ class Said:
         event.
     state
         Whether the entry is a state, which may hold on many sessions in a row.
+    lookback
+        Sessions that the rule looks back, its own included; 0 if it is not read.
     names_exit
         Whether the words name an exit.
     per_symbol
@@ -51,6 +53,7 @@ class Said:
     sentence: str = ""
     event: Literal["", "cross", "break"] = ""
     state: bool = False
+    lookback: int = 0
     names_exit: bool = False
     per_symbol: bool = False
     traded: tuple[str, ...] = ()

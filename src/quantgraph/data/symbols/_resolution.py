@@ -29,6 +29,11 @@ INDEX_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Names of indices by code, the Chinese name first. The last index is the embedded sample's."""
 
+
+def _bare_name(plain: str) -> str:
+    return plain.removesuffix("指数").removesuffix("index")
+
+
 _EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
 
 
@@ -48,11 +53,12 @@ class ResolvedSymbols:
 def index_code(token: str) -> str | None:
     """``ts_code`` of an index by its code or its name; None for anything else.
 
-    >>> index_code("上证50"), index_code("sh000016"), index_code("600519.SH")
-    ('000016.SH', '000016.SH', None)
+    >>> index_code("上证50"), index_code("上证50指数"), index_code("sh000016"), index_code("600519.SH")
+    ('000016.SH', '000016.SH', '000016.SH', None)
     """
     code = standard_code(token)
-    return code if is_index_code(code) else _INDEX_CODES.get(_plain(token))
+    plain = _plain(token)
+    return code if is_index_code(code) else _INDEX_CODES.get(plain) or _INDEX_CODES.get(_bare_name(plain))
 
 
 def names_in(text: str, source: MarketDataSource) -> dict[str, str]:

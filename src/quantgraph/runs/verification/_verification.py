@@ -6,7 +6,7 @@ import ast
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
@@ -18,11 +18,10 @@ from quantgraph._util.canonical_json import canonical_json, content_hash, file_h
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import check_sentence
 from quantgraph._util.packages import parse_code
-from quantgraph.audit import Finding
 from quantgraph.audit.causality import CodeTrials, Verdict, check_causality
 from quantgraph.broker.ledger import Ledger, LoggedExecution
 from quantgraph.data import MarketDataSource, SourceLike
-from quantgraph.data.symbols import names_in, symbol_list
+from quantgraph.data.symbols import is_index_code, symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, LedgerConflict, NoData, UnknownCommit
 from quantgraph.market import Moment, session_of
 from quantgraph.recording import Change, Entry, Recorder, Recording, changes
@@ -39,9 +38,8 @@ from quantgraph.runs._outputs import (
 )
 from quantgraph.runs.folder._folder import MANIFEST_FILE, ledger_location, read_manifest
 from quantgraph.runtime import Resources, merge_resources, open_resources
-from quantgraph.sentences import RequestContext, read_request
 from quantgraph.state import DataState, check_stored_commits
-from quantgraph.subgraphs.signal import Words, meaning_findings
+from quantgraph.subgraphs.signal import HeldSignal, hold_against_words, indices_with_levels, words_in
 from quantgraph.tools import read_window
 
 Export = Literal["ledger", "executions", "signal", "strategy", "result", "record"]
@@ -398,8 +396,12 @@ def strategy_data(
     symbols: str | Sequence[str],
     start: str | None,
     end: str | None,
+    indices: Sequence[str] = (),
 ) -> DataState:
-    """Return a source's bars, and its indicators if the code names them; by default all of them."""
+    """Return a source's bars, and its indicators and index levels if the code names them; by default all.
+
+    The levels of ``indices`` are there, too, if the source has them.
+    """
     sessions = market.sessions()
     first, last = start or f"{sessions[0]:%Y%m%d}", end or f"{sessions[-1]:%Y%m%d}"
     if not (start and end) and session_of(first, name="start") > session_of(last, name="end"):
@@ -410,15 +412,22 @@ def strategy_data(
     resolved, begin, finish, _ = read_window(market, Moment(sessions[-1]), codes, first, last)
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
-    if any(_names_indicators(cell) for cell in strategy.cells):
+    named = {value for cell in strategy.cells for value in _constants(cell)}
+    if "indicators" in named:
         with suppress(NoData):  # the code's own error names what is missing
             store.update("indicators", market.indicators(resolved.symbols, begin, finish))
+    if "index" in named or indices:
+        wanted = [*indices, *sorted(value for value in named if is_index_code(value))]
+        for code in indices_with_levels("", market, wanted):
+            with suppress(NoData):
+                levels = market.index_bars(code, begin, finish)
+                store.update("index", {str(name): levels[[name]].set_axis([code], axis=1) for name in levels})
     return store
 
 
-def _names_indicators(cell: str) -> bool:
-    names = (node.value for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
-    return "indicators" in names
+def _constants(cell: str) -> Iterator[str]:
+    nodes = (node for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
+    yield from (node.value for node in nodes if isinstance(node.value, str))
 
 
 def audit_said(
@@ -430,10 +439,11 @@ def audit_said(
     start: str | None = None,
     end: str | None = None,
     resources: Resources | None = None,
-) -> tuple[Finding, ...]:
+) -> HeldSignal:
     """Return how a strategy file departs from a sentence on the data of a source, as :func:`audit_strategy`.
 
-    Codes and dates that are not given are those of the sentence.
+    Codes and dates that are not given are those of the sentence. Where it is not read whole, or what it
+    watches has no data, positions are not compared, and the result says why.
 
     Raises
     ------
@@ -446,21 +456,20 @@ def audit_said(
     if not said.strip():
         raise BadOption("said is empty; it must be the sentence that the strategy was made from")
     strategy, opened = read_strategy(path), open_resources(merge_resources(resources, source=source))
-    sessions = opened.source.sessions()
-    context = RequestContext(
-        first_session=f"{sessions[0]:%Y%m%d}",
-        last_session=f"{sessions[-1]:%Y%m%d}",
-        names=names_in(said, opened.source),
-    )
-    request = read_request(said, context)
+    words, moment = words_in(said, opened.source), Moment(opened.source.sessions()[-1])
+    request = words.read
+    watched = [code for code in request.watch if code not in request.trade] if request else []
+    indices = [code for code in watched if is_index_code(code)]
+    read = [*request.trade, *(code for code in watched if code not in indices)] if request else []
     store = strategy_data(
         strategy,
         opened.source,
-        symbols=symbols or request.symbols,
-        start=start or request.start,
-        end=end or request.end,
+        symbols=symbols or read,
+        start=start or (request.start if request else None),
+        end=end or (request.end if request else None),
+        indices=indices,
     )
-    view = store.view(Moment(sessions[-1]))
+    view = store.view(moment)
     result = opened.runner.run(strategy.cells, view.frozen())
     if result.error is not None:
         raise result.error
@@ -468,5 +477,5 @@ def audit_said(
     if name not in result.signals:
         raise BadOption(f"{path} hands over no signal {name}".rstrip())
     signal = result.signals[name]
-    words = Words(text=said, context=context, trade=tuple(map(str, signal.columns)))
-    return tuple(meaning_findings(words, signal, strategy.cells, view, first=None))
+    words = replace(words, trade=tuple(map(str, signal.columns)))
+    return hold_against_words(words, signal, strategy.cells, view, first=None)

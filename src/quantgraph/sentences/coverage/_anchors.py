@@ -9,9 +9,11 @@ To add a word: put it into the row of its meaning in ``_ROWS``, in both language
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -280,9 +282,21 @@ def find_anchors(text: str) -> tuple[Anchor, ...]:
             for match in pattern.finditer(text)
         ]
     dates = [each for each in found if each.kind == "date"]
-    kept = [each for each in found if each.kind != "date" and not any(_inside(each, date) for date in dates)]
-    longest = [each for each in kept if not any(_hides(other, each) for other in kept)]
-    return tuple(sorted(longest, key=lambda each: (each.begin, each.end)))
+    rest = [each for each in found if each.kind != "date"]
+    hidden = _covered(dates, rest, same=True)
+    kept = [each for each in rest if each not in hidden]
+    for kinds in _ONE_WORD:
+        same = [each for each in kept if each.kind in kinds]
+        hidden |= _covered(same, same)
+    return tuple(
+        sorted((each for each in kept if each not in hidden), key=lambda each: (each.begin, each.end))
+    )
+
+
+_ONE_WORD: tuple[tuple[Kind, ...], ...] = (
+    ("direction", "extent", "extreme"), ("schedule",), ("market",), ("field",), ("side",), ("not",), ("modifier",), ("plan",),
+)  # fmt: skip
+"""Classes in which the longest of words that overlap counts."""
 
 
 def without_dates(text: str) -> str:
@@ -297,13 +311,15 @@ def without_dates(text: str) -> str:
     return text
 
 
-def _inside(one: Anchor, other: Anchor) -> bool:
-    return other.begin <= one.begin and one.end <= other.end
-
-
-def _hides(other: Anchor, one: Anchor) -> bool:
-    """Whether a longer word takes the place of a shorter one inside it."""
-    if other is one or not _inside(one, other) or one.kind == "number" or other.kind == "number":
-        return False
-    same = {one.kind, other.kind} <= {"direction", "extent", "extreme"} or one.kind == other.kind
-    return same and (other.end - other.begin) > (one.end - one.begin)
+def _covered(longer: Sequence[Anchor], words: Sequence[Anchor], *, same: bool = False) -> set[Anchor]:
+    """The words that stand inside a longer one, or ``same`` in the place of another."""
+    order = sorted(longer, key=lambda each: (each.begin, -each.end))
+    furthest = list(itertools.accumulate((each.end for each in order), max))
+    begins = [each.begin for each in order]
+    found = set()
+    for word in words:
+        first, behind = bisect_left(begins, word.begin), bisect_right(begins, word.begin)
+        before = bool(first) and furthest[first - 1] >= word.end
+        if before or any(each.end > word.end - same for each in order[first:behind]):
+            found.add(word)
+    return found

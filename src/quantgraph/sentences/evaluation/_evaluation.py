@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import product
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import talib
 
-from quantgraph._util.texts import Note
+from quantgraph._util.texts import Language, Note
 from quantgraph.audit.meaning import Reading
 from quantgraph.errors import UnknownField
 from quantgraph.sentences._describe import describe, describe_value
@@ -32,6 +32,7 @@ from quantgraph.sentences._rules import (
     Macd,
     Not,
     Number,
+    OfIndex,
     Rank,
     Return,
     Rsi,
@@ -41,8 +42,11 @@ from quantgraph.sentences._rules import (
     leaves_of,
 )
 
-Gaps = Literal["blind", "filled", "skipped"]
-"""A suspension blinds the windows that contain it, is filled with the last price, or is skipped."""
+Gaps = Literal["blind", "decayed", "filled", "skipped"]
+"""A suspension blinds the windows that contain it, is filled with the last price, or is skipped.
+
+Recursions skip it, unless it is ``decayed``: their weights go on over it, as pandas' do.
+"""
 Ties = Literal["floats", "apart", "touching", "strict"]
 """Whether values equal up to rounding count as above and below: as floats come, never, both ways, or
 neither today nor the session before.
@@ -83,9 +87,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def values_of(rule: TradingRule) -> Iterator[Value]:
-    """Values that the conditions of a rule compare or rank, in reading order."""
-    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
-        yield from (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
+    """Values of the symbols that the conditions of a rule compare or rank, in reading order."""
+    for condition in (rule.entry, rule.exit):
+        yield from (value for code, value, _ in _needs(condition) if not code)
 
 
 def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventions]:
@@ -97,8 +101,8 @@ def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventio
         Whether adjusted prices exist and differ from the raw ones.
     """
     is_open = set[str]()
-    for value in values_of(rule):
-        is_open |= _open_in(value)
+    for condition in (rule.entry, rule.exit):
+        is_open = is_open.union(*(_open_in(value) for _, value, _ in _needs(condition)))
     if any(isinstance(leaf, Rank) for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit))):
         is_open.add("border")
     if not adjusted:
@@ -139,11 +143,14 @@ class RuleData:
     ----------
     bars, adjusted, indicators
         By field name. ``adjusted`` holds open, high, low and close; it is empty if they do not differ.
+    index
+        Closes of indices, sessions x codes, if the rule reads any.
     """
 
     bars: Mapping[str, pd.DataFrame]
     adjusted: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     indicators: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    index: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 @dataclass(kw_only=True)
@@ -157,11 +164,28 @@ class RuleValues:
     common: Conventions
     gaps: Gaps
     _known: dict[Value, pd.DataFrame] = field(default_factory=dict)
+    _indices: dict[str, RuleValues] = field(default_factory=dict)
 
     @property
     def close(self) -> pd.DataFrame:
         """Raw closes, NaN where a symbol did not trade."""
         return self.panel.bars["close"]
+
+    def of_index(self, code: str) -> RuleValues:
+        """Return the values of an index on the sessions of the symbols.
+
+        Raises
+        ------
+        UnknownField
+            If the panel lacks its closes.
+        """
+        if code not in self._indices:
+            if code not in self.panel.index:
+                raise UnknownField(f"there are no closes of the index {code}", field="close")
+            levels = RuleData(bars={"close": self.panel.index[[code]].reindex(self.close.index)})
+            raw = replace(self.common, prices="raw")
+            self._indices[code] = RuleValues(panel=levels, common=raw, gaps="blind")
+        return self._indices[code]
 
     def frame(self, value: Value) -> pd.DataFrame:
         """Return a value's frame.
@@ -212,7 +236,9 @@ class RuleValues:
                 return self._band(value)
             case Rsi(period=period):
                 return self._by_column(
-                    self._bar("close"), lambda prices: _rsi(prices, period, self.common.rsi)
+                    self._bar("close"),
+                    lambda prices: _rsi(prices, period, self.common.rsi),
+                    whole=self.common.rsi != "wilder",
                 )
             case Macd():
                 return self._macd(value)
@@ -231,7 +257,8 @@ class RuleValues:
         return made
 
     def _ema(self, frame: pd.DataFrame, period: int) -> pd.DataFrame:
-        return self._by_column(frame, lambda values: _ema(values, period, self.common.ema))
+        kind = self.common.ema
+        return self._by_column(frame, lambda values: _ema(values, period, kind), whole=kind != "seeded")
 
     def _band(self, band: Band) -> pd.DataFrame:
         middle = self._average(Average(period=band.period))
@@ -263,10 +290,10 @@ class RuleValues:
         floor = self._on_sessions(low, lambda frame: frame.rolling(n).min())
         span = self._on_sessions(high, lambda frame: frame.rolling(n).max()) - floor
         rsv = 100 * (close - floor) / span.where(span > 0)
-        k = self._by_column(rsv, lambda values: _smooth(values, kdj.smooth_k, self.common.kdj))
+        k = self._by_column(rsv, lambda values: _smooth(values, kdj.smooth_k, self.common.kdj), whole=True)
         if kdj.part == "k":
             return k
-        d = self._by_column(k, lambda values: _smooth(values, kdj.smooth_d, self.common.kdj))
+        d = self._by_column(k, lambda values: _smooth(values, kdj.smooth_d, self.common.kdj), whole=True)
         return d if kdj.part == "d" else 3 * k - 2 * d
 
     def _on_sessions(
@@ -279,14 +306,18 @@ class RuleValues:
             lambda column: function(column.dropna().to_frame()).iloc[:, 0].reindex(column.index)
         )
 
-    def _by_column(self, frame: pd.DataFrame, function: Column) -> pd.DataFrame:
-        """Apply a function of an array to the known values of each column; recursions skip what is missing."""
+    def _by_column(self, frame: pd.DataFrame, function: Column, *, whole: bool = False) -> pd.DataFrame:
+        """Apply a function of an array to the known values of each column.
+
+        With ``whole`` and decayed gaps, to all from the first known one on: the function carries over NaN.
+        """
         values = frame.to_numpy(dtype=np.float64)
         made = np.full(values.shape, np.nan)
         for column in range(values.shape[1]):
             known = ~np.isnan(values[:, column])
             if known.any():
-                made[known, column] = function(np.ascontiguousarray(values[known, column]))
+                rows = np.arange(known.argmax(), len(known)) if whole and self.gaps == "decayed" else known
+                made[rows, column] = function(np.ascontiguousarray(values[rows, column]))
         return pd.DataFrame(made, index=frame.index, columns=frame.columns)
 
 
@@ -319,7 +350,8 @@ def _rsi(prices: Floats, period: int, kind: str) -> Floats:
     change = pd.Series(prices).diff()
     sides = change.clip(lower=0), -change.clip(upper=0)
     if kind == "simple":
-        gain, loss = (side.rolling(period).mean() for side in sides)
+        moved = (side.fillna(0.0).where(side.index > 0) for side in sides)  # over a gap nothing moved
+        gain, loss = (side.rolling(period).mean() for side in moved)
     else:
         gain, loss = (
             side.ewm(alpha=1 / period, adjust=kind == "weighted", min_periods=period).mean() for side in sides
@@ -339,7 +371,8 @@ _NEAR = 1e-9
 """Relative difference below which two values may be equal but for rounding."""
 _BORDERS: dict[str, Literal["min", "first"]] = {"in": "min", "order": "first"}
 _TIES: tuple[Ties, ...] = ("apart", "touching", "strict")
-_GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped")
+_GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped", "decayed")
+_RECURSIVE = frozenset({"ema", "rsi", "kdj"})
 
 
 def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Reading]]:
@@ -351,6 +384,8 @@ def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Readi
         If the panel lacks a field of the rule.
     """
     gaps = _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]
+    if not any(_RECURSIVE & _open_in(value) for value in values_of(rule)):
+        gaps = gaps[:3]
     for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
         yield (
             reading
@@ -389,18 +424,24 @@ def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
     return Reading(signal=signal, explain=partial(_explain, rule, conditions.values))
 
 
+_LANGUAGES: tuple[Language, Language] = ("zh", "en")
+
+
 def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> Note:
     """The rule as read, and its values at a cell and on the session before."""
     zh, en = [], []
-    for value in dict.fromkeys(values_of(rule)):
+    read = [(code, value) for side in (rule.entry, rule.exit) for code, value, _ in _needs(side)]
+    for code, value in dict.fromkeys(read):
         if isinstance(value, Number):
             continue
+        its = values.of_index(code) if code else values
         now, before = (
-            float(frame.to_numpy()[frame.index.get_loc(session), frame.columns.get_loc(symbol)])
-            for frame in (values.frame(value), values.before(value))
+            float(frame.to_numpy()[frame.index.get_loc(session), frame.columns.get_loc(code or symbol)])
+            for frame in (its.frame(value), its.before(value))
         )
-        zh.append(f"{describe_value(value, 'zh')} {now:.6g}（前一日 {before:.6g}）")
-        en.append(f"{describe_value(value, 'en')} {now:.6g} (session before {before:.6g})")
+        names = [f"{code} {describe_value(value, language)}".strip() for language in _LANGUAGES]
+        zh.append(f"{names[0]} {now:.6g}（前一日 {before:.6g}）")
+        en.append(f"{names[1]} {now:.6g} (session before {before:.6g})")
     return Note(
         zh=f"{describe(rule.entry, 'zh')}时买入，{describe(rule.exit, 'zh')}时卖出；{'，'.join(zh)}",
         en=f"buy when {describe(rule.entry, 'en')}, sell when {describe(rule.exit, 'en')}; {', '.join(en)}",
@@ -419,11 +460,24 @@ class _Conditions:
         """Where all values are known, those of the session before a cross included."""
         known = self.values.close.notna()
         for condition in (rule.entry, rule.exit):
-            for value, earlier in _needs(condition):
-                known &= self.values.frame(value).notna()
-                if earlier:
-                    known &= self.values.before(value).notna()
+            for code, value, earlier in _needs(condition):
+                its = self.values.of_index(code) if code else self.values
+                for frame in (its.frame(value), its.before(value)) if earlier else (its.frame(value),):
+                    known &= self._for_all(frame.notna()) if code else frame.notna()
         return known
+
+    def _for_all(self, held: pd.DataFrame) -> pd.DataFrame:
+        """What holds of an index, for every symbol."""
+        close = self.values.close
+        return pd.DataFrame(
+            np.repeat(held.to_numpy(), close.shape[1], axis=1), index=close.index, columns=close.columns
+        )
+
+    def _of_index(self, condition: OfIndex) -> pd.DataFrame:
+        inner = _Conditions(self.values.of_index(condition.code), self._ties)
+        held = inner.holds(condition.part)
+        self.near = self.near or inner.near
+        return self._for_all(held)
 
     def holds(self, condition: Condition) -> pd.DataFrame:
         """Where a condition holds; False where a value is not known, and True for its negation."""
@@ -442,6 +496,8 @@ class _Conditions:
                 return self._crosses(left, right) if direction == "up" else self._crosses(right, left)
             case Rank():
                 return self._ranked(condition)
+            case OfIndex():
+                return self._of_index(condition)
 
     def _equality_counts(self, compare: Compare) -> bool | None:
         """Whether equality counts in a comparison; None leaves it to the floats."""
@@ -485,18 +541,20 @@ class _Conditions:
         return place.le(np.ceil(count - _NEAR) if border == "up" else count + _NEAR, axis=0)
 
 
-def _needs(condition: Condition) -> Iterator[tuple[Value, bool]]:
-    """Values of a condition, and whether that of the session before is needed too."""
+def _needs(condition: Condition) -> Iterator[tuple[str, Value, bool]]:
+    """Values of a condition, the index whose they are or "", and whether that of the session before is needed."""
     match condition:
         case AllOf(parts=parts) | AnyOf(parts=parts):
             for part in parts:
                 yield from _needs(part)
         case Not(part=part):
             yield from _needs(part)
+        case OfIndex(code=code, part=part):
+            yield from ((code, value, earlier) for _, value, earlier in _needs(part))
         case Rank(value=value):
-            yield value, False
+            yield "", value, False
         case Compare(left=left, right=right) | Cross(left=left, right=right):
-            yield from ((side, isinstance(condition, Cross)) for side in (left, right))
+            yield from (("", side, isinstance(condition, Cross)) for side in (left, right))
 
 
 def _joined(frames: list[pd.DataFrame], operator: np.ufunc) -> pd.DataFrame:

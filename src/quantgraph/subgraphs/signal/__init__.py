@@ -18,10 +18,11 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._agents import market_source
-    from quantgraph.subgraphs.signal._meaning import Words, meaning_findings
+    from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, words_in
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
     from quantgraph.subgraphs.signal._warm_up import EVALUATION_FIELDS, not_evaluated_text
+    from quantgraph.subgraphs.signal._source_facts import indices_with_levels
     from quantgraph.subgraphs.signal.graph import (
         CompiledSignalGraph,
         build_signal_graph,
@@ -60,17 +61,18 @@ __all__ = [
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
     "CompiledSignalGraph",
+    "HeldSignal",
     "SignalSubgraphState",
-    "Words",
     "build_signal_graph",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",
+    "hold_against_words",
+    "indices_with_levels",
     "initial_state",
     "map_to_main_state",
     "map_to_subgraph_state",
     "market_source",
-    "meaning_findings",
     "missing_indicators",
     "needs_notes",
     "not_evaluated_text",
@@ -85,6 +87,7 @@ __all__ = [
     "traded_symbols",
     "understanding_lines",
     "validation_node",
+    "words_in",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

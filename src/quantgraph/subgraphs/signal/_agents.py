@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from quantgraph._util.texts import language_of
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider
-from quantgraph.data import AsOfSource, MarketDataSource, commit_source
+from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
+from quantgraph.recording import unrecorded_source
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.runtime.graph_state import request_of
 from quantgraph.settings import Role
@@ -213,6 +214,15 @@ def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSo
     """Return the source as known at the run's moment, which is what nodes use."""
     source = market_source(state, resources)
     return AsOfSource(source, _moment(state, source))
+
+
+def local_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSource | None:
+    """Return the source as known at the run's moment, unrecorded, if all of it is here already; else None."""
+    inner, ref = unrecorded_source(resources.source), request_of(state)["given_ref"]
+    if not isinstance(inner, FrameSource):
+        return None
+    source = commit_source(inner, resources.store.snapshot(ref)) if ref else inner
+    return AsOfSource(source, as_of(state, resources))
 
 
 def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.audit import Finding
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
-from quantgraph.data.symbols import names_in
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
 from quantgraph.runtime.endings import messages_by_request
@@ -25,12 +25,12 @@ from quantgraph.sentences import (
     RequestContext,
     TradingRule,
     read_request,
-    watched_of,
     write_code,
 )
 from quantgraph.sentences.evaluation import RuleData, buys_and_sells, rule_readings
 from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
 from quantgraph.state import BaseView
+from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
@@ -90,6 +90,20 @@ class Words:
         return None
 
 
+def words_in(text: str, source: MarketDataSource) -> Words:
+    """Return a sentence, as known to a source."""
+    return Words(text=text, context=_context(text, source))
+
+
+def _context(text: str, source: MarketDataSource) -> RequestContext:
+    sessions = source.sessions()
+    return RequestContext(
+        first_session=f"{sessions[0]:%Y%m%d}",
+        last_session=f"{sessions[-1]:%Y%m%d}",
+        names=names_of(text, source),
+    )
+
+
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = request_of(state)["checked"]
@@ -101,7 +115,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         restated=request["strategy"],
         waived=tuple(each for each in dialogue["waived"] if each not in dialogue["waived_symbols"]),
         context=context,
-        trade=_codes(request.get("trade") or request["ts_code"], request, source),
+        trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
         entry=rule.get("entry") or "",
@@ -115,16 +129,12 @@ def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
 
     They are empty for a host that calls a node without messages.
     """
-    ignored, sessions = dialogue_of(state)["ignored_message_ids"], source.sessions()
+    ignored = dialogue_of(state)["ignored_message_ids"]
     requests = [
         [str(each.text) for each in messages if str(each.id) not in ignored]
         for messages in messages_by_request(state)
     ]
-    context = RequestContext(
-        first_session=f"{sessions[0]:%Y%m%d}",
-        last_session=f"{sessions[-1]:%Y%m%d}",
-        names=names_in("\n".join(chain.from_iterable(requests)), source),
-    )
+    context = _context("\n".join(chain.from_iterable(requests)), source)
     text = ""
     for first, *answers in filter(None, requests):
         text = "\n".join([changed_request({"strategy_desc": text}, first, context), *answers])
@@ -147,6 +157,8 @@ class _SaidRule:
     rule: TradingRule
     watch: str = ""
     """The one security that the rule reads for others; empty if the text names none."""
+    reads_index: bool = False
+    """Whether it has a condition on an index beside those on the traded symbols."""
 
 
 def rule_in_words(words: Words) -> _SaidRule | None:
@@ -156,8 +168,8 @@ def rule_in_words(words: Words) -> _SaidRule | None:
         return None
     if (rule := said_rule(words.text, request)) is None:
         return None
-    watched = watched_of(request.watch, request.trade)
-    return _SaidRule(rule=rule, watch=watched.code if watched else "")
+    watch = request.watched.code if request.watched else ""
+    return _SaidRule(rule=rule, watch=watch, reads_index=request.reads_index)
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
@@ -166,10 +178,18 @@ def is_planners(words: Words, cells: Sequence[str]) -> bool:
     return rule is not None and [write_code(rule).source.strip()] == [cell.strip() for cell in cells]
 
 
-def meaning_findings(
+@dataclass(frozen=True, kw_only=True)
+class HeldSignal:
+    """How a signal departs from the words, as warnings, and why its positions were not compared, if so."""
+
+    findings: tuple[Finding, ...]
+    not_compared: Note | None = None
+
+
+def hold_against_words(
     words: Words, signal: pd.DataFrame, cells: Sequence[str], view: BaseView, *, first: pd.Timestamp | None
-) -> list[Finding]:
-    """Return how a signal departs from the words, as warnings; none for code that the planner wrote itself.
+) -> HeldSignal:
+    """Return how a signal departs from the words; code that the planner wrote for them itself does not.
 
     Parameters
     ----------
@@ -186,14 +206,38 @@ def meaning_findings(
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
     if by_planner:
-        return found
-    readings = None if said is None or panel is None else _broadcast(said.rule, panel, signal)
+        return HeldSignal(findings=tuple(found), not_compared=None if said else _not_read(words))
+    readings, missing = None, _not_read(words) if said is None else None
+    if said is not None and panel is None:
+        missing = _NO_DATA
+    elif said is not None and panel is not None:
+        readings = _broadcast(said.rule, panel, signal)
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
     try:
         checked = check_meaning(signal, close, _said(words, said), readings, first=first)
-    except UnknownField:  # the rule reads a field that was not fetched: its code does not, or has failed
+    except (
+        UnknownField
+    ) as error:  # the rule reads a field that is not there: its code does not, or has failed
+        missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
         checked = check_meaning(signal, close, _said(words, None), first=first)
-    return [*checked, *found]
+    return HeldSignal(findings=(*checked, *found), not_compared=missing)
+
+
+_NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data of what the rule watches")
+
+
+def _not_read(words: Words) -> Note:
+    """Why the words are no reference."""
+    if any(name in words.plan for name in _PATH_CLAUSES):
+        named = ", ".join(name for name in words.plan if name in _PATH_CLAUSES)
+        return Note(zh=f"信号还取决于计划：{named}", en=f"the signal depends on a plan, too: {named}")
+    unread = [*words.read.unread, *(clause.words for clause in words.read.open)] if words.read else []
+    if unread or words.waived:
+        named = "; ".join([*unread, *words.waived])
+        return Note(zh=f"没有读懂：{named}", en=f"not read: {named}")
+    return Note(
+        zh="这句话没有说全一条有买有卖的规则", en="the sentence says no whole rule to buy and to sell"
+    )
 
 
 def _said(words: Words, said: _SaidRule | None) -> Said:
@@ -202,6 +246,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
         sentence=words.text if said else "",
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
+        lookback=write_code(said.rule).lookback if said else 0,
         names_exit=names_exit(words.text) or names_exit(words.exit),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
@@ -214,7 +259,9 @@ def _panel(
 ) -> RuleData | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
-    if said.watch:
+    if said.reads_index:
+        columns = list(signal.columns)
+    elif said.watch:
         columns = [said.watch]
     elif not watched or set(words.trade) <= set(words.watch):
         columns = list(signal.columns)
@@ -229,7 +276,9 @@ def _panel(
             if name in view["ohlcv"]
         }
         indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
-        return RuleData(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
+        levels = view["index"]["close"] if said.reads_index and "index" in view else pd.DataFrame()
+        prices = _adjusted(view, bars) if adjusted else {}
+        return RuleData(bars=bars, adjusted=prices, indicators=indicators, index=levels)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None

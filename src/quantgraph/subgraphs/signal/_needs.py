@@ -24,6 +24,7 @@ from quantgraph.runtime.endings import language
 from quantgraph.sentences import without_names
 from quantgraph.settings import check_role
 from quantgraph.state import DataState, Record, RecordKind, Snapshot
+from quantgraph.subgraphs.signal._source_facts import known_bars, known_indicators
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -350,20 +351,35 @@ def check_source_fields(request: Mapping[str, Any], source: MarketDataSource) ->
         raise _unknown_field(result["fields"], result["available"], lacking)
 
 
+def check_known_fields(names: Sequence[str], source: MarketDataSource) -> None:
+    """Check before a fetch that the source has daily indicators; the error names what is there."""
+    available = known_indicators(source) if names else None
+    lacking = [] if available is None else [name for name in names if name not in available]
+    if lacking:
+        bars = [name for name in BAR_FIELDS[:7] if name in (known_bars(source) or ())]
+        problem = f"there is no daily indicator {', '.join(lacking)}"
+        raise _unknown_field(lacking, available or [], problem, bars)
+
+
 def fields_question_update(state: SignalSubgraphState, error: UnknownField) -> dict[str, Any]:
     """Return the update that asks which fields are meant, or whether to go on without them."""
     names, user_language = error.data["fields"], language(state)
-    listed = "、".join(error.data["available"]) or "无"
-    reason = say(user_language, zh=f"没有每日指标 {'、'.join(names)}；现有：{listed}", en=error.message)
+    listed, bars = "、".join(error.data["available"]) or "无", "、".join(error.data["bars"])
+    there = f"现有：{listed}" + (f"；行情有：{bars}" if bars else "")
+    reason = say(user_language, zh=f"没有每日指标 {'、'.join(names)}；{there}", en=error.message)
     options = [*error.data["close"], without_words(names, user_language)]
     return question_update(state, "fields", reason, unread=names, options=options)
 
 
-def _unknown_field(names: Sequence[str], available: Sequence[str], problem: str) -> UnknownField:
+def _unknown_field(
+    names: Sequence[str], available: Sequence[str], problem: str, bars: Sequence[str] = ()
+) -> UnknownField:
     close = [near for name in names for near in difflib.get_close_matches(name, available, n=3, cutoff=0.5)]
+    beside = f"; bars: {', '.join(bars)}" if bars else ""
     return UnknownField(
-        f"{problem}; available: {', '.join(available) or 'none'}",
+        f"{problem}; available: {', '.join(available) or 'none'}{beside}",
         fields=list(names),
+        bars=list(bars),
         close=list(dict.fromkeys(close)),
         available=list(available),
     )

@@ -37,6 +37,7 @@ from quantgraph.subgraphs.signal._coverage import unparsed
 from quantgraph.subgraphs.signal._impossible_bars import leave_out
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
+    check_known_fields,
     fields_question_update,
     fields_to_fetch,
     has_keyless_models,
@@ -50,6 +51,13 @@ from quantgraph.subgraphs.signal._needs import (
     unsaid_rule_note,
 )
 from quantgraph.subgraphs.signal._slips import Slip, names_no_dates, names_one_day
+from quantgraph.subgraphs.signal._source_facts import (
+    indices_with_levels,
+    lacking_levels_update,
+    market_words,
+    names_of,
+    speaks_of_index,
+)
 from quantgraph.subgraphs.signal._updates import (
     question_update,
     repeat_question_update,
@@ -170,13 +178,15 @@ def read_words(reading: Reading) -> Reading:
 def read_symbols(reading: Reading) -> Reading:
     """Tell watched symbols from traded ones, without those that the user goes on without."""
     params, waived = dict(reading.params), dialogue_of(reading.state)["waived_symbols"]
+    text = said_text(reading.state)
+    market = names_of(text, reading.source) if market_words(text) else {}
     for name in ("ts_code", "watch", "trade"):
-        codes = split_codes(params[name])
-        if any(code in waived for code in codes):
+        codes = [market.get(code, code) for code in split_codes(params[name])]
+        if any(code in waived or code in market.values() for code in codes):
             params[name] = ",".join(code for code in codes if code not in waived)
     symbols = symbols_of(params, fixed=params["ts_code"] if "ts_code" in reading.given else "")
     if symbols["watch"]:
-        params["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
+        params["ts_code"] = ",".join(dict.fromkeys([*symbols["watch"], *symbols["trade"]]))
     return replace(reading, params=params, symbols=symbols)
 
 
@@ -212,6 +222,46 @@ def read_fields(reading: Reading) -> Reading:
     fields = fields_to_fetch([*said, *current_decider(reading.resources).needs.indicators])
     fields = [name for name in fields if name not in dialogue_of(reading.state)["waived"]]
     return replace(reading, params={**reading.params, "required_indicators": fields}, said_fields=tuple(said))
+
+
+def ask_for_lacking_fields(reading: Reading) -> Reading | Question:
+    """Ask at once about daily indicators that the source does not have."""
+    waived = dialogue_of(reading.state)["waived"]
+    try:
+        check_known_fields([name for name in reading.said_fields if name not in waived], reading.source)
+    except UnknownField as error:
+        return reading.asking(fields_question_update(reading.state, error))
+    return reading
+
+
+def ask_for_lacking_levels(reading: Reading) -> Reading | Question:
+    """Ask at once about a watched index, or the market, that the source has no levels of."""
+    state, source, symbols = reading.state, reading.source, reading.symbols
+    text, waived = said_text(state), dialogue_of(state)["waived"]
+    words = [word for word in market_words(text) if word not in waived]
+    if not symbols["index"] and not words:
+        return reading
+    there = indices_with_levels(text, source, symbols["index"])
+    lacking = [code for code in symbols["index"] if code not in there]
+    if not speaks_of_index(text):  # the members of a traded index, each by its own data
+        members = [code for code in lacking if code in symbols["trade"]]
+        lacking = [code for code in lacking if code not in members]
+        reading = _without_series(reading, members)
+    lacking = lacking or ([] if there else words)
+    if not lacking:
+        return reading
+    asked = lacking_levels_update(state, lacking, there, source)
+    if lacking != words and reading.resources.on_clarify in ("default", "fail"):
+        ended = end_update(state, "data_unavailable", f"no_data: {asked['clarification_needed']}")
+        return reading.asking(ended)
+    return reading.asking(asked)
+
+
+def _without_series(reading: Reading, codes: Sequence[str]) -> Reading:
+    watch, index = (
+        [code for code in reading.symbols[name] if code not in codes] for name in ("watch", "index")
+    )
+    return replace(reading, symbols=Symbols(watch=watch, trade=reading.symbols["trade"], index=index))
 
 
 def ask_for_missing_parts(reading: Reading) -> Reading | Question:
@@ -344,13 +394,26 @@ def _said(reading: Reading, understanding: Understanding) -> Reading:
 def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
     dialogue = dialogue_of(reading.state)
     unsaid = [*dialogue["assumptions"], *_unsaid_window(reading.state, reading.params, reading.given)]
+    unsaid += _unsaid_index(reading)
     kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
     left_out = [reading.not_executed, *kept]
     rest = unparsed(reading.state, params, names_in(said_text(reading.state), reading.source))
     return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out, unparsed=rest)
 
 
-_CHECKS: tuple[Step, ...] = (read_fields, ask_for_missing_parts, read_window)
+def _unsaid_index(reading: Reading) -> list[str]:
+    """Return the index that stands for the market, as a default."""
+    text, watched = said_text(reading.state), reading.symbols["index"]
+    if not watched or not (words := market_words(text)):
+        return []
+    names = names_of(text, reading.source)
+    return [f"{word}: {names[word]}" for word in words if names.get(word) in watched]
+
+
+_CHECKS: tuple[Step, ...] = (
+    *(read_fields, ask_for_lacking_fields, ask_for_lacking_levels),
+    *(ask_for_missing_parts, read_window),
+)
 SIGNAL_STEPS: tuple[Step, ...] = (
     *(read_words, read_symbols),
     *_CHECKS,

@@ -51,7 +51,7 @@ def sent_back_update(state: SignalSubgraphState, report: Report) -> Update:
     if not new or progress["generated"] >= MAX_GENERATIONS:
         return {}
     findings = [replace(each, severity="error") if each.code in _KINDS else each for each in report.findings]
-    lines = [_line(each) for each in findings if each.code in _KINDS]
+    lines = [_line(each) for each in findings if each.code in (*_KINDS, "meaning_closing_words")]
     told = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
     return {
         "validation": replace(report, findings=tuple(findings)).as_json(),

@@ -11,14 +11,19 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.audit.causality import CodeTrials, TrialOutcome, measure_warm_up
-from quantgraph.data import MarketDataSource
+from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market import Moment, session_of
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.sandbox import CodeRunner
-from quantgraph.state import DataState
+from quantgraph.state import DataState, View
 from quantgraph.state.frames import Floats, FrozenFrame
-from quantgraph.subgraphs.signal.understanding import market_sessions, restrict_to_request, with_sessions
+from quantgraph.subgraphs.signal.understanding import (
+    market_sessions,
+    request_symbols,
+    restrict_to_request,
+    with_sessions,
+)
 
 EVALUATION_FIELDS = ("causality", "warm_up", "evaluated_from", "not_judged")
 """Fields of a validated signal's report, on its proof and its evaluation, that a result repeats."""
@@ -46,6 +51,8 @@ class WarmedSignal:
     data_ref: str
     signal: pd.DataFrame
     warm_up: int | None
+    longest_ref: str
+    """The commit with the most sessions that were fetched to measure it."""
     data_start: str | None = None
     notes: tuple[Note, ...] = ()
 
@@ -67,9 +74,12 @@ def run_with_warm_up(
     """
     sessions = market_sessions(request, source)
     before = sessions[sessions < session_of(request["start"])]
-    alone = WarmedSignal(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
+    alone = WarmedSignal(
+        data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None, longest_ref=strategy.data_ref
+    )
     try:
         need, longest = _measured(strategy, request, source, before, as_of)
+        alone = alone if longest is None else replace(alone, longest_ref=longest.data_ref)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
         if need != 1 and longest is not None:
             starts.append(longest.start if need is None else before[-(need - 1) :][0])
@@ -92,9 +102,41 @@ def run_with_warm_up(
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, as_of), notes=(_missing(error),))
     notes = () if need else (_unmeasured(extended["data_start"]),)
-    return WarmedSignal(
-        data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
+    return replace(
+        alone, data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
     )
+
+
+_WIDEST = 2_500
+"""Sessions on which a signal is held against the words, at most."""
+_MOST_CELLS = 1_000_000
+"""Sessions times symbols of them, at most."""
+
+
+def wider_view(
+    strategy: Mapping[str, Any],
+    request: Mapping[str, Any],
+    store: DataState,
+    local: AsOfSource | None,
+    as_of: Moment,
+) -> View | None:
+    """Return the data of a request in all sessions that are there without a fetch; None if there are no more.
+
+    Parameters
+    ----------
+    local
+        The source, if it has all its data here; else those count that the warm-up was measured on.
+    """
+    if local is None:
+        view = store.view(as_of, strategy.get("longest_ref") or strategy["data_ref"])
+    else:
+        sessions, symbols = market_sessions(request, local), request_symbols(request, local)
+        sessions = sessions[-min(_WIDEST, _MOST_CELLS // len(symbols)) :]
+        wide = DataState()
+        ref = with_sessions(wide, wide.empty, request, local, first=sessions[0], last=sessions[-1])
+        view = wide.view(as_of, ref)
+    known = store.view(as_of, strategy["data_ref"])
+    return view if len(view["ohlcv"]["close"]) > len(known["ohlcv"]["close"]) else None
 
 
 def _measured(

@@ -30,7 +30,7 @@ from quantgraph.tools import read_window, split_codes
 
 
 class Symbols(TypedDict):
-    """The codes of a request: those of ``watch`` are not among the traded ones."""
+    """The codes of a request; an index that is watched and traded is a series beside its members."""
 
     watch: list[str]
     trade: list[str]
@@ -52,8 +52,6 @@ def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
     traded = traded or [code for code in named if code not in watched] or named
     series = [code for code in map(index_code, watched) if code is not None]
     stocks = [code for code in watched if index_code(code) is None and code not in traded]
-    if watched == traded:  # the members of an index, each by its own data
-        series = []
     return {"watch": [*series, *stocks], "trade": traded, "index": series}
 
 

@@ -419,7 +419,7 @@ def test_nobody_goes_on_without_a_field_unasked(play, graph_of, on_clarify):
 
 
 @pytest.mark.parametrize("fetch", [None, {}], ids=["code", "agent"])
-def test_fields_that_this_source_does_not_have_are_asked_about_once_the_fetch_failed(
+def test_fields_that_this_source_does_not_have_are_asked_about_before_the_fetch(
     play, graph_of, tmp_path, fetch
 ):
     bars = SampleSource().bars([play.ONE], *map(pd.Timestamp, play.WINDOW))
@@ -448,7 +448,8 @@ def test_fields_that_this_source_does_not_have_are_asked_about_once_the_fetch_fa
     question = asked(graph.invoke(begin(), THREAD))
     assert (question["kind"], question["unread"]) == ("fields", ["turnover_rate_f"])
     assert question["options"] == ["turnover_rate", "go on without turnover_rate_f"]
-    assert cast.turns["fetch"] == (fetch is not None)
+    assert "available: turnover_rate; bars: open, high, low, close, vol" in question["reason"]
+    assert cast.turns["fetch"] == 0
     final = graph.invoke(Command(resume="go on without turnover_rate_f"), THREAD)
     assert final["ended_because"] == "done"
     assert flat(final)["request"]["indicators"] == ["turnover_rate"]

@@ -123,9 +123,7 @@ def test_an_index_without_levels_is_asked_about_and_headless_ends_the_run(play, 
     waiting = graph_of(cast, checkpointer=InMemorySaver()).invoke(
         begin(play, f"000016.SH {play.ONE}"), THREAD
     )
-    assert (
-        waiting["__interrupt__"][0].value["question"].startswith("There are no levels of 000016.SH to watch")
-    )
+    assert waiting["__interrupt__"][0].value["question"].startswith("sample has no levels of 000016.SH,")
 
 
 def test_the_levels_of_a_watched_index_reach_the_code(play, graph_of, store):

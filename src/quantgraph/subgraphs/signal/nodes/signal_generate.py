@@ -139,6 +139,7 @@ def _signal_update(
         "cells": cells,
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
+        "longest_ref": made["longest_ref"],
         "request": request_hash(warmed),
         "warm_up": made["warm_up"],
         "said": attempt["said"],
@@ -288,6 +289,7 @@ def _commit_signal(
     signal = only_traded(name, warm.signal, traded)
     return {
         "data_ref": warm.data_ref,
+        "longest_ref": warm.longest_ref,
         "signal_ref": resources.store.update("signal", {name: signal}, base=warm.data_ref),
         "warm_up": warm.warm_up,
         "data_start": warm.data_start,

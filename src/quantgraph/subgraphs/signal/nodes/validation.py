@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, meaning_lines
 from quantgraph.audit.bars import check_data, check_signal, impossible_bars
@@ -40,18 +41,25 @@ from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
     known_source,
+    local_source,
     tool_context,
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
+    Words,
     is_planners,
-    meaning_findings,
-    rule_in_words,
+    hold_against_words,
     said_words,
     words_of,
 )
 from quantgraph.subgraphs.signal._prompts import prompt_text
-from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
+from quantgraph.subgraphs.signal._proof import (
+    closing_words_finding,
+    is_reproduced,
+    issue_finding,
+    prove_causality,
+    review_facts,
+)
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
     fault_update,
@@ -62,7 +70,7 @@ from quantgraph.subgraphs.signal._send_backs import (
     told_of_acceptance,
 )
 from quantgraph.subgraphs.signal._updates import failure_update
-from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
+from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text, wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     data_start,
@@ -75,6 +83,8 @@ VALIDATION_NODE_PROMPT = prompt_text("validation", "en")
 
 
 Target = Literal["signal", "data"]
+_UNMEASURED = 250
+"""Sessions after which a signal is compared whose need could not be measured."""
 
 
 def validation_node(
@@ -141,7 +151,7 @@ def _passed(
         return {**update, **fault_update(now, fault, resources)}
     summary = _summary_text(state, report, target)
     first = meaning_lines(update["validation"], language(state))
-    text = "\n".join([*first, summary, *_closing_words(state, target)])
+    text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
 
@@ -149,14 +159,14 @@ def _passed(
 def _wants_review(
     state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report
 ) -> bool:
-    """Whether a model is asked: by the setting ``review``; of data only about findings."""
+    """Whether a model is asked: by the setting ``review``; ``auto`` is where code compared no positions."""
     wanted = resources.settings.review
     if target == "data":
         return wanted == "always" and bool(report.findings)
     if wanted != "auto":
         return wanted == "always"
     words = words_of(state, known_source(state, resources))
-    return rule_in_words(words) is None and not is_planners(words, strategy_of(state)["cells"])
+    return "meaning" not in report.checks and not is_planners(words, strategy_of(state)["cells"])
 
 
 def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
@@ -256,16 +266,49 @@ def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: st
     """Return the report with the findings of the signal held against what was said, which come first."""
     strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
-    findings = meaning_findings(
-        words_of(state, known_source(state, resources)),
-        signal,
-        strategy["cells"],
-        resources.store.view(moment, strategy["data_ref"]),
-        first=session_of(report.summary["evaluated_from"]),
-    )
+    words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
+    view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
+    held = hold_against_words(words, signal, cells, view, first=session_of(first))
+    findings, compared = list(held.findings), held.not_compared is None
+    agrees = all(each.code != "meaning_differs" for each in findings)
+    if agrees and compared and not is_planners(words, cells):
+        findings = [*_held_wider(state, resources, words, signal.columns), *findings]
+    if not is_planners(words, cells):
+        known = [
+            words.text,
+            canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
+        ]
+        findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
     never_buys = any(each.code == "meaning_never_buys" for each in findings)
     others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
-    return replace(report, checks=(*report.checks, "meaning"), findings=(*findings, *others))
+    checks = (*report.checks, "meaning" if compared else "structure")
+    return replace(report, checks=checks, findings=(*findings, *others))
+
+
+def _held_wider(
+    state: SignalSubgraphState, resources: OpenResources, words: Words, symbols: pd.Index
+) -> list[Finding]:
+    """Return where the code's positions differ from the words in sessions outside of the window."""
+    strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
+    request = request_of(state)["checked"]
+    view = wider_view(strategy, request, resources.store, local, moment)
+    made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
+    if view is None or made is None or strategy["name"] not in made.signals:
+        return []
+    signal = made.signals[strategy["name"]].reindex(columns=symbols)
+    warm = strategy["warm_up"] or _UNMEASURED
+    if warm >= len(signal):
+        return []
+    held = hold_against_words(words, signal, strategy["cells"], view, first=signal.index[warm])
+    return [
+        replace(
+            each,
+            message=f"Outside of the window, in which the positions agree: {each.message}",
+            zh=f"在区间之外（区间内持仓一致）：{each.zh}",
+        )
+        for each in held.findings
+        if each.code == "meaning_differs"
+    ]
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -327,11 +370,14 @@ def _review(
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
     """What the model that wrote the code says about it."""
     said = strategy_of(state).get("said") if target == "signal" else None
-    return (
-        [say(language(state), zh=f"模型对代码的说明：{said}", en=f"The model on its code: {said}")]
-        if said
-        else []
-    )
+    if not said:
+        return []
+    issues = progress_of(state)["validation"]["issues_found"]
+    differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
+    mark = say(language(state), zh="（与代码不符）", en=", which does not match it") if differs else ""
+    return [
+        say(language(state), zh=f"模型对代码的说明{mark}：{said}", en=f"The model on its code{mark}: {said}")
+    ]
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
