@@ -108,11 +108,11 @@ class Counted(SentenceModel):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize(
-    ("sentences", "cell", "calls", "most"),
-    [(PLAIN, CROSS, 3, 4_500), (OPEN, OUTSIDE, 4, 5_500)],
+    ("sentences", "cell", "bounds"),
+    [(PLAIN, CROSS, (3, 4_500)), (OPEN, OUTSIDE, (4, 5_500))],
     ids=["clean", "review"],
 )
-def test_a_clean_request_takes_few_calls_and_tokens(language, sentences, cell, calls, most, shared_data):
+def test_a_clean_request_takes_few_calls_and_tokens(language, sentences, cell, bounds, shared_data):
     text, clauses, closing = sentences[language]
     cast = Counted(readings=[reading("600036.SH", SPAN, *clauses)], cells=[cell], closing=closing)
     resources = Resources(
@@ -125,5 +125,5 @@ def test_a_clean_request_takes_few_calls_and_tokens(language, sentences, cell, c
         {"messages": [("user", text + WINDOW[language])]}, {"configurable": {"thread_id": "t"}}
     )
     assert final["ended_because"] == "done", final["error_messages"]
-    assert len(cast.counts) == calls
-    assert sum(cast.counts) <= most
+    assert len(cast.counts) == bounds[0]
+    assert sum(cast.counts) <= bounds[1]
