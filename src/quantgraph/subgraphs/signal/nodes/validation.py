@@ -47,8 +47,8 @@ from quantgraph.subgraphs.signal._agents import (
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
     Words,
-    is_planners,
     hold_against_words,
+    is_planners,
     said_words,
     words_of,
 )
