@@ -207,6 +207,8 @@ def coverage_gaps(
             for clause, places in quoted
             if any(begin < anchor.end and anchor.begin < end for begin, end in places)
         ]
+        if all(each.part == "whole" for each in around) and _is_about_the_plan(anchor, said, given):
+            continue
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
         elif (
