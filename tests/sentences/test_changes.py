@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences._request import RequestContext
+from quantgraph.sentences._describe import describe
+from quantgraph.sentences._request import RequestContext, read_request
 from quantgraph.sentences.phrases._phrases import changed_request
 
 RULE = "600519.SH，收盘价上穿20日均线买入，下穿卖出，止损5%，2025年"
@@ -56,3 +57,33 @@ def test_symbols_and_span_that_the_rule_does_not_name_are_added():
     }
     lines = changed_request(last, "换成601318.SH", RequestContext()).splitlines()
     assert lines == ["5日均线上穿20日均线买入，下穿卖出", "600519.SH", "20250101到20250630", "601318.SH"]
+
+
+def rule_after(message: str, rule: str = TWO_PERIODS) -> str:
+    context = RequestContext(names={"大盘": "000016.SH"})
+    strategy = read_request(changed_request({"strategy_desc": rule}, message, context), context).strategy
+    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+
+
+CROSS, CROSS_OUT = "SMA(5) crosses above SMA(20)", "SMA(5) crosses below SMA(20)"
+CHANGES = {
+    "5日均线改成10日": "SMA(10) crosses above SMA(20) | SMA(10) crosses below SMA(20)",
+    "change the 20-day average to 30 days": "SMA(5) crosses above SMA(30) | SMA(5) crosses below SMA(30)",
+    "再加一个条件：成交量大于5日均量": f"{CROSS} and volume > SMA(5) of volume | {CROSS_OUT}",
+    "add a condition: volume above its 5-day average": f"{CROSS} and volume > SMA(5) of volume | {CROSS_OUT}",
+    "再加一个条件：大盘在60日线上方": f"{CROSS} and (000016.SH close > SMA(60)) | {CROSS_OUT}",
+    "5日均线改成10日，再加一个条件：RSI低于70": "SMA(10) crosses above SMA(20) and RSI(14) < 70 | SMA(10) crosses below SMA(20)",
+    "再加一个条件：放量": "",
+    "再加一个条件：RSI低于70，跌破10日线卖出": "",
+}
+
+
+@pytest.mark.parametrize("message", CHANGES)
+def test_one_thing_changes_and_the_rest_stays(message):
+    assert rule_after(message) == CHANGES[message]
+
+
+def test_a_condition_that_was_added_stays_in_the_next_turn():
+    rule = f"{TWO_PERIODS}\n再加一个条件：RSI低于70"
+    assert rule_after("换成601318.SH", rule) == f"{CROSS} and RSI(14) < 70 | {CROSS_OUT}"
+    assert change("均线改成30日，再加一个条件：RSI低于70").splitlines()[0] == RULE.replace("20日", "30日")

@@ -35,6 +35,7 @@ from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, open_resources, run_node, shown_offline
 from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.endings import was_thanked
 from quantgraph.runtime.graph_state import check_version
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal import build_signal_graph
@@ -179,11 +180,11 @@ def _positive(cash: Decimal | float | str) -> Decimal:
 
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:
     """After the signal subgraph: trade a validated signal; else end."""
-    ready = state.get("ended_because") == "done" and state.get("signal_ready")
+    ready = state.get("ended_because") == "done" and state.get("signal_ready") and not was_thanked(state)
     return "daily_loop" if ready else "__end__"
 
 
 def route_after_data(state: TradingState) -> Literal["daily_loop", "__end__"]:
     """After the data, if no signal is needed: trade validated data; else end."""
-    ready = state.get("ended_because") == "done" and state.get("data_ready")
+    ready = state.get("ended_because") == "done" and state.get("data_ready") and not was_thanked(state)
     return "daily_loop" if ready else "__end__"

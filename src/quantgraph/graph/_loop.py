@@ -24,6 +24,7 @@ from quantgraph.runtime.endings import (
     end_update,
     has_ended_run,
     language,
+    only_thanks,
     user_messages,
 )
 from quantgraph.runtime.graph_state import changed, request_of, written
@@ -33,7 +34,12 @@ from quantgraph.tools import split_codes
 
 
 def begin_node(state: TradingState) -> dict[str, Any]:
-    """Reset the result for a new request; give it a new run if its run id belongs to an ended request."""
+    """Reset the result for a new request; give it a new run if its run id belongs to an ended request.
+
+    Thanks are no request: the result stays.
+    """
+    if only_thanks(state):
+        return {}
     given = run_id_of(state.get("run_id"))
     run_id = new_run_id() if has_ended_run(state, given) else given
     return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}

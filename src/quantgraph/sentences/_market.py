@@ -1,7 +1,8 @@
-"""Conditions on an index beside those on each stock: a market filter, or an exit by the market.
+"""Conditions beside the rule of each stock: a market filter, an exit by the market, or one that is added later.
 
 ``但当天大盘跌超1%就不买``, *only when the SSE 50 is above its 60-day average*, ``指数跌破60日线全部清仓``. Each is taken out of its line
 as text and read alone; one that does not have exactly one meaning stays in the line, whose words are then asked about.
+``再加一个条件：成交量大于5日均量`` adds one to the entry.
 """
 
 from __future__ import annotations
@@ -34,13 +35,18 @@ from quantgraph.sentences._text import clean_words, tokens_of
 
 @dataclass(frozen=True, kw_only=True)
 class MarketFilter:
-    """A condition on an index that entries need, or one that sells; ``words`` are the clause as written."""
+    """A condition that entries need beside the rule, or one that sells; ``words`` are the clause as written."""
 
     words: str
-    condition: OfIndex
+    condition: Condition
     sells: bool = False
 
 
+_ADDS = re.compile(
+    r"\s*(?:再|另外|并且?|还要|买入时?)*\s*(?:加上?|增加|添加|附加)\s*(?:一个|1个|一条|1条|个)?\s*(?:买入)?(?:条件|过滤|限制)\s*[:,]?\s*(?P<zh>[^,;。\n]+?)(?:\s*(?:时|才买入?))?\s*[。.]?\s*"
+    r"|\s*(?:and\s+|also\s+|now\s+|then\s+)*(?:add\s+(?:a|an|another|one\s+more)\s+(?:entry\s+|buy\s+)?(?:condition|filter)\s*[:,]?|also\s+require)\s*(?:that\s+)?(?P<en>[^,;\n]+?)[.\s]*",
+    re.IGNORECASE,
+)
 _AGAIN = r"指数|\bindex\b"
 _MEMBERS = r"(?!\s*(?:的|里|中|内|全部|所有)?\s*(?:成分|成份|股票|个股|members?\b|constituents?\b|components?\b|stocks?\b))"
 _INSIDE = (
@@ -67,6 +73,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("lead", rf"(?:只有)?(?:当|如果|若|要是|一旦)\s*@S\s*@C{_WHEN}\s*(?=,)"),
     ("join", r"(?:\b(?:and|but)\s+)?(?:\bonly\s+(?:when|if|while)|\bas\s+long\s+as|\bprovided(?:\s+that)?|\bwhile)\s+(?:the\s+)?@S\s+@C(?=\s*(?:[,;:\x1f]|\.(?!\d)|$)|\s+sell\b)"),
     ("join", r"\band\s+(?:the\s+)?@S\s+@C(?=\s*(?:[,;:\x1f]|\.(?!\d)|$)|\s+sell\b)"),
+    ("alone", r"(?:the\s+)?@S\s*@C"),
     ("lead", rf"(?:\bonly\s+)?{_IF}@S\s+@C(?=\s*,|\s+buy\b)"),
 )  # fmt: skip
 """Clauses by their form; @S is the index, @C what it does.
@@ -107,6 +114,10 @@ def find_market(
         Codes of the indices that the whole request names: *the index* alone is the only one of them.
     """
     subjects = {name: code for name, code in names.items() if name and is_index_code(code)}
+    if (added := _ADDS.fullmatch(text)) and (
+        condition := _added(added["zh"] or added["en"], subjects, named)
+    ):
+        return (MarketFilter(words=clean_words(text), condition=condition),), ""
     found: list[MarketFilter] = []
     for kind, pattern in _patterns(tuple(sorted(subjects, key=len, reverse=True))):
         for match in [*pattern.finditer(text)][::-1]:
@@ -118,10 +129,19 @@ def find_market(
             clause = OfIndex(code=code, part=part)
             found.append(MarketFilter(words=clean_words(match[0]), condition=clause, sells=kind == "out"))
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    codes = {each.condition.code for each in found}
+    codes = {each.condition.code for each in found if isinstance(each.condition, OfIndex)}
     if codes == set(named) and len(codes) == 1 and not any(is_market_word(each.words) for each in found):
         text = _ITS_STOCKS.sub(lambda _: f" {named[0]} ", text)
     return tuple(found), text
+
+
+def _added(words: str, subjects: Mapping[str, str], named: Sequence[str]) -> Condition | None:
+    """A condition that is added to the entry: on an index if one is its subject, else on each stock."""
+    for kind, pattern in _patterns(tuple(sorted(subjects, key=len, reverse=True))):
+        if kind == "alone" and (match := pattern.fullmatch(words.strip())):
+            code, condition = _code_of(match["s"], subjects, named), _condition(match["c"])
+            return OfIndex(code=code, part=condition) if code and condition else None
+    return read_condition(tokens_of(words))
 
 
 @lru_cache(maxsize=64)
@@ -147,6 +167,8 @@ def _code_of(word: str, subjects: Mapping[str, str], named: Sequence[str]) -> st
 def _fits(kind: str, text: str, match: re.Match[str]) -> bool:
     """Whether what is bought or sold around a clause is what its form needs."""
     before = [each[0].lower() for each in _ACTION.finditer(text, 0, match.start())]
+    if kind == "alone":
+        return False
     if kind == "lead":
         behind = re.split(r"[,;:。]|\.\s", text[match.end() :].lstrip(" ,"))[0]
         return re.search(rf"{_BUYS}|\b(?:buy|enter)\b", behind, re.IGNORECASE) is not None

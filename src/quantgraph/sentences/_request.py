@@ -38,7 +38,7 @@ from quantgraph.sentences._roles import (
     watched_of,
     watching_problem,
 )
-from quantgraph.sentences._rules import Average, TradingRule, fields_of, index_conditions
+from quantgraph.sentences._rules import Average, OfIndex, TradingRule, fields_of, index_conditions
 from quantgraph.sentences._securities import find_symbols, is_shouted
 from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (
@@ -512,7 +512,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
     unsaid = set(roles.trade) - set(find_symbols(normalise(text), named, is_word, context.listed).symbols)
     if len(named) < len(context.names) and unsaid:  # the market is watched; its members are not what was said
         return _read(text, replace(context, names=named), headings=headings, market=market)
-    filtered = any(line.market for line in lines)
+    filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
         plain = _read(text, context, headings=headings, market=False)
         if rule is not None or plain.strategy is not None:

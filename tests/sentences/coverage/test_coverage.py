@@ -113,3 +113,53 @@ def test_a_reading_without_quotes_must_have_the_numbers_fields_markets_and_excep
 def test_the_rest_is_shown_and_fillers_are_not():
     text = "帮我看看，5日线上穿20日线买入，图个吉利"
     assert unparsed_words(text, [FAITHFUL[0]]) == ("图个吉利",)
+
+
+@pytest.mark.parametrize(
+    ("quote", "became"),
+    [
+        ("成交量比前一天放大50%以上就买", "成交量比前一日增加50%或更多时买入"),
+        ("buy when the J of KDJ turns up from below 0", "Buy when J of KDJ rises after having been below 0"),
+        ("sell when J is above 90", "Sell when J exceeds 90"),
+    ],
+)
+def test_other_words_for_the_same_are_no_gap(quote, became):
+    part = "exit" if "sell" in quote else "entry"
+    assert coverage_gaps(quote, [ReadClause(quote=quote, became=became, part=part)]) == ()
+
+
+def test_a_stop_that_the_plan_has_needs_no_clause_and_one_that_was_dropped_must_not_be_there():
+    stop = ReadParameters(plan={"stop_loss": 0.05})
+    clauses = [ReadClause(quote="5日线上穿20日线买入", became="5日均线上穿20日均线时买入", part="entry")]
+    assert coverage_gaps("5日线上穿20日线买入，跌5%止损", clauses, stop) == ()
+    assert coverage_gaps("5日线上穿20日线买入，跌5%止损", clauses) != ()
+    for message in ("drop the stop", "去掉止损"):
+        (gap,) = coverage_gaps(message, [], stop)
+        assert (gap.kind, gap.piece) == ("turned", message)
+        assert coverage_gaps(message, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "old", "new"),
+    [
+        ("make the 25 a 30", "Buy when the 6-day RSI is below 25", "Buy when the 6-day RSI is below 30"),
+        ("25改成30", "6日RSI低于25时买入", "6日RSI低于30时买入"),
+        (
+            "use 30 days instead of 20 days",
+            "close above its 20-day average",
+            "close above its 30-day average",
+        ),
+    ],
+)
+def test_what_a_message_replaces_need_not_come_back_but_what_replaces_it_must(message, old, new):
+    changes = ReadParameters(before=old)
+    whole, quoted = ({"quote": message, "part": part} for part in ("whole", "entry"))
+    assert coverage_gaps(message, [ReadClause(became=new, **quoted)], changes) == ()
+    assert coverage_gaps(message, [ReadClause(became=new, **whole)], changes) == ()
+    assert coverage_gaps(message, [ReadClause(became=old, **whole)], changes) != ()
+
+
+def test_dates_and_names_are_not_shown_as_unparsed():
+    text = "贵州茅台，收盘价站上10日线买入，2025年5月6日到10月31日，图个吉利"
+    clauses = [ReadClause(quote="收盘价站上10日线买入", became="收盘价上穿10日均线时买入", part="entry")]
+    assert unparsed_words(text, clauses, ["贵州茅台"]) == ("图个吉利",)

@@ -12,6 +12,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from states import flat
 
+from quantgraph import create_trading_graph
+from quantgraph.broker.ledger import Ledger
 from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
@@ -126,3 +128,57 @@ def test_a_model_that_answers_a_change_with_the_change_alone_keeps_the_rest(play
     assert flat(state)["understanding"]["trade"] == [play.TWO]
     assert flat(state)["understanding"]["windows"] == [list(play.WINDOW)]
     assert flat(state)["request"]["strategy"] == play.RULE
+
+
+@pytest.mark.parametrize("by", ["planner", "model"])
+def test_thanks_change_nothing_and_run_nothing_and_the_next_change_is_of_the_same_request(
+    play, store, runner, by
+):
+    other = play.intent(ts_code=play.TWO)
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(play.intent() if turn == 1 else other))
+    sentence = ZH if by == "planner" else play.SENTENCE
+    model = None if by == "planner" else cast.model
+    graph = create_signal_subgraph(
+        resources=Resources(source="sample", store=store, runner=runner, model=model),
+        checkpointer=InMemorySaver(),
+    )
+    before = graph.invoke({"messages": [("user", sentence)]}, THREAD)
+    after = graph.invoke({"messages": [("user", "谢谢！")]}, THREAD)
+    kept = ("ended_because", "data_ref", "signal_ready", "user_intent", "execution_history")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert flat(after)["strategy"] == flat(before)["strategy"]
+    assert str(after["messages"][-1].text).startswith("不客气")
+    assert cast.turns["reflect"] == (by == "model")
+    changed = graph.invoke({"messages": [("user", "换成000342.SZ")]}, THREAD)
+    assert changed["ended_because"] == "done"
+    assert flat(changed)["last_request"]["ts_code"] == "000341.SZ"
+
+
+def test_thanks_in_a_trading_graph_leave_the_run_as_it_is(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    graph = create_trading_graph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState(), ledger=ledger)
+    )
+    before = graph.invoke({"messages": [("user", ZH)]}, THREAD)
+    after = graph.invoke({"messages": [("user", "thanks a lot")]}, THREAD)
+    assert (after["run_id"], after["summary"]) == (before["run_id"], before["summary"])
+    assert before["summary"]
+    assert str(after["messages"][-1].text).startswith("You are welcome")
+    assert list(ledger.runs()) == [before["run_id"]]
+
+
+GREETINGS = {"hello": "Please describe your strategy", "你好": "请说说您的策略"}
+
+
+@pytest.mark.parametrize("greeting", GREETINGS)
+@pytest.mark.parametrize("by", ["planner", "model"])
+def test_a_greeting_trades_nothing_and_is_told_what_a_request_looks_like(play, store, runner, greeting, by):
+    cast = play.Cast()
+    model = None if by == "planner" else cast.model
+    resources = Resources(source="sample", store=store, runner=runner, model=model, on_clarify="default")
+    final = create_signal_subgraph(resources=resources).invoke({"messages": [("user", greeting)]})
+    assert final["ended_because"] == "needs_answer"
+    assert GREETINGS[greeting] in final["error_messages"][0]
+    assert flat(final)["open_question"]["options"][0].startswith("000341.SZ")
+    assert cast.turns["reflect"] == 0
+    assert not final["data_ready"]

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
         has_ended_run,
         language,
         messages_by_request,
+        only_thanks,
         request_language,
         success_update,
+        thanked_update,
         user_messages,
+        was_thanked,
     )
 
 __all__ = [
@@ -34,9 +37,12 @@ __all__ = [
     "has_ended_run",
     "language",
     "messages_by_request",
+    "only_thanks",
     "request_language",
     "success_update",
+    "thanked_update",
     "user_messages",
+    "was_thanked",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

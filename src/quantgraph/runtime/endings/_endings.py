@@ -28,6 +28,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.runtime.graph_state import EndedBecause, Update, request_of
+from quantgraph.sentences.phrases import is_courtesy
 
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """Errors of an agent call that no retry solves."""
@@ -55,6 +56,9 @@ CLOSING_KEY = "quantgraph_ended"
 
 RUN_KEY = "quantgraph_run"
 """Key beside it: the request's run."""
+
+_THANKS_KEY = "quantgraph_thanks"
+"""Key beside it in the message that answers thanks."""
 
 _BUDGET_REASONS: dict[str, EndedBecause] = {
     "calls": "budget_calls",
@@ -195,6 +199,34 @@ def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
         elif isinstance(message, HumanMessage):
             requests[-1].append(message)
     return requests
+
+
+def only_thanks(state: Mapping[str, Any]) -> bool:
+    """Whether the newest message only greets or thanks on a thread whose last request has ended."""
+    earlier, newest = messages_by_request(state)[:-1], user_messages(state)
+    return bool(earlier and newest) and all(is_courtesy(str(message.text)) for message in newest)
+
+
+def thanked_update(state: Mapping[str, Any]) -> Update:
+    """Return the update that answers thanks: a friendly message closes it, and all else stays."""
+    text = say(
+        language_of(str(user_messages(state)[-1].text)),
+        zh="不客气，什么都没有改动。想改哪一点直接说，例如“改成30天”或“换成600036.SH”。",
+        en="You are welcome; nothing was changed. To change something, just say it, such as "
+        '"use 30 days" or "600036.SH instead".',
+    )
+    because = state.get("ended_because") or "done"
+    metadata = {CLOSING_KEY: because, RUN_KEY: state.get("run_id"), _THANKS_KEY: True}
+    return {
+        "messages": [AIMessage(text, response_metadata=metadata)],
+        "ended_because": because,
+        "reflected_on": user_messages(state)[-1].id,
+    }
+
+
+def was_thanked(state: Mapping[str, Any]) -> bool:
+    """Whether the newest message of the thread is the answer to thanks: there is nothing to run."""
+    return bool(state["messages"]) and _THANKS_KEY in state["messages"][-1].response_metadata
 
 
 def language(state: Mapping[str, Any]) -> Language:

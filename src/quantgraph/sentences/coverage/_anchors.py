@@ -9,9 +9,11 @@ To add a word: put it into the row of its meaning in ``_ROWS``, in both language
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -182,7 +184,7 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("field", "ma", r"(?:移动)?平均(?:线|价|值)?|均线|均价|均值|(?<=[日天周月])线|(?<=\d)线|半年线|年线|(?:simple |moving )*averages?|mean(?!s|[\s-]rev)|sma|ma(?![a-z])|d?ma(?=\d)|avg"),
     ("field", "macd", r"macd|dif+(?![a-z])|dea(?![a-z])|快线|慢线|信号线|红绿?柱|绿柱|histogram|signal line"),
     ("field", "rsi", r"rsi|相对强弱"),
-    ("field", "kdj", r"kdj|[kdj]值|stochastic|(?<![a-z])[kdj](?= (?:value|line|of|cross|is|turn|rise|fall|drop|under|over|above|below))|(?<=[的,，])[kdj](?=[上下大小低高])"),
+    ("field", "kdj", r"kdj|[kdj]值|stochastic|(?<![a-z])[kdj](?= (?:value|line|of|cross|is|turn|rise|fall|drop|exceed|climb|goes|gets|under|over|above|below))|(?<=[的,，])[kdj](?=[上下大小低高])"),
     ("field", "boll", r"布林(?:带|线|通道)?|boll(?:inger)?(?: bands?)?|[上中下]轨|(?:upper|lower|middle|mid)[\s-]?(?:bands?|line|rail)|bands?"),
     ("field", "channel", r"通道|唐奇安|donchian|keltner|channels?"),
     ("field", "atr", r"atr|真实波幅|average true range|true range"),
@@ -194,8 +196,8 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("field", "open", r"开盘价?|opening(?: price)?|(?:at|the|its|from) open(?!ing|s)"),
     ("field", "return", r"涨跌幅|收益率?|回报率?|动量|表现|returns?|momentum|perform(?:ance|ers?|ing|s)?"),
     # Directions. A word of movement also sizes: "跌超1%", "falls more than 1%".
-    ("direction", "up cross", r"上穿|升破|涨破|金叉|黄金交叉|向上(?:穿[过越]?|突破)|自下而上|由下向上|从下(?:方|往上)|golden[\s-]cross(?:es)?|cross(?:es|ed|ing)?(?: back)? (?:up )?(?:above|over)|cross(?:es|ed|ing)? up(?:ward)?s?(?: through)?|from below"),
-    ("direction", "down cross", r"下穿|死叉|死亡交叉|向下(?:穿[过越]?|跌破)|自上而下|由上向下|从上(?:方|往下)|(?:death|dead)[\s-]cross(?:es)?|cross(?:es|ed|ing)?(?: back)? (?:down )?(?:below|under|beneath)|cross(?:es|ed|ing)? down(?:ward)?s?(?: through)?|from above"),
+    ("direction", "up cross", r"上穿|升破|涨破|金叉|黄金交叉|向上(?:穿[过越]?|突破)|自下而上|由下向上|从下(?:方|往上)|golden[\s-]cross(?:es)?|cross(?:es|ed|ing)?(?: back)? (?:up )?(?:above|over)|cross(?:es|ed|ing)? up(?:ward)?s?(?: through)?|from below(?!\s*(?:zero|-?\d))"),
+    ("direction", "down cross", r"下穿|死叉|死亡交叉|向下(?:穿[过越]?|跌破)|自上而下|由上向下|从上(?:方|往下)|(?:death|dead)[\s-]cross(?:es)?|cross(?:es|ed|ing)?(?: back)? (?:down )?(?:below|under|beneath)|cross(?:es|ed|ing)? down(?:ward)?s?(?: through)?|from above(?!\s*(?:zero|-?\d))"),
     ("direction", "up cross", r"由[^,，]{1,5}转(?:为|成|向)?(?:上升|上|涨|正|强|多)|从[^,，]{1,5}转(?:为|成|向)?(?:上升|上|涨|正|强|多)|拐头向上|(?:调头|掉头|拐头)?向上|turn(?:s|ing)? up(?:ward)?s?|(?:from|after) (?:falling|declining) to (?:rising|climbing)"),
     ("direction", "down cross", r"由[^,，]{1,5}转(?:为|成|向)?(?:下降|下|跌|负|弱|空)|从[^,，]{1,5}转(?:为|成|向)?(?:下降|下|跌|负|弱|空)|拐头向下|(?:调头|掉头|拐头)?向下|turn(?:s|ing)? down(?:ward)?s?|(?:from|after) (?:rising|climbing) to (?:falling|declining)"),
     ("direction", "up cross", r"突破|站上|站稳|收复|上破|break(?:s|ing|out|outs)?(?: back)?(?: out)?(?: (?:above|over|through))?|(?:rises?|climbs?|moves?|goes|gets?|comes?|closes?|pops?|pushes|turns?)(?: back)? (?:above|over|up)|reclaims?|retakes?|recovers?"),
@@ -271,7 +273,7 @@ def find_anchors(text: str) -> tuple[Anchor, ...]:
     """The anchors of a plain text in reading order; of words that overlap in one class the longest.
 
     >>> [(each.kind, *sorted(each.values)) for each in find_anchors("大盘跌超1%就不买")]
-    [('market', 'market'), ('direction', 'down', 'move'), ('extent', 'up'), ('number', '0.01', '0.99', '1', '1.01', '101', '99'), ('not', 'not'), ('side', 'buy')]
+    [('market', 'market'), ('direction', 'down', 'move'), ('extent', 'size', 'up'), ('number', '0.01', '0.99', '1', '1.01', '101', '99'), ('not', 'not'), ('side', 'buy')]
     """
     found = [*_numbers(text)]
     for kind, value, pattern in _COMPILED:
@@ -280,18 +282,44 @@ def find_anchors(text: str) -> tuple[Anchor, ...]:
             for match in pattern.finditer(text)
         ]
     dates = [each for each in found if each.kind == "date"]
-    kept = [each for each in found if each.kind != "date" and not any(_inside(each, date) for date in dates)]
-    longest = [each for each in kept if not any(_hides(other, each) for other in kept)]
-    return tuple(sorted(longest, key=lambda each: (each.begin, each.end)))
+    rest = [each for each in found if each.kind != "date"]
+    hidden = _covered(dates, rest, same=True)
+    kept = [each for each in rest if each not in hidden]
+    for kinds in _ONE_WORD:
+        same = [each for each in kept if each.kind in kinds]
+        hidden |= _covered(same, same)
+    return tuple(
+        sorted((each for each in kept if each not in hidden), key=lambda each: (each.begin, each.end))
+    )
 
 
-def _inside(one: Anchor, other: Anchor) -> bool:
-    return other.begin <= one.begin and one.end <= other.end
+_ONE_WORD: tuple[tuple[Kind, ...], ...] = (
+    ("direction", "extent", "extreme"), ("schedule",), ("market",), ("field",), ("side",), ("not",), ("modifier",), ("plan",),
+)  # fmt: skip
+"""Classes in which the longest of words that overlap counts."""
 
 
-def _hides(other: Anchor, one: Anchor) -> bool:
-    """Whether a longer word takes the place of a shorter one inside it."""
-    if other is one or not _inside(one, other) or one.kind == "number" or other.kind == "number":
-        return False
-    same = {one.kind, other.kind} <= {"direction", "extent", "extreme"} or one.kind == other.kind
-    return same and (other.end - other.begin) > (one.end - one.begin)
+def without_dates(text: str) -> str:
+    """A plain text without its dates.
+
+    >>> without_dates("2025年5月6日到10月31日")
+    '到'
+    """
+    for kind, _, pattern in _COMPILED:
+        if kind == "date":
+            text = pattern.sub("", text)
+    return text
+
+
+def _covered(longer: Sequence[Anchor], words: Sequence[Anchor], *, same: bool = False) -> set[Anchor]:
+    """The words that stand inside a longer one, or ``same`` in the place of another."""
+    order = sorted(longer, key=lambda each: (each.begin, -each.end))
+    furthest = list(itertools.accumulate((each.end for each in order), max))
+    begins = [each.begin for each in order]
+    found = set()
+    for word in words:
+        first, behind = bisect_left(begins, word.begin), bisect_right(begins, word.begin)
+        before = bool(first) and furthest[first - 1] >= word.end
+        if before or any(each.end > word.end - same for each in order[first:behind]):
+            found.add(word)
+    return found

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import is_index_code
 from quantgraph.sentences._text import FILLERS, FILLERS_ZH
-from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
+from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain, without_dates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +47,16 @@ class ReadParameters:
     ----------
     names
         ``ts_code`` by security name, for the names in the text.
+    before
+        The request that the text changes, in words: they are no additions, and what the text puts something
+        else in place of is no anchor.
     """
 
     codes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     fields: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +100,10 @@ _PARTS = re.compile(
 )
 
 
+_MOST_PLACES = 20
+"""Places of one quote that are looked at."""
+
+
 @dataclass(frozen=True)
 class _Text:
     """A text in one form, with its anchors; ``whole`` has no spaces."""
@@ -121,7 +130,9 @@ class _Text:
             starts = [match.start() for match in re.finditer(re.escape(wanted), whole)] if wanted else []
             if wanted and not starts:
                 return []
-            found += [(self._places[at], self._places[at + len(wanted) - 1] + 1) for at in starts]
+            found += [
+                (self._places[at], self._places[at + len(wanted) - 1] + 1) for at in starts[:_MOST_PLACES]
+            ]
         return found
 
     def shown(self, begin: int, end: int) -> str:
@@ -135,15 +146,31 @@ class _Text:
     def of(self, *kinds: str) -> list[Anchor]:
         return [each for each in self.anchors if each.kind in kinds]
 
-    def piece(self, begin: int, end: int) -> str:
-        """The clause of the text around a place, as displayed."""
-        before = [
-            match.end() if self.plain[match.start()] in ",，;；。!！?？\n、:：." else match.start()
-            for match in _BREAKS.finditer(self.plain)
-            if match.end() <= begin
+    @cached_property
+    def pieces(self) -> tuple[tuple[int, int], ...]:
+        """Where the text is divided by punctuation and by words such as *but* and *unless*, in order."""
+        ends = [
+            (each.start(), each.end() if each[0] in ",，;；。.!！?？\n、:：" else each.start())
+            for each in _BREAKS.finditer(self.plain)
         ]
-        behind = [match.start() for match in _BREAKS.finditer(self.plain) if match.start() >= end]
-        return self.shown(max(before, default=0), min(behind, default=len(self.plain)))
+        begins = [0, *(behind for _, behind in ends)]
+        return tuple(zip(begins, [*(before for before, _ in ends), len(self.plain)], strict=True))
+
+    def piece_of(self, anchor: Anchor) -> tuple[int, int]:
+        """The piece in which a word begins; a word that divides the text belongs to the piece behind it."""
+        at = bisect_right(self.pieces, (anchor.begin, len(self.plain) + 1)) - 1
+        begin, end = self.pieces[max(at, 0)]
+        return begin, max(end, anchor.end)
+
+    @cached_property
+    def by_piece(self) -> dict[tuple[int, int], list[Anchor]]:
+        found: dict[tuple[int, int], list[Anchor]] = {}
+        for each in self.anchors:
+            found.setdefault(self.piece_of(each), []).append(each)
+        return found
+
+
+_read = lru_cache(maxsize=512)(_Text)
 
 
 def coverage_gaps(
@@ -165,14 +192,15 @@ def coverage_gaps(
     >>> [str(each.note) for each in coverage_gaps("5日线上穿20日线买入，大盘跌超1%就不买", clauses)]
     ['no clause has «大盘跌超1%就不买» (大盘)']
     """
-    said, given = _Text(text), parameters or ReadParameters()
+    said, given = _read(text), parameters or ReadParameters()
     quoted = [(clause, said.places_of(clause.quote)) for clause in clauses if clause.quote]
     found = [
         (0, Gap(kind="not_said", piece=clause.quote, word=""))
         for clause, places in quoted
         if not places and clause.done and clause.quote.strip(",，;；。.!！?？ ")
     ]
-    pool = _Text("\n".join(each.became for each in clauses))
+    planned = {place for place, words in said.by_piece.items() if _is_about_the_plan(words, said, given)}
+    labels = _labels(said, _Text("\n".join(each.became for each in clauses)), quoted)
     for anchor in _anchors_of_the_rule(said, given):
         around = [
             clause
@@ -181,8 +209,13 @@ def coverage_gaps(
         ]
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
-        elif not around and not _is_elsewhere(anchor, said, pool, given, quoted):
+        elif (
+            not around
+            and said.piece_of(anchor) not in planned
+            and not _is_elsewhere(anchor, said, given, labels)
+        ):
             found.append(_gap("not_quoted", anchor, said))
+    found += _kept_though_removed(said, given)
     for clause, places in quoted:
         if clause.done and clause.part != "whole" and places:
             found += [(places[0][0], gap) for gap in _clause_gaps(clause, said, given)]
@@ -190,16 +223,43 @@ def coverage_gaps(
 
 
 def _anchors_of_the_rule(said: _Text, given: ReadParameters) -> list[Anchor]:
-    """The anchors of a text without those inside the names of securities."""
+    """The anchors of a text without those inside the names of securities, and in what it replaces."""
     securities, indices = _securities(said, given), [(each.begin, each.end) for each in said.of("market")]
+    replaced = [match.span(match.lastindex or 0) for match in _REPLACED.finditer(said.plain)]
     stocks = {each.lower() for each in given.codes}
 
     def is_a_name(anchor: Anchor) -> bool:
+        if given.before and any(begin <= anchor.begin and anchor.end <= end for begin, end in replaced):
+            return True
         if anchor.kind == "market" and said.word(anchor) not in stocks:
             return False
         return any(begin <= anchor.begin and anchor.end <= end for begin, end in (*securities, *indices))
 
     return [each for each in said.anchors if not is_a_name(each)]
+
+
+_REPLACED = re.compile(
+    r"([^,，;；。、:：\n把将]{1,12}?)(?:改成|改为|换成|换为|调成|调到|变成)"
+    r"|(?:make|change|turn|switch|replace) (?:the |my )?([^,.;\n]{1,24}?) (?:an?|to|into|with|by) "
+    r"|(?:instead of|rather than) ([^,.;\n]{1,24})"
+)
+"""What a message puts something else in place of."""
+_REMOVED = re.compile(
+    r"(?:去掉|取消|撤掉|删掉|删除|不要|不用|不设|without|drop|remove|delete|cancel|forget|skip|no) ?(?:the |any |my |a )?$"
+)
+
+
+def _is_removed(anchor: Anchor, said: _Text) -> bool:
+    return bool(_REMOVED.search(said.plain[max(0, anchor.begin - 16) : anchor.begin]))
+
+
+def _kept_though_removed(said: _Text, given: ReadParameters) -> Iterator[tuple[int, Gap]]:
+    """Words that take a part of the plan away, which the parameters still have."""
+    for anchor in said.of("plan"):
+        if _is_removed(anchor, said) and _is_in_plan(anchor, given):
+            piece = said.shown(*said.piece_of(anchor))
+            became = str(dict(given.plan))
+            yield anchor.begin, Gap(kind="turned", piece=piece, word=said.word(anchor), became=became)
 
 
 def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
@@ -212,29 +272,28 @@ def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
     return tuple(gap for _, gap in sorted(kept.values(), key=lambda each: each[0]))
 
 
-def unparsed_words(text: str, clauses: Sequence[ReadClause]) -> tuple[str, ...]:
+def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[str] = ()) -> tuple[str, ...]:
     """Return the pieces of a text that no clause quotes and that have no anchor: shown, never asked.
+
+    Dates and the ``names`` of securities are in other parameters.
 
     >>> unparsed_words("帮我看看，5日线上穿20日线买入，图个吉利", [ReadClause(quote="5日线上穿20日线买入", became="")])
     ('图个吉利',)
     """
     said = _Text(text)
     places = [place for clause in clauses if clause.quote for place in said.places_of(clause.quote)]
-    pieces, at = [], 0
-    for match in [*_BREAKS.finditer(said.plain), None]:
-        end = len(said.plain) if match is None else match.start()
-        pieces.append((at, end))
-        at = end if match is None else match.end()
     rest = []
-    for begin, end in pieces:
+    for begin, end in said.pieces:
         touched = any(one < end and begin < other for one, other in places)
-        if not touched and not any(begin <= each.begin < end for each in find_anchors(said.plain)):
-            rest.append(said.plain[begin:end].strip())
-    return tuple(words for words in rest if _says_something(words))
+        if not touched and not any(begin <= each.begin < end for each in said.anchors):
+            rest.append(said.shown(begin, end))
+    return tuple(words for words in rest if _says_something(words, names))
 
 
-def _says_something(words: str) -> bool:
-    left = FILLERS_ZH.sub("", words)
+def _says_something(words: str, names: Collection[str]) -> bool:
+    for name in names:
+        words = words.replace(plain(name), "")
+    left = FILLERS_ZH.sub("", without_dates(words))
     return any(each not in FILLERS for each in re.findall(r"[a-z']{2,}", left)) or bool(
         re.search(r"[\u4e00-\u9fff]{2,}", left)
     )
@@ -260,7 +319,7 @@ def _securities(said: _Text, given: ReadParameters) -> list[tuple[int, int]]:
 def _gap(
     kind: Literal["lost", "not_quoted"], anchor: Anchor, said: _Text, became: str = ""
 ) -> tuple[int, Gap]:
-    piece = said.piece(anchor.begin, anchor.end)
+    piece = said.shown(*said.piece_of(anchor))
     return anchor.begin, Gap(kind=kind, piece=piece, word=said.word(anchor), became=became)
 
 
@@ -355,14 +414,14 @@ def _returns(anchor: Anchor, said: _Text, clause: ReadClause, given: ReadParamet
     """Whether an anchor comes back in what its clause became."""
     if not clause.done or (clause.part == "whole" and anchor.kind in ("modifier", "direction", "plan")):
         return True
-    became = _Text(clause.became)
+    became = _read(clause.became)
     if anchor.kind == "modifier":
         return _has_modifier(anchor, said, became)
     if anchor.kind == "direction":
         return _has_direction(anchor, said, became)
     if anchor.kind == "not":
         return bool(became.of("not") or _INSTEAD_OF_NOT.search(became.plain)) or _says_opposite(
-            _Text(clause.quote), became, flips=False
+            _read(clause.quote), became, flips=False
         )
     if anchor.kind == "market":
         return _names_a_market(became) or _is_universe(anchor, said, given)
@@ -428,7 +487,7 @@ def _has_direction(anchor: Anchor, said: _Text, became: _Text) -> bool:
 
 
 _AT_LEAST_BEHIND = re.compile(
-    r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
+    r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|更[多高大少低小]|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
 )
 _EVERY = re.compile(r"每|every|each|rebalanc|调")
 _TURNS = frozenset({"5", "7", "20", "21", "22", "60", "63"})
@@ -523,7 +582,7 @@ def _extremes(text: _Text) -> list[str]:
 
 def _clause_gaps(clause: ReadClause, said: _Text, given: ReadParameters) -> Iterator[Gap]:
     """What a clause turns round or adds."""
-    quote, became = _Text(clause.quote), _Text(clause.became)
+    quote, became = _read(clause.quote), _read(clause.became)
     for word in _turned(clause, quote, became, given):
         yield Gap(kind="turned", piece=clause.quote, word=word, became=clause.became)
     for word in _added(said, quote, became, given):
@@ -569,7 +628,7 @@ def _said_of_each(text: _Text, given: ReadParameters) -> dict[str, set[str]]:
             if re.search(rf"(?:buys?|long|买入?)\s?{re.escape(name)}", part):
                 words.add("bought")
             elif len({each for _, each in named}) == 1:
-                words.update(_directions(_Text(part)))
+                words.update(_directions(_read(part)))
     return said
 
 
@@ -657,7 +716,8 @@ _HARD_FIELDS = frozenset(
 
 def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> Iterator[str]:
     names = {name for each in became.of("field") for name in each.values}
-    known = {value for text in (said, quote) for each in text.of("number") for value in each.values}
+    before = _Text(given.before)
+    known = {value for text in (said, quote, before) for each in text.of("number") for value in each.values}
     known |= (
         {value for name in names for value in _DEFAULTS.get(name, ())} | _plan_numbers(given) | _PLAIN_NUMBERS
     )
@@ -669,21 +729,38 @@ def _added(said: _Text, quote: _Text, became: _Text, given: ReadParameters) -> I
             and not any(begin <= each.begin and each.end <= end for begin, end in inside)
         ):
             yield became.word(each)
-    said_names = {name for each in said.of("field") for name in each.values} | set(given.fields)
+    told = (*said.of("field"), *before.of("field"))
+    said_names = {name for each in told for name in each.values} | set(given.fields)
     for each in became.of("field"):
         if each.values & _HARD_FIELDS and not each.values & said_names and not any(each.values & family and said_names & family for family in _FAMILIES):  # fmt: skip
             yield became.word(each)
-    if became.of("market") and not said.of("market") and not any(map(is_index_code, given.codes)):
+    if (
+        became.of("market")
+        and not (said.of("market") or before.of("market"))
+        and not any(map(is_index_code, given.codes))
+    ):
         yield became.word(became.of("market")[0])
     for each in became.of("schedule"):
-        if not re.search(_SCHEDULE[next(iter(each.values))], said.plain):
+        if not re.search(_SCHEDULE[next(iter(each.values))], f"{said.plain}\n{before.plain}"):
             yield became.word(each)
 
 
 def _is_of_a_date(number: Anchor, said: _Text) -> bool:
     """Whether a number stands beside nothing but a date."""
-    whole = said.piece(number.begin, number.end)
-    return bool(_ABOUT_DATES.search(whole)) and all(each.kind == "number" for each in said.anchors if said.piece(each.begin, each.end) == whole)  # fmt: skip
+    place = said.piece_of(number)
+    beside_dates = bool(_ABOUT_DATES.search(said.plain[slice(*place)]))
+    return beside_dates and all(each.kind == "number" for each in said.by_piece[place])
+
+
+def _is_about_the_plan(around: Sequence[Anchor], said: _Text, given: ReadParameters) -> bool:
+    """Whether the anchors of a piece only set a part of the plan, which is there, or take one away."""
+    if any(each.kind not in ("number", "plan", "direction", "extent", "not") for each in around):
+        return False
+    words = [each for each in around if each.kind == "plan"]
+    if any(_is_removed(each, said) for each in words):
+        return True
+    planned = [each for each in around if each.kind in ("number", "plan")]
+    return bool(words) and all(_is_in_plan(each, given) for each in planned)
 
 
 _ABOUT_DATES = re.compile(
@@ -692,11 +769,7 @@ _ABOUT_DATES = re.compile(
 
 
 def _is_elsewhere(
-    anchor: Anchor,
-    said: _Text,
-    pool: _Text,
-    given: ReadParameters,
-    quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]],
+    anchor: Anchor, said: _Text, given: ReadParameters, labels: Collection[tuple[int, int]]
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
     if anchor.kind in ("not", "modifier"):
@@ -705,16 +778,23 @@ def _is_elsewhere(
         return _is_in_plan(anchor, given) or (anchor.kind == "number" and _is_of_a_date(anchor, said))
     if anchor.kind == "market":
         return "ALL" in given.codes or any(map(is_index_code, given.codes))
-    # A field, a direction or a side alone may name the strategy ("a breakout strategy").
-    whole = said.piece(anchor.begin, anchor.end)
-    around = [each for each in said.anchors if said.piece(each.begin, each.end) == whole]
-    if any(
-        begin < each.end and each.begin < end
-        for each in around
-        for _, places in quoted
-        for begin, end in places
-    ):
-        return True
-    kinds = {each.kind for each in around}
-    says_a_rule = kinds & {"direction", "extent", "extreme"} and kinds & {"field", "side", "number"}
-    return not says_a_rule or all(_shares(each, pool.of(each.kind)) for each in around)
+    return said.piece_of(anchor) in labels
+
+
+def _labels(
+    said: _Text, pool: _Text, quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]]
+) -> set[tuple[int, int]]:
+    """The pieces in which a field, a direction or a side only names the strategy, or is quoted in part."""
+    places = [place for _, each in quoted for place in each]
+    found = set()
+    for piece, words in said.by_piece.items():
+        kinds = {each.kind for each in words}
+        says_a_rule = kinds & {"direction", "extent", "extreme"} and kinds & {"field", "side", "number"}
+        first, last = words[0].begin, max(each.end for each in words)
+        if (
+            not says_a_rule
+            or any(begin < last and first < end for begin, end in places)
+            or all(_shares(each, pool.of(each.kind)) for each in words)
+        ):
+            found.add(piece)
+    return found

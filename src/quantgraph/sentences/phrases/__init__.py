@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from quantgraph.sentences.phrases._phrases import (
         changed_request,
         event_of,
+        is_courtesy,
         names_exit,
         possible_names,
         restates_without,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "changed_request",
     "event_of",
+    "is_courtesy",
     "joined_spans",
     "names_exit",
     "possible_names",

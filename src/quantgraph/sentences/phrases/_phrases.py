@@ -197,6 +197,27 @@ def says_a_rule(text: str, names: Mapping[str, str]) -> bool:
     return read.strategy is not None or bool(read.unread)
 
 
+_COURTESY = re.compile(
+    r"(?:\b(?:hello|hi|hey|there|everyone|good\s+(?:morning|afternoon|evening|job)|how\s+are\s+you|thanks?|you|thx|cheers|a\s+lot|so\s+much|very\s+much|many"
+    r"|great|nice|perfect|cool|awesome|ok|okay|got\s+it|bye|goodbye)\b|你好|您好|嗨|哈喽|在吗|大家好|早上好|下午好|晚上好|谢谢|多谢|感谢|辛苦了?|太好了|太棒了|不错|很好|好的?"
+    r"|明白了?|知道了|收到|再见|[你您啦了哦啊呀]|[\W_])+",
+    re.IGNORECASE,
+)
+_LONGEST_COURTESY = 60
+
+
+def is_courtesy(text: str) -> bool:
+    """Whether a text only greets or thanks.
+
+    >>> is_courtesy("Thanks a lot!"), is_courtesy("你好"), is_courtesy("thanks, now use 30 days"), is_courtesy("重试")
+    (True, True, False, False)
+    """
+    said = text.strip()
+    return (
+        0 < len(said) <= _LONGEST_COURTESY and any(map(str.isalnum, said)) and bool(_COURTESY.fullmatch(said))
+    )
+
+
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 
@@ -255,6 +276,20 @@ _TRAIL = re.compile(
 _PERIOD = re.compile(
     r"(\d{1,4})\s*-?(?:日|天|days?|sessions?)?(?:均线|涨幅|周期|线|average|sma|ema)?", re.IGNORECASE
 )
+_ITS_PERIOD = re.compile(
+    r"^(?:均线|周期|天数|参数|the\s+(?:average|period)\s+)(?:的(?:周期|天数))?\s*(?:改成|改为|换成|用|to)?\s*",
+    re.IGNORECASE,
+)
+_EXCHANGED = re.compile(
+    r"(?:把|将)?\s*(\d{1,4})\s*[日天]?(?:均线|线)?\s*(?:改成|改为|换成|换为)\s*(\d{1,4})\s*[日天]?(?:均线|线)?"
+    r"|(?:the\s+)?(\d{1,4})[\s-]*days?(?:\s+(?:average|sma|ema))?\s+(?:to|with|by|into)\s+(?:an?\s+)?"
+    r"(\d{1,4})(?:[\s-]*days?)?(?:\s+(?:average|sma|ema))?",
+    re.IGNORECASE,
+)
+_NEXT_CHANGE = re.compile(
+    r"\s*[,;。]\s*(?=(?:再|另外|并且?|还要)?\s*(?:加上?|增加|添加|附加)|(?:and\s+|also\s+)?add\b|also\s+require)",
+    re.IGNORECASE,
+)
 _SAID_PERIOD = re.compile(r"(\d{1,4})(?=\s*-?\s*(?:日|天|days?\b|sessions?\b))", re.IGNORECASE)
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?\s*(?:万|亿|k|m)(?:元|块)?", re.IGNORECASE)
 _DROP = re.compile(
@@ -284,12 +319,23 @@ def changed_request(last: Mapping[str, Any], message: str, context: RequestConte
     """
     if not last.get("strategy_desc") or _is_whole(message, context):
         return message
+    first, *others = _NEXT_CHANGE.split(normalise(message), maxsplit=1)
+    if first and others:
+        return changed_request(
+            {**last, "strategy_desc": changed_request(last, first, context)}, others[0], context
+        )
     before = _text_of(last, context)
     change = _TRAIL.sub("", _LEAD.sub("", normalise(message)))
     if dropped := _DROP.fullmatch(_TRAIL.sub("", normalise(message).strip())):
         shorter = _without_clause(before, dropped["what"])
         return shorter if shorter != before else f"{before}\n{message}"
-    if (period := _PERIOD.fullmatch(change)) and (replaced := _with_period(before, period[1])):
+    if (pair := _EXCHANGED.fullmatch(change)) and (
+        exchanged := _with_exchanged(before, *filter(None, pair.groups()))
+    ):
+        return exchanged
+    if (period := _PERIOD.fullmatch(_ITS_PERIOD.sub("", change))) and (
+        replaced := _with_period(before, period[1])
+    ):
         return replaced
     if _AMOUNT.fullmatch(change):
         change += "本金"
@@ -323,6 +369,15 @@ def _with_period(text: str, period: str) -> str | None:
     """The text with another number of days, if it has only one."""
     found = set(_SAID_PERIOD.findall(text))
     return _SAID_PERIOD.sub(period, text) if len(found) == 1 else None
+
+
+def _with_exchanged(text: str, old: str, new: str) -> str | None:
+    """The text with one number of days in place of another, if it has it."""
+    return (
+        _SAID_PERIOD.sub(lambda match: new if match[1] == old else match[0], text)
+        if old in _SAID_PERIOD.findall(text)
+        else None
+    )
 
 
 def _without_clause(text: str, word: str) -> str:

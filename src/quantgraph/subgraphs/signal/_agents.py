@@ -60,7 +60,7 @@ class Params(BaseModel):
     @model_validator(mode="after")
     def _said_in_clauses(self) -> Self:
         """Fill entry, exit and rule from the clauses, if the reply has them there alone."""
-        done = [each for each in self.clauses if each.status != "not_done"]
+        done = [each for each in self.clauses if each.status == "done"]
         said = {
             part: [each.became or each.quote for each in done if each.part == part]
             for part in ("entry", "exit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quantgraph._util.texts import say
@@ -40,6 +40,7 @@ def reading_gaps(
         plan=params["plan"],
         fields=tuple(params["required_indicators"]),
         names=names,
+        before=_words_before(state),
     )
     waived = [plain(each) for each in dialogue["waived"]]
     asked = plain("\n".join(each["question"] for each in dialogue["answers"]))
@@ -79,6 +80,13 @@ def _left_behind(last: Mapping[str, Any], params: Mapping[str, Any], text: str) 
     )
 
 
+def _words_before(state: SignalSubgraphState) -> str:
+    """The request that a message on the thread may change, as it was said and read."""
+    before = dialogue_of(state)["last_request"]
+    clauses = [each[name] for each in before.get("clauses", ()) for name in ("quote", "became")]
+    return "\n".join([*clauses, before.get("strategy_desc", "")])
+
+
 def _clauses(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[ReadClause]:
     """The clauses of a reading of this request; a reading without quotes is one clause about all of it."""
     before = {each["quote"] for each in dialogue_of(state)["last_request"].get("clauses", ())}
@@ -96,11 +104,13 @@ def _clauses(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[Read
     return [*clauses, whole]
 
 
-def unparsed(state: SignalSubgraphState, params: Mapping[str, Any]) -> tuple[str, ...]:
+def unparsed(
+    state: SignalSubgraphState, params: Mapping[str, Any], names: Collection[str]
+) -> tuple[str, ...]:
     """Return the person's words that no clause quotes and that change no trade."""
     if not any(each["quote"] for each in params.get("clauses", ())):
         return ()
-    return unparsed_words("\n".join(_own_lines(state)), _clauses(state, params))
+    return unparsed_words("\n".join(_own_lines(state)), _clauses(state, params), names)
 
 
 def _own_lines(state: SignalSubgraphState) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
 from quantgraph.data import AsOfSource, record_kinds_of
+from quantgraph.data.symbols import names_in
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -396,7 +397,7 @@ def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
     unsaid += _unsaid_index(reading)
     kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
     left_out = [reading.not_executed, *kept]
-    rest = unparsed(reading.state, params)
+    rest = unparsed(reading.state, params, names_in(said_text(reading.state), reading.source))
     return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out, unparsed=rest)
 
 

@@ -113,6 +113,14 @@ def typical_answers(kind: str, language: Language, source: MarketDataSource) -> 
     return list(_STRATEGIES[language]) if kind == "strategy" else []
 
 
+def whole_request(source: MarketDataSource, language: Language) -> str:
+    """Return an example of a request that has everything: a stock, a window and a rule."""
+    window = _window(*default_window(source.sessions()), language)
+    return ("，" if language == "zh" else ", ").join(
+        (source.symbols()[0], DEFAULT_STRATEGY[language], window)
+    )
+
+
 def _window(start: str, end: str, language: Language) -> str:
     return say(language, zh=f"{start}到{end}", en=f"from {start} to {end}")
 

@@ -34,7 +34,9 @@ from quantgraph.runtime.endings import (
     end_reason,
     end_update,
     language,
+    only_thanks,
     request_language,
+    thanked_update,
     user_messages,
 )
 from quantgraph.runtime.graph_state import (
@@ -49,6 +51,7 @@ from quantgraph.runtime.graph_state import (
     written,
 )
 from quantgraph.sentences.coverage import Gap
+from quantgraph.sentences.phrases import is_courtesy
 from quantgraph.subgraphs.signal._agents import (
     ReflectionReply,
     build_agent,
@@ -78,6 +81,7 @@ from quantgraph.subgraphs.signal._updates import (
     request_text,
     said_text,
     user_text,
+    whole_request,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -121,6 +125,8 @@ def reflection_node(
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
     resources = open_resources(resources)
+    if only_thanks(state):
+        return written(state, thanked_update(state))
     changes = _begin(state)
     now = changed(state, changes)
     if (asked := _not_to_be_read(now)) is not None:
@@ -241,7 +247,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     The keyless planner reads in its place if it repeats the prompt's template.
     """
     state, source = reading.state, reading.source
-    if not user_messages(state):
+    if is_courtesy(user_text(state) or "?") or not user_messages(state):
         return _first_question(reading)
     given = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
     text = with_constraints(request_text(state), given)
@@ -325,11 +331,21 @@ def _read_by_planner(
 
 
 def _first_question(reading: Reading) -> Question:
-    words = language(reading.state)
+    """Ask what to trade, after a greeting or without any message, with an example of a whole request."""
+    words, greets = language(reading.state), bool(user_messages(reading.state))
+    greeting = say(words, zh="您好！", en="Hello! ") if greets else ""
     if reading.resources.makes_signal:
-        reason = say(words, zh="请说说您的策略。", en="Please describe your strategy.")
-        return Question(changes=question_update(reading.state, "strategy", reason))
-    reason = say(words, zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
+        example = whole_request(reading.source, words)
+        reason = say(
+            words,
+            zh=f"{greeting}请说说您的策略：交易什么、哪段时间、什么时候买卖。例如“{example}”。",
+            en=f"{greeting}Please describe your strategy: what to trade, in which dates, when to buy and "
+            f'when to sell. For example "{example}".',
+        )
+        return Question(changes=question_update(reading.state, "strategy", reason, options=[example]))
+    reason = say(
+        words, zh=f"{greeting}请说明要交易哪些股票。", en=f"{greeting}Please name the stocks to trade."
+    )
     return Question(changes=question_update(reading.state, "symbol", reason))
 
 
