@@ -207,7 +207,8 @@ def coverage_gaps(
             for clause, places in quoted
             if any(begin < anchor.end and anchor.begin < end for begin, end in places)
         ]
-        if said.piece_of(anchor) in planned and all(each.part == "whole" for each in around):
+        quotes_all = all(each.part == "whole" for each in around)
+        if quotes_all and said.piece_of(anchor) in planned:
             continue
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
