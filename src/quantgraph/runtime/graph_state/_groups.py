@@ -222,15 +222,9 @@ class Groups(TypedDict, total=False):
 
     request: RequestGroup
     strategy: dict[str, Any]
-<<<<<<< HEAD
-    """``{name, signals, cells, code_hash, data_ref, longest_ref, request, warm_up, said}``; ``signals``
-    are the names that its code hands over, ``name`` the last, which alone is proved and traded; ``data_ref`` is the
-    data it ran on, ``longest_ref`` the most that were fetched for it, ``warm_up`` the sessions that a row
-=======
     """``{name, signals, cells, code_hash, data_ref, longest_ref, request, warm_up, said}``; ``signals`` are
     the names that its code hands over, ``name`` the last, which alone is proved and traded; ``data_ref`` is
     the data it ran on, ``longest_ref`` the most that were fetched for it, ``warm_up`` the sessions that a row
->>>>>>> 357dba4d1bc43e8483ce354f77eb7b6d9ece02a2
     needs, ``said`` what its model says about it. Once validated, ``evaluated_from``: the first session that
     counts. Empty without one."""
     dialogue: DialogueGroup

@@ -42,14 +42,8 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
-<<<<<<< HEAD
-    is_planners,
     held_to_words,
-=======
-    Words,
-    hold_against_words,
     is_planners,
->>>>>>> 357dba4d1bc43e8483ce354f77eb7b6d9ece02a2
     said_words,
     words_of,
 )
