@@ -207,13 +207,12 @@ def coverage_gaps(
             for clause, places in quoted
             if any(begin < anchor.end and anchor.begin < end for begin, end in places)
         ]
+        quotes_all = all(each.part == "whole" for each in around)
+        if quotes_all and said.piece_of(anchor) in planned:
+            continue
         if around and not any(_returns(anchor, said, each, given) for each in around):
             found.append(_gap("lost", anchor, said, became=around[0].became))
-        elif (
-            not around
-            and said.piece_of(anchor) not in planned
-            and not _is_elsewhere(anchor, said, given, labels)
-        ):
+        elif not around and not _is_elsewhere(anchor, said, given, labels):
             found.append(_gap("not_quoted", anchor, said))
     found += _kept_though_removed(said, given)
     for clause, places in quoted:
