@@ -147,7 +147,7 @@ def with_conventions(state: SignalSubgraphState, report: Report) -> Understandin
 
 
 def convention_question(state: SignalSubgraphState, report: Report, resources: OpenResources) -> Update:
-    """Return the question about a convention that decides many positions; empty if there is none to ask."""
+    """Return the question about a convention that decides many positions; empty if none does or was asked."""
     told = [each for each in _conventions(report) if each.code == "convention_matters"]
     words, dialogue = language(state), dialogue_of(state)
     begin = say(words, zh="这句话有几种读法", en="The words have several readings")

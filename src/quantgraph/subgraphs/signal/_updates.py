@@ -250,6 +250,7 @@ def answer_update(
     if task["kind"] in kinds and gone:
         waived += task["unread"]
         symbols += task["unread"] if task["kind"] == "symbol" else []
+    waived += _also_given_up(text, task)
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],
         "answer": text,
@@ -271,6 +272,24 @@ def answer_update(
         **answered_attempts(progress_of(state)["attempts"], task["reason"], text),
         **success_update(state, f"clarified: {text}"),
     }
+
+
+_PIECES = re.compile(r"[,，;；。\n]|\band\b", re.IGNORECASE)
+_NAMED = re.compile(r"[a-z]{4,}|\d+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
+_ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)
+
+
+def _also_given_up(text: str, task: Clarification) -> list[str]:
+    """Return the words of what else was open that a piece of an answer gives up."""
+    pieces = [piece for piece in _PIECES.split(text) if is_waiver(piece.strip(), [], task["language"])]
+
+    def is_meant(words: str, piece: str) -> bool:
+        named = {each.casefold() for each in _NAMED.findall(words)} & {
+            each.casefold() for each in _NAMED.findall(piece)
+        }
+        return bool(named or _ALL_OF_THEM.search(piece))
+
+    return [words for words in task.get("also_unread", ()) if any(is_meant(words, piece) for piece in pieces)]
 
 
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
@@ -334,6 +353,29 @@ def question_update(
         },
         "current_task": "clarify",
     }
+
+
+def plan_question_update(state: SignalSubgraphState, words: Sequence[str], rest: str) -> Update:
+    """Return the question about what nothing executes, in the person's words, with the rule that is left."""
+    user_language, quoted = language(state), ", ".join(f'"{each}"' for each in words)
+    left = say(
+        user_language, zh=f"去掉的话，执行的是：{rest}。", en=f"Without it, this is what runs: {rest}. "
+    )
+    reason = say(
+        user_language,
+        zh=f"目前做不到：「{'」「'.join(words)}」。{left if rest else ''}去掉它继续吗？",
+        en=f"This cannot be done: {quoted}. {left if rest else ''}Go on without it?",
+    )
+    option = without_words(words, user_language)
+    return question_update(state, "plan", reason, unread=words, options=[option])
+
+
+def open_lines(others: Sequence[str], language: Language) -> str:
+    """Return the lines behind a question that list what else is open; one answer may settle several."""
+    if not others:
+        return ""
+    head = say(language, zh="还有待确认（可以一起回答）：", en="Also open (one answer may settle several):")
+    return f"\n{head}" + "".join(f"\n- {each}" for each in others)
 
 
 def failure_reason(state: SignalSubgraphState) -> EndedBecause:

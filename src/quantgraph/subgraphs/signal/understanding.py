@@ -209,6 +209,11 @@ def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
     return f"{words(*_CODED[name])} {value}{unit}"
 
 
+def rule_line(understanding: Understanding, language: Language) -> str:
+    """Return the rule of an understanding, entry and exit, as one phrase."""
+    return _rule_text(understanding["rule"], lambda zh, en: say(language, zh=zh, en=en))
+
+
 def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
     if not rule["exit"] and not rule["exit_is_default"]:
         return rule["entry"]
@@ -253,13 +258,17 @@ def with_constraints(text: str, given: Mapping[str, str]) -> str:
 
 def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "window", "strategy"] | None:
     """Return the first part that is missing: code, then window, then strategy."""
-    if not params.get("ts_code"):
-        return "symbol"
-    if not params.get("start_date") or not params.get("end_date"):
-        return "window"
-    if kind in ("signal_gen", "mixed") and not params.get("strategy_desc"):
-        return "strategy"
-    return None
+    return next(iter(missing_parts(kind, params)), None)
+
+
+def missing_parts(kind: str, params: Mapping[str, Any]) -> list[Literal["symbol", "window", "strategy"]]:
+    """Return all parts that are missing."""
+    missing: dict[Literal["symbol", "window", "strategy"], bool] = {
+        "symbol": not params.get("ts_code"),
+        "window": not params.get("start_date") or not params.get("end_date"),
+        "strategy": kind in ("signal_gen", "mixed") and not params.get("strategy_desc"),
+    }
+    return [part for part, is_missing in missing.items() if is_missing]
 
 
 def check_request(

@@ -19,7 +19,7 @@ from quantgraph.errors import (
     NoSignal,
     QuantGraphError,
 )
-from quantgraph.llm.messages import ask_json
+from quantgraph.llm.messages import ask_json, read_json
 from quantgraph.market import sessions as exchange_sessions
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime import Agent, OpenResources, Resources, agent_question, check_finished, open_resources
@@ -301,8 +301,10 @@ def _review(
                 severity="info", code="no_review", message=f"the model's review was not used: {error.message}"
             )
         ]
+    shown = read_json(prompt, ReviewReply).issues_found  # small models repeat the prompt's example
+    issues = [issue for issue in review.issues_found if issue not in shown]
     if target == "data":
-        return [issue_finding(issue, reproduced=False) for issue in review.issues_found]
+        return [issue_finding(issue, reproduced=False) for issue in issues]
     return [
         issue_finding(
             issue,
@@ -312,7 +314,7 @@ def _review(
                 partial(is_reproduced, issue, signal, resources.runner, view.frozen()),
             ),
         )
-        for issue in review.issues_found
+        for issue in issues
     ]
 
 
