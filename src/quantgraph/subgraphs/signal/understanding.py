@@ -24,7 +24,7 @@ from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
-from quantgraph.sentences.coverage import find_anchors, plain
+from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
 
@@ -81,6 +81,20 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
             continue  # how many a ranking holds is the rule
         words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
     return [each for each in dict.fromkeys(words) if each not in waived]
+
+
+def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a reading's parameters in which each part of the plan has a clause with the person's words."""
+    clauses = list(params["clauses"])
+    for name, value in params["plan"].items():
+        if any(clause["quote"] and _says(clause, value) for clause in clauses):
+            continue
+        status = "done" if name in _CODED else "not_done"
+        said = [
+            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
+        ]
+        clauses += [clause for clause in said if _says(clause, value)]
+    return {**params, "clauses": clauses}
 
 
 def _says(clause: Mapping[str, Any], value: object) -> bool:
