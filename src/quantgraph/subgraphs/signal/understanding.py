@@ -76,24 +76,19 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     for name, value in params.get("plan", {}).items():
         if name in _CODED:
             continue
-        said = [clause for clause in clauses if clause["quote"] and _says(clause, value)]
+        said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
         if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
             continue  # how many a ranking holds is the rule
         words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
-def _says(clause: Mapping[str, Any], value: object) -> bool:
-    """Whether the words of a clause have a number of a plan's value."""
+def _says(words: str, value: object) -> bool:
+    """Whether words have a number of a plan's value; a value without one they may all have."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = {
-        each
-        for anchor in find_anchors(plain(clause["quote"]))
-        if anchor.kind == "number"
-        for each in anchor.values
-    }
-    return bool(numbers & said) or (not numbers and clause["part"] == "plan")
+    said = [anchor.values for anchor in find_anchors(plain(words)) if anchor.kind == "number"]
+    return not numbers or any(numbers & each for each in said)
 
 
 def understand(
@@ -178,9 +173,13 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    if coded := [
-        _planned(name, value, words) for name, value in understanding["plan"].items() if name in _CODED
-    ]:
+    left_out = [clause["words"] for clause in understanding["clauses"] if clause["status"] == "not_done"]
+    coded = [
+        _planned(name, value, words)
+        for name, value in understanding["plan"].items()
+        if name in _CODED and not any(_says(each, value) for each in left_out)
+    ]
+    if coded:
         lines.append(
             words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
         )
