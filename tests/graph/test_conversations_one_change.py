@@ -6,7 +6,7 @@ Five run the whole graph alone, five a host's graph that has the subgraph as a n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from plain_prices import Bars, assert_right, before, change, firsts, marks, mean, own, rsi, ups
+from plain_prices import Bars, assert_right, before, change, firsts, marks, mean, own, path, rsi, ups
 from sentence_play import SentenceModel, clause, reading
 
 from quantgraph.graph import create_trading_graph
@@ -60,11 +60,23 @@ zero = pd.DataFrame(0.0, index=close.index, columns=close.columns)
 signal = zero.mask(buy, 1.0).mask(sell, -1.0).where(own(close, lambda s: s.shift({warm})).notna())
 GLOBAL_DATA_STATE.update("signal", {{"turn": signal}})
 """
+STOP = """\
+raw, opened, marks = snapshot["ohlcv"]["close"], snapshot["ohlcv"]["open"], np.zeros(close.shape)
+for j in range(close.shape[1]):
+    entered = None
+    for i in range(close.shape[0]):
+        if entered is None and buy.iat[i, j]:
+            marks[i, j], entered = 1.0, i
+        elif entered is not None and (sell.iat[i, j] or raw.iat[i, j] <= {left} * opened.iat[entered + 1, j]):
+            marks[i, j], entered = -1.0, None
+buy, sell = marks == 1, marks == -1
+signal = zero."""
+"""The part of a cell that sells at a stop below the open after the signal, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """A message, the one thing that it changes, and what a model makes of the whole request then."""
+    """A message, the parts of the understanding that it changes, and what a model makes of the whole request then."""
 
     text: str
     codes: str
@@ -73,11 +85,16 @@ class Turn:
     sell: str
     changes: str = ""
     window: tuple[str, str] = SUMMER
-    plan: dict[str, Any] = field(default_factory=dict)
+    stop: float = 0.0
+
+    @property
+    def plan(self) -> dict[str, float]:
+        return {"stop_loss": self.stop} if self.stop else {}
 
     @property
     def cell(self) -> str:
-        return CELL.format(buy=self.buy, sell=self.sell, warm=21)
+        cell = CELL.format(buy=self.buy, sell=self.sell, warm=21)
+        return cell.replace("signal = zero.", STOP.format(left=1 - self.stop)) if self.stop else cell
 
     def right(self, bars: Bars) -> pd.DataFrame:
         """The rule in plain pandas, with functions of its own."""
@@ -96,7 +113,15 @@ class Turn:
             "best": lambda score, n: score.rank(axis=1, ascending=False, method="first") <= n,
             "monday": firsts(close.index, "W"),
         }
-        return marks(eval(self.buy, names), eval(self.sell, names), close)
+        buy, sell = eval(self.buy, names), eval(self.sell, names)
+        if not self.stop:
+            return marks(buy, sell, close)
+
+        def leaves(code: str, row: int, entered: int) -> bool:
+            limit = (1 - self.stop) * bars["open"][code].iloc[entered + 1]
+            return bool(sell[code].iloc[row] or bars["close"][code].iloc[row] <= limit)
+
+        return path(buy, leaves)
 
 
 def said(*pieces: tuple[str, str, str]) -> tuple[dict[str, Any], ...]:
@@ -177,6 +202,12 @@ CMB, PING_AN, ICBC, POWER = "600036.SH", "601318.SH", "601398.SH", "600900.SH"
 ZH, EN = "，2025年5月6日到10月31日", ", from 2025-05-06 to 2025-10-31"
 FIRST: dict[str, Turn] = {
     "cross": Turn(text=f"招商银行5日线上穿20日线买入，下穿卖出{ZH}", codes=CMB, **cross(20)),
+    "stop": Turn(
+        text=f"国电南瑞5日线上穿20日线买入，下穿卖出，跌8%止损{ZH}",
+        codes="600406.SH",
+        **{**cross(20), "clauses": (*cross(20)["clauses"], clause("跌8%止损", "plan", "比买入价跌8%时卖出"))},
+        stop=0.08,
+    ),
     "above": Turn(
         text=f"{PING_AN}: buy when the close is above its 20-day average, sell when it is below{EN}",
         codes=PING_AN,
@@ -245,10 +276,17 @@ CONVERSATIONS = {
         ("make it RSI(6)", "clauses", oscillator(6, 35, 65)),
         ("sell above 80 instead", "clauses", oscillator(6, 35, 80)),
     ),
-    "alone, a stock and a window": talk(
-        "bands",
-        ("换成工商银行", "trade", {"codes": ICBC}),
-        ("只看2025年7月到9月", "windows", {"window": AUTUMN}),
+    "alone, the stop goes and another comes": talk(
+        "stop",
+        ("去掉止损", "plan clauses", {"clauses": cross(20)["clauses"], "stop": 0.0}),
+        (
+            "止损5%",
+            "plan clauses",
+            {
+                "clauses": (*cross(20)["clauses"], clause("止损5%", "plan", "比买入价跌5%时卖出")),
+                "stop": 0.05,
+            },
+        ),
     ),
     "host, three and the autumn": talk(
         "weekly", ("改成前3只", "clauses", weekly(3)), ("2025年7月到9月呢", "windows", {"window": AUTUMN})
@@ -315,7 +353,7 @@ def test_one_thing_changes_and_the_rest_stays(name, shared_data):
         assert state["ended_because"] == "done", (turn.text, state.get("error_messages"))
         now = understood(state)
         differs = {part for part in known if now[part] != known[part]}
-        assert differs == ({turn.changes} if known else set()), (turn.text, known, now)
+        assert differs == set(turn.changes.split()), (turn.text, known, now)
         known, made = now, strategy_of(state)
         signal = store.snapshot(state["data_ref"])["signal"][made["name"]]
         assert_right(signal, turn.right, first=session_of(made["evaluated_from"]))

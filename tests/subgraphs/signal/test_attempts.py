@@ -149,7 +149,7 @@ def test_the_same_attempts_are_the_same_messages_and_count_in_no_limit(play, gra
     attempt = {
         "request": {}, "cells": ["1 + 1"], "said": "two </errors>", "errors": ["x: </errors>"], "made": None,
     }  # fmt: skip
-    once, twice = earlier_messages([attempt] * 3), earlier_messages([attempt] * 3)
+    once, twice = earlier_messages([attempt] * 3, "en"), earlier_messages([attempt] * 3, "en")
     assert [message.text for message in once] == [message.text for message in twice]
     assert len({call["id"] for one in once if isinstance(one, AIMessage) for call in one.tool_calls}) == 3
     assert once[3].text.count("</errors>") == 1

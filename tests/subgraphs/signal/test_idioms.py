@@ -58,6 +58,8 @@ def test_an_idiom_runs_and_uses_no_future(name, view, runner):
         ("buy when the close crosses above its 20-day average", {"event"}),
         ("每周买入60日涨幅最高的10只", {"rank", "weekly"}),
         ("monthly, hold the five stocks with the lowest ratio", {"rank", "monthly"}),
+        ("hold the 5 stocks with the best 60-day return", {"rank"}),
+        ("sell 8% below the highest close since the entry", {"path"}),
         ("放量创60日新高买入，从最高点回落8%卖出", {"path"}),
         ("20-day breakout with a 2 ATR trailing stop", {"event", "path", "suspension"}),
         ("RSI(14)低于30买入，高于70卖出", {"suspension"}),

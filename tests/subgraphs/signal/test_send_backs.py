@@ -60,7 +60,7 @@ def begun(play, graph_of):
                 else play.tool_call("python_repl", query=cells[min(turn, len(cells)) - 1])
             )
 
-        window = {"start_date": "20240102", "end_date": "20240628"} if sentence == CROSS else {}
+        window = {"start_date": "20240102", "end_date": "20240628"} if sentence != UP_DAY else {}
         answers = {"review": review} if review else {}
         cast = play.Cast(reflect=play.intent(strategy_desc=sentence, **window), code=code, **answers)
         graph = graph_of(cast, **options)
@@ -214,3 +214,40 @@ def test_closing_words_of_another_rule_are_marked_and_go_back_with_other_finding
 def test_numbers_of_closing_words_that_the_code_explains(code, said):
     signal = pd.DataFrame({"a": [1.0] * 3 + [-1.0] * 1234})
     assert closing_words_finding(said, [code], ["2024-01-02"], signal) == []
+
+
+BURST = "成交量大于1.5倍5日均量买入，成交量小于5日均量卖出"
+WITHOUT_TODAY = """\
+vol = snapshot["ohlcv"]["vol"]
+usual = vol.apply(lambda s: s.dropna().rolling(5).mean().shift(1).reindex(s.index))
+signal = (vol * 0).mask(vol > 1.5 * usual, 1.0).mask(vol < usual, -1.0).where(usual.notna())
+GLOBAL_DATA_STATE.update("signal", {"burst": signal})
+"""
+
+
+def test_a_convention_that_decides_many_positions_stands_first_where_nobody_can_be_asked(begun):
+    cast, _, state = begun([WITHOUT_TODAY], sentence=BURST, on_clarify="fail")
+    assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
+    first, *_ = state["messages"][-1].text.splitlines()
+    assert first.startswith("均量不含当天；若均量含当天，")
+    defaults = [each for each in flat(state)["understanding"]["clauses"] if each["status"] == "default"]
+    assert first in [each["became"] for each in defaults]
+
+
+def test_a_convention_that_decides_many_positions_is_asked_about_once(begun):
+    with_today = WITHOUT_TODAY.replace(".shift(1)", "")
+    options = {"on_clarify": "ask", "checkpointer": InMemorySaver()}
+    cast, graph, state = begun([WITHOUT_TODAY, with_today], sentence=BURST, **options)
+    question = state["__interrupt__"][0].value
+    assert question["options"] == ["就这样", "用另一种读法"]
+    assert question["question"].startswith("这句话有几种读法。代码取了：均量不含当天；若均量含当天，")
+    state = graph.invoke(Command(resume="用另一种读法"), CONFIG)
+    assert (state["ended_because"], cast.turns["code"]) == ("done", 2)
+    assert state["messages"][-1].text.startswith("均量含当天；若均量不含当天，")
+    assert "用另一种读法" in cast.said["code"][1]
+
+
+def test_a_person_may_keep_the_convention(begun):
+    cast, graph, _ = begun([WITHOUT_TODAY], sentence=BURST, on_clarify="ask", checkpointer=InMemorySaver())
+    state = graph.invoke(Command(resume="就这样"), CONFIG)
+    assert (state["ended_because"], cast.turns["code"]) == ("done", 1)

@@ -12,7 +12,6 @@ from states import flat, then
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import read_json
 from quantgraph.runtime import Resources
 from quantgraph.subgraphs import signal
 from quantgraph.subgraphs.signal import (
@@ -23,7 +22,6 @@ from quantgraph.subgraphs.signal import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal._agents import ReviewReply
 
 CODES = "000341.SZ,000342.SZ"
 RULE = "2日均线上穿5日均线买入，下穿卖出"
@@ -132,11 +130,6 @@ def test_a_prompt_is_filled_with_the_documented_placeholders(name):
     wanted = PLACEHOLDERS[name].split()
     assert {field for _, field, _, _ in string.Formatter().parse(prompt) if field} == {*wanted}
     assert "<7>" in prompt.format(**dict.fromkeys(wanted, "<7>"))
-
-
-def test_a_model_that_repeats_the_reviews_template_finds_nothing():
-    prompt = signal.VALIDATION_NODE_PROMPT.format(validation_type="signal", expected_fields=[])
-    assert read_json(prompt, ReviewReply).issues_found == []
 
 
 def test_the_closing_words_are_of_the_requests_language_and_count_once(resources):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.sentences.evaluation._choices import Choice, convention_choices
     from quantgraph.sentences.evaluation._evaluation import (
         RuleData,
         RuleValues,
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
         values_of,
     )
 
-__all__ = ["RuleData", "RuleValues", "buys_and_sells", "open_conventions", "rule_readings", "values_of"]
+__all__ = [
+    "Choice",
+    "RuleData",
+    "RuleValues",
+    "buys_and_sells",
+    "convention_choices",
+    "open_conventions",
+    "rule_readings",
+    "values_of",
+]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -402,6 +402,11 @@ def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
             yield _reading(rule, _Conditions(values, ties))
 
 
+def reading_under(rule: TradingRule, panel: RuleData, common: Conventions) -> Reading:
+    """Return the reading of a rule under one set of conventions, in which suspensions are skipped."""
+    return _reading(rule, _Conditions(RuleValues(panel=panel, common=common, gaps="skipped"), "floats"))
+
+
 def buys_and_sells(rule: TradingRule, panel: RuleData) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return where the entry and where the exit hold, as the planner would code them."""
     common = next(open_conventions(rule, adjusted=False))

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from typing_extensions import TypedDict
 
 from quantgraph._util.packages import parse_code
+from quantgraph._util.texts import Language, Note, say
 from quantgraph.llm.messages import wrap
 from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
 from quantgraph.runtime.graph_state import Attempt, Update
@@ -27,20 +28,22 @@ _MAX_CELL = 20_000
 """Characters of a cell that are kept for the conversation."""
 _MAX_TEXT = 2_000
 """Characters of a reply that are kept."""
-_FINDING = """\
-That is not right yet / 还不正确:
-{errors}
-The cells' variables are gone: mend the code and run it as one complete cell. 请修正后重新运行完整的代码。"""
-_QUESTION = """\
-{errors}
-If that is right, mend the code; if it is not, hand the same code over again and say why. The cells'
-variables are gone: run one complete cell. 若属实请修正，若不属实请原样重新运行并说明理由。"""
+_FINDING = Note(
+    zh="还不正确：\n{errors}\n各段代码的变量已不在：改好后作为一段完整的代码重新运行。",
+    en="That is not right yet:\n{errors}\nThe cells' variables are gone: mend the code and run it as one "
+    "complete cell.",
+)
+_QUESTION = Note(
+    zh="{errors}\n若属实请改代码；若不属实，请原样再运行一次并说明理由。各段代码的变量已不在：运行一段完整的代码。",
+    en="{errors}\nIf that is right, mend the code; if it is not, hand the same code over again and say why. "
+    "The cells' variables are gone: run one complete cell.",
+)
 REVIEW = "review: "
 """Begins what a reviewer thinks and no cell shows."""
-_ANSWER = """\
-The user's answer to your question / 用户的回答:
-{answer}
-Now write the code and run it as one complete cell. 请写出完整的代码并运行。"""
+_ANSWER = Note(
+    zh="用户的回答：\n{answer}\n请写出完整的代码并运行。",
+    en="The user's answer to your question:\n{answer}\nNow write the code and run it as one complete cell.",
+)
 
 
 class NotCoded(TypedDict):
@@ -122,7 +125,7 @@ def answered_attempts(attempts: Sequence[Attempt], question: str, answer: str) -
     return {"attempts": [*attempts[:-1], {**attempts[-1], "answer": answer}]}
 
 
-def earlier_messages(attempts: Sequence[Attempt]) -> list[AnyMessage]:
+def earlier_messages(attempts: Sequence[Attempt], language: Language) -> list[AnyMessage]:
     """Return the messages of earlier attempts: cells, closing words or question, and what came of them."""
     messages: list[AnyMessage] = []
     for number, attempt in enumerate(attempts, start=1):
@@ -134,11 +137,15 @@ def earlier_messages(attempts: Sequence[Attempt]) -> list[AnyMessage]:
         elif attempt["said"]:
             messages.append(as_earlier_reply(AIMessage(attempt["said"])))
         if "answer" in attempt:
-            messages.append(HumanMessage(_ANSWER.format(answer=wrap("answers", attempt["answer"]))))
+            messages.append(
+                HumanMessage(_ANSWER.text(language).format(answer=wrap("answers", attempt["answer"])))
+            )
         if attempt["errors"]:
             errors = wrap("errors", "\n".join(attempt["errors"]))
             asks = all(error.startswith(REVIEW) for error in attempt["errors"])
-            messages.append(HumanMessage((_QUESTION if asks else _FINDING).format(errors=errors)))
+            messages.append(
+                HumanMessage((_QUESTION if asks else _FINDING).text(language).format(errors=errors))
+            )
     return messages
 
 
@@ -194,14 +201,16 @@ def _does_something(code: str) -> bool:
 class Idiom:
     """A piece of code that is right."""
 
-    about: str
+    about: Note
     words: str
     code: str
 
 
 IDIOMS: dict[str, Idiom] = {
     "event": Idiom(
-        about="crosses 上穿/下穿: one average through another, an event",
+        about=Note(
+            zh="上穿、下穿：一条线穿过另一条，是事件", en="crosses: one line through another, an event"
+        ),
         words=r"穿|突破|跌破|站上|金叉|死叉|cross|break|(rise|climb|go)(s|es)? above|"
         r"(fall|drop|go)(s|es)? below",
         code="""\
@@ -211,15 +220,18 @@ signal = zero.mask((above == 1) & (was == 0), 1.0).mask((above == 0) & (was == 1
 signal = signal.where(slow.notna())""",
     ),
     "rank": Idiom(
-        about="the 10 highest 最高的10只: rank within each session",
-        words=r"排名|[最前][高低大小强弱多少]?\S{0,3}\s*[\d一二三四五六七八九十]+\s*[只个名支]|\b(top|bottom|rank|"
-        r"(high|low|larg|small|strong|weak|cheap)est)",
+        about=Note(zh="最高的10只：在每个交易日内排名", en="the 10 highest: rank within each session"),
+        words=r"排名|[最前][高低大小强弱多少]?\S{0,3}\s*[\d一二三四五六七八九十]+\s*[只个名支]|\b(top|bottom|rank|best|worst|"
+        r"(high|low|larg|small|strong|weak|cheap)est)\b(?!\s+(?:close|high|low|price)s?\b)",
         code="""\
 order = score.rank(axis=1, ascending=False, method="first")
 signal = zero.mask(order <= 10, 1.0).mask(order > 10, -1.0).where(score.notna())""",
     ),
     "path": Idiom(
-        about="an exit that depends on the entry 与买入后走势有关的卖出: here 8 % below the peak since then",
+        about=Note(
+            zh="与买入后走势有关的卖出：这里是比买入后的最高收盘价低8%",
+            en="an exit that depends on the entry: here 8 % below the highest close since then",
+        ),
         words=r"回落|回撤|高点|峰值|止损|止盈|成本|买入价|买入后|持有\S{0,3}\d+|海龟|trail|peak|stop|drawdown|turtle|"
         r"since (the )?(entry|buying)|entry price|below its high|hold(s|ing)? for",
         code="""\
@@ -238,7 +250,9 @@ for j in range(close.shape[1]):
 signal = pd.DataFrame(marks, index=close.index, columns=close.columns).where(close.notna())""",
     ),
     "weekly": Idiom(
-        about="weekly 每周: decided in the first session of the week",
+        about=Note(
+            zh="每周：在一周的第一个交易日决定", en="weekly: decided in the first session of the week"
+        ),
         words=r"每周|每星期|周[初一二三四五]|周度|\bweek(s|ly)?\b|monday",
         code="""\
 week = pd.Series(close.index.to_period("W").astype(str), index=close.index)
@@ -246,7 +260,9 @@ first = (week != week.shift(1)).to_numpy()[:, None]
 signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
     ),
     "monthly": Idiom(
-        about="monthly 每月: decided in the first session of the month",
+        about=Note(
+            zh="每月：在一月的第一个交易日决定", en="monthly: decided in the first session of the month"
+        ),
         words=r"每月|每个月|月初|月度|\bmonth(s|ly)?\b",
         code="""\
 month = pd.Series(close.index.to_period("M").astype(str), index=close.index)
@@ -254,14 +270,17 @@ first = (month != month.shift(1)).to_numpy()[:, None]
 signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
     ),
     "suspension": Idiom(
-        about="windows over suspensions 窗口跨停牌: computed on the sessions that a stock traded",
+        about=Note(
+            zh="跨停牌的指标：按各股自己的交易日计算",
+            en="indicators over suspensions: computed on the sessions that a stock traded",
+        ),
         words=r"rsi|macd|kdj|atr|ema|boll|布林|指数平均|wilder",
         code="""\
 rsi = close.apply(lambda s: talib.RSI(s.dropna(), 14).reindex(s.index))
 signal = zero.mask(rsi < 30, 1.0).mask(rsi > 70, -1.0).where(rsi.notna())""",
     ),
     "index": Idiom(
-        about="a condition on an index 指数条件, for every column",
+        about=Note(zh="对指数的条件，用于每一列", en="a condition on an index, for every column"),
         words=r"(?!)",
         code="""\
 level = snapshot["index"]["close"][code]
@@ -272,13 +291,13 @@ signal = zero.mask(held, 1.0).mask(~held, -1.0)""",
 """By name. That of the index is for requests that watch one."""
 
 
-def idioms_for(rule: str, indices: Collection[str] = ()) -> str:
+def idioms_for(rule: str, indices: Collection[str] = (), language: Language = "en") -> str:
     """Return the idioms that a rule needs, for a prompt; empty if it needs none.
 
     Examples
     --------
     >>> print(idioms_for("buy the 10 cheapest each month").splitlines()[1])
-    # the 10 highest 最高的10只: rank within each session
+    # the 10 highest: rank within each session
     >>> idioms_for("buy when the close is above 100")
     ''
     """
@@ -289,5 +308,7 @@ def idioms_for(rule: str, indices: Collection[str] = ()) -> str:
     ]
     if not chosen:
         return ""
-    pieces = [f"# {idiom.about}\n{idiom.code}" for idiom in chosen]
-    return "\n".join(["Idioms 写法 (zero is the frame of zeros above):", *pieces])
+    pieces = [f"# {idiom.about.text(language)}\n{idiom.code}" for idiom in chosen]
+    return "\n".join(
+        [say(language, zh="写法（zero = close * 0）：", en="Idioms (zero = close * 0):"), *pieces]
+    )

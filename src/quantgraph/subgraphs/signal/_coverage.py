@@ -75,7 +75,8 @@ def _left_behind(last: Mapping[str, Any], params: Mapping[str, Any], text: str) 
         if clause["quote"] in quotes:
             return False
         same = any(one.kind == other.kind for one in named for other in find_anchors(plain(clause["quote"])))
-        return clause["part"] not in parts or not (same or _DROPS.search(text))
+        drops = bool(_DROPS.search(text))
+        return not (same and drops) and (clause["part"] not in parts or not (same or drops))
 
     return tuple(
         Gap(kind="not_quoted", piece=each["quote"], word=each["part"]) for each in before if is_left(each)

@@ -12,14 +12,16 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Note
-from quantgraph.audit import Finding
+from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
+from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
-from quantgraph.runtime.graph_state import dialogue_of, request_of
+from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
 from quantgraph.sentences import (
     ParsedRequest,
     RequestContext,
@@ -27,10 +29,19 @@ from quantgraph.sentences import (
     read_request,
     write_code,
 )
-from quantgraph.sentences.evaluation import RuleData, buys_and_sells, rule_readings
+from quantgraph.sentences.evaluation import (
+    Choice,
+    RuleData,
+    buys_and_sells,
+    convention_choices,
+    rule_readings,
+)
 from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
 from quantgraph.state import BaseView
+from quantgraph.subgraphs.signal._agents import as_of, known_source, local_source
+from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._source_facts import names_of
+from quantgraph.subgraphs.signal._warm_up import wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
@@ -183,6 +194,8 @@ class HeldSignal:
     """How a signal departs from the words, as warnings, and why its positions were not compared, if so."""
 
     findings: tuple[Finding, ...]
+    choices: tuple[Choice, ...] = ()
+    """Conventions of the code that the words leave open, where others would change positions."""
     not_compared: Note | None = None
 
 
@@ -220,7 +233,26 @@ def hold_against_words(
     ) as error:  # the rule reads a field that is not there: its code does not, or has failed
         missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
         checked = check_meaning(signal, close, _said(words, None), first=first)
-    return HeldSignal(findings=(*checked, *found), not_compared=missing)
+    differs = any(each.code == "meaning_differs" for each in checked)
+    choices = list[Choice]()
+    if said is not None and panel is not None and missing is None and not differs:
+        choices = _choices(words, said, panel, signal, first)
+    return HeldSignal(findings=(*checked, *found), choices=tuple(choices), not_compared=missing)
+
+
+def _choices(
+    words: Words, said: _SaidRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
+) -> list[Choice]:
+    """The open conventions of code whose rule is of the traded symbols."""
+    if list(panel.bars["close"].columns) != list(signal.columns):
+        return []
+    close, meant = panel.bars["close"].loc[signal.index[0] :], _said(words, said)
+
+    def holds(group: Iterable[Reading]) -> bool:
+        found = check_meaning(signal, close, meant, [group], first=first)
+        return all(each.code != "meaning_differs" for each in found)
+
+    return convention_choices(said.rule, panel, holds, first=first)
 
 
 _NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data of what the rule watches")
@@ -346,4 +378,68 @@ def _overlap(
             symbol=symbol,
             count=count,
         )
+    ]
+
+
+def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
+    """Return the report with the findings of the signal held against what was said, which come first."""
+    strategy, moment = strategy_of(state), as_of(state, resources)
+    signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
+    words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
+    view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
+    held = hold_against_words(words, signal, cells, view, first=session_of(first))
+    findings, compared = list(held.findings), held.not_compared is None
+    findings += [_choice_finding(each) for each in held.choices]
+    agrees = all(each.code != "meaning_differs" for each in findings)
+    if agrees and compared and not is_planners(words, cells):
+        findings = [*_held_wider(state, resources, words, signal.columns), *findings]
+    if not is_planners(words, cells):
+        known = [
+            words.text,
+            canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
+        ]
+        findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
+    never_buys = any(each.code == "meaning_never_buys" for each in findings)
+    others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
+    checks = (*report.checks, "meaning" if compared else "structure")
+    return replace(report, checks=checks, findings=(*findings, *others))
+
+
+_MUCH = 0.2
+"""Share of the positions from which on another convention is asked about."""
+
+
+def _choice_finding(choice: Choice) -> Finding:
+    code = "convention_matters" if choice.changed > _MUCH * choice.positions else "convention"
+    text = choice.note
+    return Finding(severity="info", code=code, message=text.en, zh=text.zh, count=choice.changed)
+
+
+_UNMEASURED = 250
+"""Sessions after which a signal is compared whose need could not be measured."""
+
+
+def _held_wider(
+    state: SignalSubgraphState, resources: OpenResources, words: Words, symbols: pd.Index
+) -> list[Finding]:
+    """Return where the code's positions differ from the words in sessions outside of the window."""
+    strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
+    request = request_of(state)["checked"]
+    view = wider_view(strategy, request, resources.store, local, moment)
+    made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
+    if view is None or made is None or strategy["name"] not in made.signals:
+        return []
+    signal = made.signals[strategy["name"]].reindex(columns=symbols)
+    warm = strategy["warm_up"] or _UNMEASURED
+    if warm >= len(signal):
+        return []
+    held = hold_against_words(words, signal, strategy["cells"], view, first=signal.index[warm])
+    return [
+        replace(
+            each,
+            message=f"Outside of the window, in which the positions agree: {each.message}",
+            zh=f"在区间之外（区间内持仓一致）：{each.zh}",
+        )
+        for each in held.findings
+        if each.code == "meaning_differs"
     ]

@@ -446,7 +446,7 @@ def with_open_questions(reading: Reading, asked: Question) -> Question:
 
 
 def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What is open beside a question: parts, unread words, other questions; and the words of these."""
+    """What is open beside a question: parts, words not read, other questions; and the words of these."""
     user_language, reply = language(reading.state), reading.reply
     missing = [part for part in missing_parts(reading.kind, reading.params) if part != task["kind"]]
     lines = [_OPEN_PARTS[part].text(user_language) for part in missing]

@@ -5,7 +5,7 @@ Each kind of finding goes back at least once; a false alarm of one kind leaves t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -16,7 +16,15 @@ from quantgraph.errors import CheckpointerRequired
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import check_checkpointer
 from quantgraph.runtime.endings import end_update, extended_history, language
-from quantgraph.runtime.graph_state import Update, dialogue_of, progress_of, strategy_of
+from quantgraph.runtime.graph_state import (
+    Clause,
+    Understanding,
+    Update,
+    dialogue_of,
+    progress_of,
+    request_of,
+    strategy_of,
+)
 from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -98,9 +106,7 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
         en=f"{told}\nIt stayed so after it was sent back. Go on as the code does?",
     )
     options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
-    *before, last = progress_of(state)["attempts"]
-    asked = question_update(state, "meaning", reason, options=options)
-    return {**asked, "attempts": [*before, {**last, "question": reason}]}
+    return _question_about_code(state, reason, options)
 
 
 def failed_update(state: SignalSubgraphState, fault: Mapping[str, Any]) -> Update:
@@ -118,6 +124,51 @@ def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:
         check_checkpointer("meaning")
         return True
     return False
+
+
+def convention_lines(state: SignalSubgraphState, report: Report) -> list[str]:
+    """Return what the code chose where the words leave it open and another choice changes positions."""
+    return [say(language(state), zh=str(each.zh), en=each.message) for each in _conventions(report)]
+
+
+def _conventions(report: Report) -> list[Finding]:
+    return [each for each in report.findings if each.code.startswith("convention")]
+
+
+def with_conventions(state: SignalSubgraphState, report: Report) -> Understanding | None:
+    """Return the understanding with the conventions that were chosen, as defaults."""
+    before = request_of(state)["understanding"]
+    known = {each["became"] for each in before["clauses"]} if before else set()
+    new = [line for line in convention_lines(state, report) if line not in known]
+    if before is None or not new:
+        return before
+    clauses: list[Clause] = [{"words": "", "became": line, "status": "default"} for line in new]
+    return {**before, "clauses": [*before["clauses"], *clauses]}
+
+
+def convention_question(state: SignalSubgraphState, report: Report, resources: OpenResources) -> Update:
+    """Return the question about a convention that decides many positions; empty if none does or was asked."""
+    told = [each for each in _conventions(report) if each.code == "convention_matters"]
+    words, dialogue = language(state), dialogue_of(state)
+    begin = say(words, zh="这句话有几种读法", en="The words have several readings")
+    was_asked = any(each["question"].startswith(begin) for each in dialogue["answers"])
+    if not told or was_asked or is_accepted(state) or not _can_ask(state, resources):
+        return {}
+    lines = say(
+        words, zh="；".join(str(each.zh) for each in told), en="; ".join(each.message for each in told)
+    )
+    reason = say(
+        words, zh=f"{begin}。代码取了：{lines}。要这样吗？", en=f"{begin}. The code took: {lines}. Go on?"
+    )
+    options = say(words, zh="就这样|用另一种读法", en="go on so|take the other reading").split("|")
+    return _question_about_code(state, reason, options)
+
+
+def _question_about_code(state: SignalSubgraphState, reason: str, options: Sequence[str]) -> Update:
+    """Return a question about the code; the answer goes on in the conversation that wrote it."""
+    asked = question_update(state, "meaning", reason, options=options)
+    *before, last = progress_of(state)["attempts"]
+    return {**asked, "attempts": [*before, {**last, "question": reason}]}
 
 
 def told_of_acceptance(report: Report) -> Report:

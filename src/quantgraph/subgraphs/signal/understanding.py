@@ -55,8 +55,14 @@ def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
     return {"watch": [*series, *stocks], "trade": traded, "index": series}
 
 
-_CODED = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
-"""Parts of a plan that the code of a signal does."""
+_CODED = {
+    "stop_loss": ("止损", "stop loss"),
+    "take_profit": ("止盈", "take profit"),
+    "trailing_stop": ("移动止损", "trailing stop"),
+    "max_holding": ("最长持有", "held at most"),
+    "trade_on": ("交易周期", "trade on"),
+}
+"""Parts of a plan that the code of a signal does, in both languages."""
 
 
 def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> list[str]:
@@ -172,7 +178,9 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    if coded := [f"{name} {value}" for name, value in understanding["plan"].items() if name in _CODED]:
+    if coded := [
+        _planned(name, value, words) for name, value in understanding["plan"].items() if name in _CODED
+    ]:
         lines.append(
             words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
         )
@@ -187,6 +195,18 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
             if clause["status"] == status
         ]
     return lines
+
+
+def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
+    """A part of a plan as a person says it.
+
+    >>> _planned("stop_loss", 0.06, lambda zh, en: en), _planned("max_holding", 20, lambda zh, en: zh)
+    ('stop loss 6%', '最长持有 20 个交易日')
+    """
+    if isinstance(value, float):
+        value = f"{100 * value:g}%"
+    unit = words(" 个交易日", " sessions") if name == "max_holding" else ""
+    return f"{words(*_CODED[name])} {value}{unit}"
 
 
 def rule_line(understanding: Understanding, language: Language) -> str:

@@ -5,6 +5,8 @@ import json
 import pytest
 from states import flat
 
+from quantgraph.subgraphs.signal._prompts import prompt_text
+
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 RULE = """\
 close = snapshot["ohlcv"]["close"]
@@ -194,3 +196,10 @@ def test_a_rule_that_code_reads_whole_needs_no_review(play, graph_of, monkeypatc
     monkeypatch.setenv("QUANTGRAPH_REVIEW", mode)
     cast, _ = answer(play, graph_of, cells(play, RIGHT))
     assert cast.turns["review"] == asked
+
+
+def test_a_model_that_repeats_the_prompts_example_finds_nothing(play, graph_of):
+    echo = prompt_text("validation", "en").format(validation_type="signal", expected_fields=[])
+    cast, state = reviewed(play, graph_of, code=cells(play, MENDED), review=echo)
+    assert (state["ended_because"], cast.turns["code"], cast.turns["review"]) == ("done", 1, 1)
+    assert not issues(state)

@@ -285,9 +285,9 @@ def ask_model(reading: Reading) -> Reading | Question:
             )
         missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
         errors = [*state["error_messages"], *(f"misread: {note.text(language(state))}" for note in missed)]
-    if slips:
-        return misread_question(reading, slips)
-    return Question(changes={**message_read(state), **gap_question(state, gaps)})
+    if gaps:  # in the person's own words, which may be what the slips are about
+        return Question(changes={**message_read(state), **gap_question(state, gaps)})
+    return misread_question(reading, slips)
 
 
 def _slips_of(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.texts import Note
+from quantgraph._util.texts import Language, Note, say
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
-from quantgraph.errors import QuantGraphError
+from quantgraph.errors import QuantGraphError, UnknownField
 from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
@@ -81,7 +82,7 @@ def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
             agent or build_agent("signal_generate", resources),
             context,
             _prompt(state, context, request, attempts, resources.settings.sandbox_packages),
-            earlier=earlier_messages(attempts),
+            earlier=earlier_messages(attempts, language(state)),
         )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
@@ -179,23 +180,25 @@ def _prompt(
     attempts: Sequence[Attempt],
     packages: Sequence[str],
 ) -> str:
-    view = context.view
+    view, words = context.view, language(state)
     told = {error for attempt in attempts for error in attempt["errors"]}
     errors = [error for error in state.get("error_messages", []) if error not in told]
-    prompt = prompt_text("signal_generate", language(state)).format(
-        available_ohlcv=f"{field_list(view['ohlcv'])} ({_extent(view, request)})",
+    prompt = prompt_text("signal_generate", words).format(
+        available_ohlcv=_bars(view, request, words),
         available_indicators=field_list(view["indicators"]),
         strategy_description=_what_was_said(state, request, context),
     )
     parts = [
         prompt,
-        "Open errors / 未解决的错误\n" + wrap("errors", "\n".join(errors)) if errors else "",
+        say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
+        if errors
+        else "",
         _watched(state, request, context),
         _kept_code(state),
-        f"Besides pandas, numpy and talib these can be imported 可以导入: {', '.join(packages)}"
+        say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
         else "",
-        idioms_for(request["strategy"], request["index"]),
+        idioms_for(f"{said_words(state, context.source)[0]}\n{request['strategy']}", request["index"], words),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -214,10 +217,26 @@ def _what_was_said(state: SignalSubgraphState, request: Mapping[str, Any], conte
     return "\n".join(filter(None, parts))
 
 
-def _extent(view: View, request: Mapping[str, Any]) -> str:
-    sessions, stocks = view["ohlcv"]["close"].shape
-    members = f" of {request['index_code']}" if request["index_code"] else ""
-    return f"{sessions} sessions {request['start']}-{request['end']}, {stocks} stocks{members}"
+def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:
+    """Return the fields of bars that have values, their extent, and adjusted prices if there are any."""
+    bars, (sessions, stocks) = view["ohlcv"], view["ohlcv"]["close"].shape
+    listed = field_list(name for name in bars if bars[name].notna().to_numpy().any())
+    index, span = request["index_code"], f"{request['start']}-{request['end']}"
+    extent = say(
+        words,
+        zh=f"{span}，{sessions} 个交易日，{index + ' 的 ' if index else ''}{stocks} 只股票",
+        en=f"{span}, {sessions} sessions, {stocks} stocks{' of ' + index if index else ''}",
+    )
+    adjusted = ""
+    with suppress(UnknownField):
+        if not view.adjusted("close").equals(bars["close"]):
+            adjusted = say(
+                words,
+                zh='\n- snapshot.adjusted("close")：复权价，用于跨除权日的均线、涨幅和新高；说出的价格是不复权的',
+                en='\n- snapshot.adjusted("close"): for averages, returns and highs that span an ex-dividend day; '
+                "a price that was said is raw",
+            )
+    return f"{listed} ({extent}){adjusted}"
 
 
 def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
@@ -227,10 +246,13 @@ def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: To
         return ""
     said = {name: understanding[name] for name in ("watch", "index")}
     said["trade"] = list(traded_symbols(request, context.source))
-    return (
-        f"{wrap('understanding', canonical_json(said))}\nOnly the columns of trade are in the signal; the rule "
-        'reads watch. The closes of an index are snapshot["index"]["close"][code]. 信号只含 trade 的列。'
+    note = say(
+        language(state),
+        zh='信号只含 trade 的列，规则读的是 watch。指数的收盘价是 snapshot["index"]["close"][code]。',
+        en="Only the columns of trade are in the signal; the rule reads watch. The closes of an index are "
+        'snapshot["index"]["close"][code].',
     )
+    return f"{wrap('understanding', canonical_json(said))}\n{note}"
 
 
 def _kept_code(state: SignalSubgraphState) -> str:
@@ -238,7 +260,11 @@ def _kept_code(state: SignalSubgraphState) -> str:
     cells = "\n\n".join(dialogue_of(state)["last_cells"])
     if not cells:
         return ""
-    text = "The code of the request before this one; where the rule is the same, change nothing else 上一次的代码:"
+    text = say(
+        language(state),
+        zh="上一次请求的代码，规则没变的地方不要改：",
+        en="The code of the request before this one; where the rule is the same, change nothing else:",
+    )
     return f"{text}\n```python\n{escape_tags(cells)}\n```"
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, meaning_lines
 from quantgraph.audit.bars import check_data, check_signal, impossible_bars
@@ -21,8 +19,7 @@ from quantgraph.errors import (
     NoSignal,
     QuantGraphError,
 )
-from quantgraph.llm.messages import ask_json
-from quantgraph.market import session_of
+from quantgraph.llm.messages import ask_json, read_json
 from quantgraph.market import sessions as exchange_sessions
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime import Agent, OpenResources, Resources, agent_question, check_finished, open_resources
@@ -41,20 +38,17 @@ from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
     known_source,
-    local_source,
     tool_context,
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
-    Words,
-    hold_against_words,
+    held_to_words,
     is_planners,
     said_words,
     words_of,
 )
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._proof import (
-    closing_words_finding,
     is_reproduced,
     issue_finding,
     prove_causality,
@@ -62,15 +56,18 @@ from quantgraph.subgraphs.signal._proof import (
 )
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
+    convention_lines,
+    convention_question,
     fault_update,
     is_accepted,
     kept_review,
     open_fault,
     sent_back_update,
     told_of_acceptance,
+    with_conventions,
 )
 from quantgraph.subgraphs.signal._updates import failure_update
-from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text, wider_view
+from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     data_start,
@@ -83,8 +80,6 @@ VALIDATION_NODE_PROMPT = prompt_text("validation", "en")
 
 
 Target = Literal["signal", "data"]
-_UNMEASURED = 250
-"""Sessions after which a signal is compared whose need could not be measured."""
 
 
 def validation_node(
@@ -149,8 +144,11 @@ def _passed(
     fault = open_fault(update["validation"])
     if fault is not None and not is_accepted(state):
         return {**update, **fault_update(now, fault, resources)}
+    if asked := convention_question(now, report, resources):
+        return {**update, **asked}
+    update["understanding"] = with_conventions(now, report)
     summary = _summary_text(state, report, target)
-    first = meaning_lines(update["validation"], language(state))
+    first = [*meaning_lines(update["validation"], language(state)), *convention_lines(now, report)]
     text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
@@ -224,7 +222,7 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
             if report.passed:
-                report = _held_to_words(state, resources, signal_ref, report)
+                report = held_to_words(state, resources, signal_ref, report)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -260,55 +258,6 @@ def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str
     closes = in_window(view["ohlcv"]["close"], request_of(state)["checked"])
     traded = list(traded_symbols(request_of(state)["checked"], known_source(state, resources)))
     return check_signal(name, view["signal"][name], closes[traded])
-
-
-def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
-    """Return the report with the findings of the signal held against what was said, which come first."""
-    strategy, moment = strategy_of(state), as_of(state, resources)
-    signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
-    words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
-    view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
-    held = hold_against_words(words, signal, cells, view, first=session_of(first))
-    findings, compared = list(held.findings), held.not_compared is None
-    agrees = all(each.code != "meaning_differs" for each in findings)
-    if agrees and compared and not is_planners(words, cells):
-        findings = [*_held_wider(state, resources, words, signal.columns), *findings]
-    if not is_planners(words, cells):
-        known = [
-            words.text,
-            canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
-        ]
-        findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
-    never_buys = any(each.code == "meaning_never_buys" for each in findings)
-    others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
-    checks = (*report.checks, "meaning" if compared else "structure")
-    return replace(report, checks=checks, findings=(*findings, *others))
-
-
-def _held_wider(
-    state: SignalSubgraphState, resources: OpenResources, words: Words, symbols: pd.Index
-) -> list[Finding]:
-    """Return where the code's positions differ from the words in sessions outside of the window."""
-    strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
-    request = request_of(state)["checked"]
-    view = wider_view(strategy, request, resources.store, local, moment)
-    made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
-    if view is None or made is None or strategy["name"] not in made.signals:
-        return []
-    signal = made.signals[strategy["name"]].reindex(columns=symbols)
-    warm = strategy["warm_up"] or _UNMEASURED
-    if warm >= len(signal):
-        return []
-    held = hold_against_words(words, signal, strategy["cells"], view, first=signal.index[warm])
-    return [
-        replace(
-            each,
-            message=f"Outside of the window, in which the positions agree: {each.message}",
-            zh=f"在区间之外（区间内持仓一致）：{each.zh}",
-        )
-        for each in held.findings
-        if each.code == "meaning_differs"
-    ]
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -352,8 +301,10 @@ def _review(
                 severity="info", code="no_review", message=f"the model's review was not used: {error.message}"
             )
         ]
+    shown = read_json(prompt, ReviewReply).issues_found  # small models repeat the prompt's example
+    issues = [issue for issue in review.issues_found if issue not in shown]
     if target == "data":
-        return [issue_finding(issue, reproduced=False) for issue in review.issues_found]
+        return [issue_finding(issue, reproduced=False) for issue in issues]
     return [
         issue_finding(
             issue,
@@ -363,7 +314,7 @@ def _review(
                 partial(is_reproduced, issue, signal, resources.runner, view.frozen()),
             ),
         )
-        for issue in review.issues_found
+        for issue in issues
     ]
 
 
