@@ -24,7 +24,7 @@ from quantgraph.runtime.graph_state import (
     progress_of,
 )
 from quantgraph.sentences import normalise
-from quantgraph.sentences.phrases import restates_without
+from quantgraph.sentences.phrases import gives_up, restates_without
 from quantgraph.subgraphs.signal._attempts import answered_attempts, with_errors
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -250,7 +250,7 @@ def answer_update(
     if task["kind"] in kinds and gone:
         waived += task["unread"]
         symbols += task["unread"] if task["kind"] == "symbol" else []
-    waived += _also_given_up(text, task)
+    waived += [words for words in _also_given_up(text, task) if words not in waived]
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],
         "answer": text,
@@ -280,16 +280,19 @@ _ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)
 
 
 def _also_given_up(text: str, task: Clarification) -> list[str]:
-    """Return the words of what else was open that a piece of an answer gives up."""
+    """Return the words of what was open that a piece of an answer gives up."""
     pieces = [piece for piece in _PIECES.split(text) if is_waiver(piece.strip(), [], task["language"])]
 
     def is_meant(words: str, piece: str) -> bool:
-        named = {each.casefold() for each in _NAMED.findall(words)} & {
-            each.casefold() for each in _NAMED.findall(piece)
-        }
-        return bool(named or _ALL_OF_THEM.search(piece))
+        named, given = ({each.casefold() for each in _NAMED.findall(each)} for each in (words, piece))
+        return bool(named & given or _ALL_OF_THEM.search(piece))
 
-    return [words for words in task.get("also_unread", ()) if any(is_meant(words, piece) for piece in pieces)]
+    open_words = [*task.get("also_unread", ()), *(task["unread"] if task["kind"] == "plan" else ())]
+    return [
+        words
+        for words in open_words
+        if gives_up(text, words) or any(is_meant(words, piece) for piece in pieces)
+    ]
 
 
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:

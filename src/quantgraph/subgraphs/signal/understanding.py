@@ -76,7 +76,7 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     for name, value in params.get("plan", {}).items():
         if name in _CODED:
             continue
-        said = [clause for clause in clauses if clause["quote"] and _says(clause, value)]
+        said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
         if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
             continue  # how many a ranking holds is the rule
         words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
@@ -87,27 +87,20 @@ def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return a reading's parameters in which each part of the plan has a clause with the person's words."""
     clauses = list(params["clauses"])
     for name, value in params["plan"].items():
-        if any(clause["quote"] and _says(clause, value) for clause in clauses):
+        if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
             continue
         status = "done" if name in _CODED else "not_done"
-        said = [
-            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
-        ]
-        clauses += [clause for clause in said if _says(clause, value)]
+        said = [piece for piece in plan_pieces(text) if _says(piece, value)]
+        clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in said]
     return {**params, "clauses": clauses}
 
 
-def _says(clause: Mapping[str, Any], value: object) -> bool:
-    """Whether the words of a clause have a number of a plan's value."""
+def _says(words: str, value: object) -> bool:
+    """Whether words have a number of a plan's value; a value without one they may all have."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = {
-        each
-        for anchor in find_anchors(plain(clause["quote"]))
-        if anchor.kind == "number"
-        for each in anchor.values
-    }
-    return bool(numbers & said) or (not numbers and clause["part"] == "plan")
+    said = [anchor.values for anchor in find_anchors(plain(words)) if anchor.kind == "number"]
+    return not numbers or any(numbers & each for each in said)
 
 
 def understand(
@@ -192,9 +185,13 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    if coded := [
-        _planned(name, value, words) for name, value in understanding["plan"].items() if name in _CODED
-    ]:
+    left_out = [clause["words"] for clause in understanding["clauses"] if clause["status"] == "not_done"]
+    coded = [
+        _planned(name, value, words)
+        for name, value in understanding["plan"].items()
+        if name in _CODED and not any(_says(each, value) for each in left_out)
+    ]
+    if coded:
         lines.append(
             words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
         )
