@@ -511,6 +511,14 @@ def _roles_of(lines: Sequence[RequestLine]) -> Roles:
     return replace(roles, watch=said, trade=said)
 
 
+def _with_market_watched(text: str, context: RequestContext, roles: Roles) -> RequestContext | None:
+    """The context without words for the market, if only these name what is traded: it is watched, not its members."""
+    named = {name: code for name, code in context.names.items() if not is_market_word(name)}
+    said = find_symbols(normalise(text), named, is_word, context.listed).symbols
+    is_due = len(named) < len(context.names) and set(roles.trade) - set(said)
+    return replace(context, names=named) if is_due else None
+
+
 def _read(text: str, context: RequestContext, *, headings: bool, market: bool = True) -> ParsedRequest:
     """The request, read without headings if each of them fits the rule, else with them as words."""
     lines = read_lines(text, context, headings=headings, market=market)
@@ -520,10 +528,8 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
     if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
         return _read(text, context, headings=False, market=market)
     language, roles = _language(text, context), _roles_of(lines)
-    named = {name: code for name, code in context.names.items() if not is_market_word(name)}
-    unsaid = set(roles.trade) - set(find_symbols(normalise(text), named, is_word, context.listed).symbols)
-    if len(named) < len(context.names) and unsaid:  # the market is watched; its members are not what was said
-        return _read(text, replace(context, names=named), headings=headings, market=market)
+    if (unnamed := _with_market_watched(text, context, roles)) is not None:
+        return _read(text, unnamed, headings=headings, market=market)
     filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
         # Conditions on an index that leave no rule of the stocks are those of a watched security.
