@@ -978,6 +978,20 @@ ROWS: dict[str, Row] = {
         reviews=[[dispute("600406.SH", "2025-04-10", -1, "比买入价跌了5%以上")], []],
         right=cross_with_stop,
     ),
+    "r2": Row(
+        text=f"招商银行：5日线上穿20日线买入，下穿卖出，每次只用三成资金{ZH_SUMMER}",
+        readings=[
+            reading(
+                "600036.SH",
+                SUMMER,
+                *CMB_CROSS,
+                clause("", "other", "均线为简单移动平均", "default"),
+                plan={"size": 0.3},
+            )
+        ],
+        cells=[cell("p2_clause_dropped")],
+        asked=[("只用三成资金",)],
+    ),
 }
 
 

@@ -180,6 +180,20 @@ def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[s
     return tuple(words for words in rest if _says_something(words, names))
 
 
+def plan_pieces(text: str) -> tuple[str, ...]:
+    """Return the pieces of a text that speak of the trade plan, as written.
+
+    >>> plan_pieces("5日线上穿20日线买入，每次只用三成资金")
+    ('每次只用三成资金',)
+    """
+    said = anchored(text)
+    return tuple(
+        said.shown(*place)
+        for place, words in said.by_piece.items()
+        if any(each.kind == "plan" for each in words)
+    )
+
+
 def _says_something(words: str, names: Collection[str]) -> bool:
     for name in names:
         words = words.replace(plain(name), "")

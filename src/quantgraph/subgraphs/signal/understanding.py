@@ -24,7 +24,7 @@ from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
-from quantgraph.sentences.coverage import find_anchors, plain
+from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
 
@@ -83,12 +83,28 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
+def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a reading's parameters in which each part of the plan has a clause with the person's words."""
+    clauses = list(params["clauses"])
+    for name, value in params["plan"].items():
+        if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
+            continue
+        status = "done" if name in _CODED else "not_done"
+        said = [
+            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
+        ]
+        clauses += [clause for clause in said if _says(clause["quote"], value)]
+    return {**params, "clauses": clauses}
+
+
 def _says(words: str, value: object) -> bool:
-    """Whether words have a number of a plan's value; a value without one they may all have."""
+    """Whether words have a number of a plan's value or, for a value without one, name a schedule or a plan."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = [anchor.values for anchor in find_anchors(plain(words)) if anchor.kind == "number"]
-    return not numbers or any(numbers & each for each in said)
+    anchors = find_anchors(plain(words))
+    if not numbers:
+        return any(anchor.kind in ("schedule", "plan") for anchor in anchors)
+    return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
 
 
 def understand(
