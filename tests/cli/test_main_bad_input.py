@@ -207,7 +207,7 @@ def decision(request):
                         "ts_code": "990030.SH",
                         "start_date": "20250102",
                         "end_date": "20251231",
-                        "strategy_desc": "x",
+                        "strategy_desc": "5日均线上穿20日均线买入，下穿卖出",
                     },
                 },
             }

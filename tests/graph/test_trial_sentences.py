@@ -588,6 +588,29 @@ ROWS: dict[str, Row] = {
         answers=["上证50，2025年5月6日到10月31日"],
         asked=[("股票",), ("低估值",)],
     ),
+    "s10": Row(
+        text="Short 600519.SH whenever it closes under its 50-day MA, cover when it's back above, 2x leverage"
+        + EN_SUMMER,
+        readings=[
+            reading("600519.SH", SUMMER, *SHORT),
+            reading("600519.SH", SUMMER, *LONG_INSTEAD, SHORT[2]),
+        ],
+        cells=[cell("s10_wrong_ema")],
+        answers=["go on without it"],
+        asked=[("Short 600519.SH", "2x leverage"), ("hort",)],
+    ),
+    "s11": Row(
+        text=f"中芯国际盘中跌3%就抄底，当天尾盘卖掉{ZH_SUMMER}",
+        readings=[
+            reading(
+                "688981.SH",
+                SUMMER,
+                clause("盘中跌3%就抄底", "entry", "盘中跌幅达到3%时买入", "not_done"),
+                clause("当天尾盘卖掉", "exit", "当天收盘前卖出", "not_done"),
+            )
+        ],
+        asked=[("盘中跌3%就抄底", "当天尾盘卖掉")],
+    ),
     "s12": Row(
         text="Buy 601318.SH when it closes below its 20-day low; never sell at a loss, but cut at -5%, 2025",
         readings=[

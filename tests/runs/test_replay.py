@@ -111,7 +111,7 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
 
 def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(recorded, monkeypatch):
     def changed(name, language):
-        return prompt_text(name, language).replace("You plan the work of", "You plan all work of")
+        return prompt_text(name, language).replace("你负责规划一次", "你负责规划每一次")
 
     monkeypatch.setattr(reflection, "prompt_text", changed)
     replayed = replay(recorded)
@@ -121,8 +121,8 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(reco
     assert data["changed"] == ["messages[1].content"]
     lines = data["diff"].splitlines()
     assert [line.strip(' ",') for line in lines if line.startswith(("-  ", "+  "))] == [
-        '-    "You plan the work of a quantitative strategy run. 你负责规划一次量化策略任务。',
-        '+    "You plan all work of a quantitative strategy run. 你负责规划一次量化策略任务。',
+        '-    "你负责规划一次量化策略任务：读懂用户要什么，原样交给后面的步骤。',
+        '+    "你负责规划每一次量化策略任务：读懂用户要什么，原样交给后面的步骤。',
     ]
     (difference,) = replayed.differences
     assert difference.export == "record"

@@ -130,7 +130,7 @@ def test_each_token_of_a_model_is_streamed_once_and_in_order():
     wording = "Which stocks do you mean, and which strategy?"
     model = {"reflection": ScriptedChatModel([reply]), "clarify": ScriptedChatModel([wording])}
     graph = nested(create_signal_subgraph(model=model, resources=Resources(store=DataState())), 2)
-    parts = list(graph.stream(ask("hello"), THREAD, stream_mode="messages", subgraphs=True, version="v2"))
+    parts = list(graph.stream(ask("buy"), THREAD, stream_mode="messages", subgraphs=True, version="v2"))
     streamed: dict[str, list[str]] = {}
     for message, _ in (part["data"] for part in parts):
         if isinstance(message, AIMessageChunk) and message.text:

@@ -165,3 +165,16 @@ def test_traditional_characters_are_read() -> None:
     request = read("貴州茅台，5日均線上穿20日均線買入，下穿賣出，2025年")
     assert request.missing == ()
     assert request.strategy == read(f"600519.SH 2025年 {RULE}").strategy
+
+
+def test_a_security_that_only_a_clause_names_is_the_one_that_was_said() -> None:
+    request = read_request("Short 600519.SH whenever it closes under its 50-day MA, 2025", RequestContext())
+    assert (request.trade, "symbols" in request.missing) == (("600519.SH",), False)
+
+
+def test_words_behind_a_clause_give_it_up_too() -> None:
+    rule = "600519.SH 5日均线上穿20日均线买入，下穿卖出，止损5%，每次只用三成资金，2025年"
+    asked = read_request(rule, RequestContext())
+    assert [clause.words for clause in asked.open] == ["止损5%", "每次只用30%资金"]
+    later = read_request(f"{rule}\n止损不要了，仓位也不要了", RequestContext())
+    assert (later.missing, [note.status for note in later.clauses]) == ((), ["not_done", "not_done"])

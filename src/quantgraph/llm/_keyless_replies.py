@@ -259,13 +259,26 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
     return text.strip()
 
 
-def _understood(request: ParsedRequest) -> dict[str, Any]:
-    """What is watched and traded, the spans, the rule's clauses, the trade plan, and what is not as said."""
+def _as_said(words: str, text: str) -> str:
+    """Words of a clause as the person wrote them, if they are a whole piece of the text: ``三成资金`` for 30%资金."""
+    pieces = map(clean_words, re.split(r"[,，;；。\n]", text))
+    return next((piece for piece in pieces if clean_words(normalise(piece)) == words), words)
+
+
+def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:
+    """What is watched and traded, the spans, the rule's clauses, the plan that is executed, and what is not as said."""
     watch, trade = ",".join(request.watch), ",".join(request.trade)
     whole = ",".join(request.symbols)
-    open_ = [{"quote": clause.words, "became": "", "status": "not_done"} for clause in request.open]
+    open_ = [
+        {"quote": _as_said(clause.words, text), "became": "", "status": "not_done"} for clause in request.open
+    ]
+    not_done = {clause.key for clause in request.open}
     settled = [
-        {"quote": note.words, "became": note.became.text(request.language), "status": note.status}
+        {
+            "quote": _as_said(note.words, text),
+            "became": note.became.text(request.language),
+            "status": note.status,
+        }
         for note in request.clauses
     ]
     return {
@@ -274,7 +287,7 @@ def _understood(request: ParsedRequest) -> dict[str, Any]:
         "windows": [list(span) for span in request.windows],
         "entry": request.entry,
         "exit": request.exit,
-        "plan": dict(request.plan),
+        "plan": {key: value for key, value in request.plan.items() if key not in not_done},
         "clauses": [*settled, *open_],
     }
 
@@ -316,7 +329,7 @@ def reflection_answer(
                 "end_date": end or "",
                 "strategy_desc": _with_codes(text, context.names) if request.strategy else "",
                 "required_indicators": list(request.fields),
-                **_understood(request),
+                **_understood(request, text),
             },
             "needs_clarification": asked is not None,
         },

@@ -144,7 +144,7 @@ _ROWS: tuple[_Row, ...] = (
     ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
     ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
-    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|{_P}\s*的?(?:仓位?|资金|总资产)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
+    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:每次|每笔)?(?:只|仅|都)?(?:用|买入?|投入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
     ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
@@ -249,7 +249,12 @@ _TOPIC_WORDS: tuple[tuple[Topic, str], ...] = (
 )  # fmt: skip
 _AFTERWARDS = r"(?:\s*\d+(?:\.\d+)?\s*%)?\s*(?:了|吧|也行|也可以|都行|就行|即可|也没关系)*(?:\s*,?\s*(?:继续|就这样|go\s+on|continue))?"
 _WAIVERS = tuple(
-    (topic, rf"{_GIVES_UP}(?:{words}){_AFTERWARDS}(?![\w一-鿿])") for topic, words in _TOPIC_WORDS
+    (
+        topic,
+        rf"(?:{_GIVES_UP}(?:{words}){_AFTERWARDS}"
+        rf"|(?<![\w一-鿿])(?:{words})\s*[就也都]*\s*(?:不要|不用|不设|去掉|取消|不管)[管它]*[了吧]*)(?![\w一-鿿])",
+    )
+    for topic, words in _TOPIC_WORDS
 )
 _ALL = re.compile(
     r"\s*(?:好的?|行|可以|ok(?:ay)?|yes|please)?[,\s]*(?:"

@@ -33,6 +33,7 @@ from quantgraph.sentences._roles import (
     Choice,
     Roles,
     choose,
+    marked_codes,
     merged_roles,
     roles_of,
     watched_of,
@@ -97,6 +98,8 @@ class RequestLine:
     waivers: tuple[Waiver, ...] = ()
     gives_up: bool = False
     market: tuple[MarketFilter, ...] = ()
+    named: tuple[str, ...] = ()
+    """Codes that the line names, inside clauses of a trade plan too."""
 
     def has(self, *kinds: str) -> bool:
         """Whether a token has one of the kinds."""
@@ -182,6 +185,7 @@ def _read_line(
         clauses=clauses,
         waivers=waivers,
         market=market,
+        named=marked_codes(choice.text, found.symbols),
     )
 
 
@@ -512,6 +516,9 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
     unsaid = set(roles.trade) - set(find_symbols(normalise(text), named, is_word, context.listed).symbols)
     if len(named) < len(context.names) and unsaid:  # the market is watched; its members are not what was said
         return _read(text, replace(context, names=named), headings=headings, market=market)
+    if not roles.trade:  # ``Short 600519.SH`` names its stock in what is not done
+        said = tuple(dict.fromkeys(code for line in lines for code in line.named))
+        roles = replace(roles, watch=said, trade=said)
     filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
         plain = _read(text, context, headings=headings, market=False)

@@ -10,6 +10,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
+from langgraph.types import Command
 from states import flat
 
 from quantgraph import create_trading_graph
@@ -182,3 +183,36 @@ def test_a_greeting_trades_nothing_and_is_told_what_a_request_looks_like(play, s
     assert flat(final)["open_question"]["options"][0].startswith("000341.SZ")
     assert cast.turns["reflect"] == 0
     assert not final["data_ready"]
+
+
+def test_the_planner_asks_in_the_persons_words_and_one_answer_settles_all_that_is_open():
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
+    sentence = "收盘价上穿5日均线买入，下穿卖出，跌8%止损，每次只用三成资金"
+    asked = graph.invoke({"messages": [("user", sentence)]}, THREAD)["__interrupt__"][0].value
+    assert asked["kind"] == "symbol"
+    assert "- 哪段时间" in asked["question"]
+    assert "- 目前做不到：「跌8%止损」「每次只用三成资金」。" in asked["question"]
+    answer = "000341.SZ，2024年1月到2月，止损不要了，仓位也不要了"
+    final = graph.invoke(Command(resume=answer), THREAD)
+    assert final["ended_because"] == "done", final["error_messages"]
+    assert understood(final)[:2] == (["000341.SZ"], JAN_FEB)
+    not_done = [
+        each["words"] for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"
+    ]
+    assert set(not_done) == {"跌8%止损", "每次只用三成资金"}
+    assert flat(final)["understanding"]["plan"] == {}, "no code executes what was given up"
+
+
+def test_the_planner_says_what_remains_without_what_it_cannot_do():
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
+    asked = graph.invoke({"messages": [("user", f"{ZH}，止损5%")]}, THREAD)["__interrupt__"][0].value
+    assert (
+        asked["question"]
+        == "目前做不到：「止损5%」。去掉的话，执行的是：买入 收盘价上穿5日均线；卖出 下穿。去掉它继续吗？"
+    )
+    final = graph.invoke(Command(resume="1"), THREAD)
+    assert final["ended_because"] == "done", final["error_messages"]

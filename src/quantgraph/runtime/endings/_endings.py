@@ -226,7 +226,7 @@ def thanked_update(state: Mapping[str, Any]) -> Update:
 
 def was_thanked(state: Mapping[str, Any]) -> bool:
     """Whether the newest message of the thread is the answer to thanks: there is nothing to run."""
-    return bool(state["messages"]) and _THANKS_KEY in state["messages"][-1].response_metadata
+    return any(_THANKS_KEY in message.response_metadata for message in list(state.get("messages") or [])[-1:])
 
 
 def language(state: Mapping[str, Any]) -> Language:

@@ -64,6 +64,10 @@ class Clarification(TypedDict):
     """Why it is asked."""
     worded: NotRequired[bool]
     """Whether ``reason`` is a question already, which no model words again; absent once it is asked."""
+    also_open: NotRequired[list[str]]
+    """What else is open when it is asked; part of ``question`` once it is worded."""
+    also_unread: NotRequired[list[str]]
+    """The words of what else is open, which an answer may give up, too."""
     question: str
     """Empty until it is worded."""
     options: list[str]

@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
     from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
-    from quantgraph.sentences.coverage._coverage import (
-        Gap,
-        ReadClause,
-        ReadParameters,
-        coverage_gaps,
-        unparsed_words,
-    )
+    from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, unparsed_words
 
 __all__ = [
     "Anchor",

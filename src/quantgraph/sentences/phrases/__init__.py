@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from quantgraph.sentences.phrases._phrases import (
         changed_request,
         event_of,
+        gives_up,
         is_courtesy,
         names_exit,
         possible_names,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "changed_request",
     "event_of",
+    "gives_up",
     "is_courtesy",
     "joined_spans",
     "names_exit",

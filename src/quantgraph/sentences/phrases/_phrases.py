@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from quantgraph.errors import BadWindow
-from quantgraph.sentences._clauses import find_clauses
+from quantgraph.sentences._clauses import find_clauses, find_waivers
 from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._roles import choose, marked_codes
@@ -135,6 +135,16 @@ def unlisted_capitals(text: str, listed: Collection[str]) -> tuple[str, ...]:
 def _is_unknown(word: str) -> bool:
     tokens = tokens_of(word)
     return not is_word(word.lower()) and bool(tokens) and all(token.kind == "UNKNOWN" for token in tokens)
+
+
+def gives_up(text: str, clause: str) -> bool:
+    """Whether a text gives up a clause of a trade plan by what it is about.
+
+    >>> gives_up("2025年，仓位也不要了", "每次只用三成资金"), gives_up("不要止损了", "每次只用三成资金")
+    (True, False)
+    """
+    waived = {waiver.topic for line in text.splitlines() for waiver in find_waivers(normalise(line))[0]}
+    return bool(waived & {each.topic for each in find_clauses(normalise(clause))[0]})
 
 
 def restates_without(text: str, clauses: Sequence[str]) -> bool:

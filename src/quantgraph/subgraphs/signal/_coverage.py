@@ -44,10 +44,12 @@ def reading_gaps(
     )
     waived = [plain(each) for each in dialogue["waived"]]
     asked = plain("\n".join(each["question"] for each in dialogue["answers"]))
+    answered = plain("\n".join(each["answer"] for each in dialogue["answers"]))
 
     def is_settled(gap: Gap) -> bool:
         piece = plain(gap.piece)
         given_up = any(words in piece or piece in words for words in waived)
+        given_up = given_up or (piece in answered and is_waiver(gap.piece, [], language(state)))
         return given_up or _is_replaced(gap, lines) or (piece in asked and gap.kind in ("lost", "added"))
 
     found = coverage_gaps(text, clauses, given) or _left_behind(dialogue["last_request"], params, text)

@@ -59,6 +59,7 @@ from quantgraph.subgraphs.signal._source_facts import (
     speaks_of_index,
 )
 from quantgraph.subgraphs.signal._updates import (
+    plan_question_update,
     question_update,
     repeat_question_update,
     said_text,
@@ -69,7 +70,9 @@ from quantgraph.subgraphs.signal.understanding import (
     Symbols,
     check_request,
     missing_part,
+    missing_parts,
     not_done_words,
+    rule_line,
     symbols_of,
     understand,
     understanding_lines,
@@ -307,13 +310,8 @@ def read_plan(reading: Reading) -> Reading | Question:
     given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
     if not words or given_up:  # the same may come back in other words
         return reading
-    reason = say(
-        language(state),
-        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
-        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
-    )
-    option = without_words(words, language(state))
-    return reading.asking(question_update(state, "plan", reason, unread=words, options=[option]))
+    rest = rule_line(reading.understanding, language(state)) if reading.understanding else ""
+    return reading.asking(plan_question_update(state, words, rest))
 
 
 def check_with_source(reading: Reading) -> Reading | Question:
@@ -417,7 +415,7 @@ _CHECKS: tuple[Step, ...] = (
 SIGNAL_STEPS: tuple[Step, ...] = (
     *(read_words, read_symbols),
     *_CHECKS,
-    *(read_plan, check_with_source, add_needs, understand_signal),
+    *(check_with_source, add_needs, understand_signal, read_plan),
 )
 """The steps of a reading, in order."""
 DATA_STEPS: tuple[Step, ...] = (
@@ -426,6 +424,56 @@ DATA_STEPS: tuple[Step, ...] = (
     *(check_with_source, add_needs, without_rule, understand_data),
 )
 """The same for a decider that uses no signal: symbols and window, and its rule in words."""
+
+
+_OPEN_PARTS = {
+    "symbol": Note(zh="交易哪些股票", en="which stocks to trade"),
+    "window": Note(zh="哪段时间", en="which dates"),
+    "strategy": Note(zh="什么时候买、什么时候卖", en="when to buy and when to sell"),
+}
+
+
+def with_open_questions(reading: Reading, asked: Question) -> Question:
+    """Return a question behind what was understood so far, with what else is open at this moment."""
+    task = asked.changes.get("clarification")
+    if not task or not reading.params:
+        return asked
+    if reading.understanding is None:
+        emit_said(_understood_so_far(reading))
+    lines, unread = _also_open(reading, task)
+    more = {"also_open": lines, **({"also_unread": unread} if unread else {})}
+    return Question(changes={**asked.changes, "clarification": {**task, **more}})
+
+
+def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """What is open beside a question: parts, words not read, other questions; and the words of these."""
+    user_language, reply = language(reading.state), reading.reply
+    missing = [part for part in missing_parts(reading.kind, reading.params) if part != task["kind"]]
+    lines = [_OPEN_PARTS[part].text(user_language) for part in missing]
+    unread = [word for word in (reply.unread if reply else ()) if word not in task["reason"]]
+    if unread:
+        listed = "; ".join(unread)
+        lines.append(say(user_language, zh=f"没有读懂：{listed}", en=f"not understood: {listed}"))
+    words = list[str]()
+    plan = (read_plan,) if reading.resources.makes_signal else ()
+    for step in (ask_for_lacking_fields, ask_for_lacking_levels, read_window, *plan):
+        result = step(reading)
+        other = result.changes.get("clarification") if isinstance(result, Question) else None
+        if other and other["kind"] != task["kind"]:
+            lines.append(other["reason"])
+            words += other["unread"]
+    return lines, words
+
+
+def _understood_so_far(reading: Reading) -> list[str]:
+    params = reading.params
+    span = {"start": params["start_date"], "end": params["end_date"]}
+    lines = understanding_lines(understand(params, span, reading.symbols, []), language(reading.state))
+    return [line for line in lines if not line.rstrip(" -").endswith((":", "："))]
+
+
+ASKING_STEPS: tuple[Step, ...] = (*_CHECKS, read_plan)
+"""The steps whose questions are asked together with what else is open."""
 
 
 def reading_steps(resources: OpenResources) -> tuple[Step, ...]:

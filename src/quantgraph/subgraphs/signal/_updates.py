@@ -24,7 +24,7 @@ from quantgraph.runtime.graph_state import (
     progress_of,
 )
 from quantgraph.sentences import normalise
-from quantgraph.sentences.phrases import restates_without
+from quantgraph.sentences.phrases import gives_up, restates_without
 from quantgraph.subgraphs.signal._attempts import answered_attempts, with_errors
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -250,6 +250,7 @@ def answer_update(
     if task["kind"] in kinds and gone:
         waived += task["unread"]
         symbols += task["unread"] if task["kind"] == "symbol" else []
+    waived += [words for words in _also_given_up(text, task) if words not in waived]
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],
         "answer": text,
@@ -271,6 +272,27 @@ def answer_update(
         **answered_attempts(progress_of(state)["attempts"], task["reason"], text),
         **success_update(state, f"clarified: {text}"),
     }
+
+
+_PIECES = re.compile(r"[,，;；。\n]|\band\b", re.IGNORECASE)
+_NAMED = re.compile(r"[a-z]{4,}|\d+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
+_ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)
+
+
+def _also_given_up(text: str, task: Clarification) -> list[str]:
+    """Return the words of what was open that a piece of an answer gives up."""
+    pieces = [piece for piece in _PIECES.split(text) if is_waiver(piece.strip(), [], task["language"])]
+
+    def is_meant(words: str, piece: str) -> bool:
+        named, given = ({each.casefold() for each in _NAMED.findall(each)} for each in (words, piece))
+        return bool(named & given or _ALL_OF_THEM.search(piece))
+
+    open_words = [*task.get("also_unread", ()), *(task["unread"] if task["kind"] == "plan" else ())]
+    return [
+        words
+        for words in open_words
+        if gives_up(text, words) or any(is_meant(words, piece) for piece in pieces)
+    ]
 
 
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
@@ -334,6 +356,29 @@ def question_update(
         },
         "current_task": "clarify",
     }
+
+
+def plan_question_update(state: SignalSubgraphState, words: Sequence[str], rest: str) -> Update:
+    """Return the question about what nothing executes, in the person's words, with the rule that is left."""
+    user_language, quoted = language(state), ", ".join(f'"{each}"' for each in words)
+    left = say(
+        user_language, zh=f"去掉的话，执行的是：{rest}。", en=f"Without it, this is what runs: {rest}. "
+    )
+    reason = say(
+        user_language,
+        zh=f"目前做不到：「{'」「'.join(words)}」。{left if rest else ''}去掉它继续吗？",
+        en=f"This cannot be done: {quoted}. {left if rest else ''}Go on without it?",
+    )
+    option = without_words(words, user_language)
+    return question_update(state, "plan", reason, unread=words, options=[option])
+
+
+def open_lines(others: Sequence[str], language: Language) -> str:
+    """Return the lines behind a question that list what else is open; one answer may settle several."""
+    if not others:
+        return ""
+    head = say(language, zh="还有待确认（可以一起回答）：", en="Also open (one answer may settle several):")
+    return f"\n{head}" + "".join(f"\n- {each}" for each in others)
 
 
 def failure_reason(state: SignalSubgraphState) -> EndedBecause:

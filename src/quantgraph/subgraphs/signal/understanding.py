@@ -76,24 +76,19 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     for name, value in params.get("plan", {}).items():
         if name in _CODED:
             continue
-        said = [clause for clause in clauses if clause["quote"] and _says(clause, value)]
+        said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
         if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
             continue  # how many a ranking holds is the rule
         words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
-def _says(clause: Mapping[str, Any], value: object) -> bool:
-    """Whether the words of a clause have a number of a plan's value."""
+def _says(words: str, value: object) -> bool:
+    """Whether words have a number of a plan's value; a value without one they may all have."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = {
-        each
-        for anchor in find_anchors(plain(clause["quote"]))
-        if anchor.kind == "number"
-        for each in anchor.values
-    }
-    return bool(numbers & said) or (not numbers and clause["part"] == "plan")
+    said = [anchor.values for anchor in find_anchors(plain(words)) if anchor.kind == "number"]
+    return not numbers or any(numbers & each for each in said)
 
 
 def understand(
@@ -178,9 +173,13 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    if coded := [
-        _planned(name, value, words) for name, value in understanding["plan"].items() if name in _CODED
-    ]:
+    left_out = [clause["words"] for clause in understanding["clauses"] if clause["status"] == "not_done"]
+    coded = [
+        _planned(name, value, words)
+        for name, value in understanding["plan"].items()
+        if name in _CODED and not any(_says(each, value) for each in left_out)
+    ]
+    if coded:
         lines.append(
             words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
         )
@@ -207,6 +206,11 @@ def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
         value = f"{100 * value:g}%"
     unit = words(" 个交易日", " sessions") if name == "max_holding" else ""
     return f"{words(*_CODED[name])} {value}{unit}"
+
+
+def rule_line(understanding: Understanding, language: Language) -> str:
+    """Return the rule of an understanding, entry and exit, as one phrase."""
+    return _rule_text(understanding["rule"], lambda zh, en: say(language, zh=zh, en=en))
 
 
 def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
@@ -253,13 +257,17 @@ def with_constraints(text: str, given: Mapping[str, str]) -> str:
 
 def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "window", "strategy"] | None:
     """Return the first part that is missing: code, then window, then strategy."""
-    if not params.get("ts_code"):
-        return "symbol"
-    if not params.get("start_date") or not params.get("end_date"):
-        return "window"
-    if kind in ("signal_gen", "mixed") and not params.get("strategy_desc"):
-        return "strategy"
-    return None
+    return next(iter(missing_parts(kind, params)), None)
+
+
+def missing_parts(kind: str, params: Mapping[str, Any]) -> list[Literal["symbol", "window", "strategy"]]:
+    """Return all parts that are missing."""
+    missing: dict[Literal["symbol", "window", "strategy"], bool] = {
+        "symbol": not params.get("ts_code"),
+        "window": not params.get("start_date") or not params.get("end_date"),
+        "strategy": kind in ("signal_gen", "mixed") and not params.get("strategy_desc"),
+    }
+    return [part for part, is_missing in missing.items() if is_missing]
 
 
 def check_request(

@@ -57,7 +57,13 @@ def test_a_question_is_the_typed_object_in_plain_json(play, graph_of):
     cast = play.Cast(reflect=play.intent(**NO_WINDOW))
     waiting = graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD)
     question = asked(waiting)
-    assert set(question) == set(Clarification.__annotations__) - {"error", "orders", "worded"}
+    assert set(question) == set(Clarification.__annotations__) - {
+        "also_open",
+        "also_unread",
+        "error",
+        "orders",
+        "worded",
+    }
     assert json.loads(json.dumps(question)) == question
     assert waiting["__interrupt__"][0].response_schema == question["answer_schema"]
     assert (question["kind"], question["rounds_left"]) == ("window", 2)
@@ -453,3 +459,74 @@ def test_fields_that_this_source_does_not_have_are_asked_about_before_the_fetch(
     final = graph.invoke(Command(resume="go on without turnover_rate_f"), THREAD)
     assert final["ended_because"] == "done"
     assert flat(final)["request"]["indicators"] == ["turnover_rate"]
+
+
+# What is open at once -------------------------------------------------------------------------------
+
+PLAN = {
+    "strategy_desc": "buy after an up day",
+    "clauses": [
+        {"quote": "buy after an up day", "part": "entry", "became": "buy after an up day", "status": "done"},
+        {
+            "quote": "with 30% of the cash",
+            "part": "plan",
+            "became": "use 30% of the cash",
+            "status": "not_done",
+        },
+    ],
+    "plan": {"size": 0.3},
+}
+
+
+def said_before(graph, sentence):
+    """The lines of what was understood that were shown before the question, and the question."""
+    shown = []
+    for mode, event in graph.stream(begin(sentence), THREAD, stream_mode=["custom", "updates"]):
+        if mode == "custom" and event.get("event") == "quantgraph.said":
+            shown += event["lines"]
+        if mode == "updates" and "__interrupt__" in event:
+            return shown, event["__interrupt__"][0].value
+    raise AssertionError("no question")
+
+
+def test_a_question_comes_after_the_understanding_in_the_persons_words_with_what_remains(play, graph_of):
+    cast = play.Cast(reflect=play.intent(**PLAN))
+    sentence = f"{play.ONE}, January 2024: buy after an up day with 30% of the cash"
+    shown, question = said_before(graph_of(cast, checkpointer=InMemorySaver()), sentence)
+    assert f"traded: {play.ONE}" in shown
+    assert "not done: with 30% of the cash → use 30% of the cash" in shown
+    assert question["question"] == (
+        'This cannot be done: "with 30% of the cash". Without it, this is what runs: entry buy after an up day; '
+        "exit not said. Go on without it?"
+    )
+    assert question["options"] == ["go on without with 30% of the cash"]
+
+
+def test_what_is_open_beside_a_question_is_listed_and_one_answer_settles_it(play, graph_of):
+    first = play.intent(**PLAN, **NO_WINDOW, question="Over which months?") | {"unread": ["softly"]}
+    done = {**PLAN, "clauses": PLAN["clauses"][:1], "plan": {}}
+    cast = play.Cast(reflect=by_turn(first, play.intent(**done)))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    sentence = f"{play.ONE}: buy after an up day with 30% of the cash, softly"
+    shown, question = said_before(graph, sentence)
+    assert f"traded: {play.ONE}" in shown
+    assert not any(line.startswith("window") for line in shown)
+    head, *others = question["question"].splitlines()
+    assert (head, question["kind"]) == ("Over which months?", "window")
+    assert others[:3] == [
+        "Also open (one answer may settle several):",
+        "- not understood: softly",
+        '- This cannot be done: "with 30% of the cash". Go on without it?',
+    ]
+    final = graph.invoke(Command(resume="January 2024, without 30% of the cash"), THREAD)
+    assert final["ended_because"] == "done", final["error_messages"]
+    assert final["clarification_count"] == 1
+
+
+def test_nothing_that_is_open_is_lost_where_nobody_is_asked(play, graph_of):
+    cast = play.Cast(reflect=play.intent(**PLAN, ts_code=""))
+    final = graph_of(cast, on_clarify="fail").invoke(
+        begin("January 2024: buy after an up day with 30% of the cash")
+    )
+    assert final["ended_because"] == "needs_answer"
+    assert '- This cannot be done: "with 30% of the cash"' in final["error_messages"][0]

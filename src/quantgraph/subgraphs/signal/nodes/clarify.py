@@ -44,6 +44,7 @@ from quantgraph.subgraphs.signal._updates import (
     is_default,
     is_refusal,
     is_waiver,
+    open_lines,
     question_update,
     said_text,
     typical_answers,
@@ -111,7 +112,7 @@ def _prepare(
         text = task["reason"] if task.pop("worded", False) else _ask_model(state, task, resources, model)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
-    task["question"] = text + _default_hint(task)
+    task["question"] = text + open_lines(task.pop("also_open", []), task["language"]) + _default_hint(task)
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
 
 
@@ -202,7 +203,8 @@ def _take_default(
             task["kind"], task["language"], known_source(state, resources)
         )
         unanswered: Clarification = {**task, "options": options, "default": default}
-        ended = end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
+        whole = task["reason"] + open_lines(unanswered.pop("also_open", []), task["language"])
+        ended = end_update(state, "needs_answer", f"needs_answer: {whole}")
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
     if task["kind"] == "bars":

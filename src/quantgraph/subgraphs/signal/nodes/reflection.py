@@ -64,12 +64,14 @@ from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import (
+    ASKING_STEPS,
     Question,
     Reading,
     Step,
     message_read,
     misread_question,
     reading_steps,
+    with_open_questions,
 )
 from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of, speaks_of_fields
@@ -139,6 +141,7 @@ def reflection_node(
         for step in steps:
             result = step(reading)
             if isinstance(result, Question):
+                result = with_open_questions(reading, result) if step in ASKING_STEPS else result
                 return written(state, changes | result.changes)
             reading = result
         changes |= reading.changes | _readiness(reading)
