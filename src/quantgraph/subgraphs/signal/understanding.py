@@ -98,7 +98,7 @@ def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def _says(words: str, value: object) -> bool:
-    """Whether words have a number of a plan's value or, for a value without one, name a schedule or a plan."""
+    """Whether words have a number of a plan's value or, for a value without one, name a schedule or plan."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
     anchors = find_anchors(plain(words))
