@@ -90,17 +90,21 @@ def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
         if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
             continue
         status = "done" if name in _CODED else "not_done"
-        said = [piece for piece in plan_pieces(text) if _says(piece, value)]
-        clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in said]
+        said = [
+            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
+        ]
+        clauses += [clause for clause in said if _says(clause["quote"], value)]
     return {**params, "clauses": clauses}
 
 
 def _says(words: str, value: object) -> bool:
-    """Whether words have a number of a plan's value; a value without one they may all have."""
+    """Whether words have a number of a plan's value or, for a value without one, name a schedule or plan."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = [anchor.values for anchor in find_anchors(plain(words)) if anchor.kind == "number"]
-    return not numbers or any(numbers & each for each in said)
+    anchors = find_anchors(plain(words))
+    if not numbers:
+        return any(anchor.kind in ("schedule", "plan") for anchor in anchors)
+    return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
 
 
 def understand(
