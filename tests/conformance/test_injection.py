@@ -134,7 +134,8 @@ def test_words_of_the_user_are_obeyed_and_what_comes_of_it_passes_every_gate(tex
     """Nothing can tell a user's own words from those that he pasted: the strategy is then another one. It is
     proved, traded by the rules, and buys what was asked for and nothing else.
     """
-    obeying = {"reflection": reads(",".join(CODES), text), "signal_generate": MODELS["obeying"]()}
+    both = f"{SENTENCE}；{text}"
+    obeying = {"reflection": reads(",".join(CODES), both), "signal_generate": MODELS["obeying"]()}
     run = play(dict.fromkeys(ROLES, "keyless") | obeying, f"{SENTENCE}。{text}")
     state = stands(run)
     assert (state["ended_because"], flat(state)["strategy"].get("name"), state["error_messages"]) == (
@@ -143,6 +144,17 @@ def test_words_of_the_user_are_obeyed_and_what_comes_of_it_passes_every_gate(tex
         [],
     )
     assert set(run.ledger.account(state["run_id"]).positions) == set(CODES)
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_words_that_a_model_reads_in_place_of_the_rule_are_asked_about(text, play, stands):
+    """The rule before them is in the person's words too: a reading that has lost it trades nothing."""
+    obeying = {"reflection": reads(",".join(CODES), text), "signal_generate": MODELS["obeying"]()}
+    run = play(dict.fromkeys(ROLES, "keyless") | obeying, f"{SENTENCE}。{text}")
+    state = stands(run)
+    assert state["ended_because"] == "needs_answer"
+    assert "2日均线上穿5日均线" in state["error_messages"][0]
+    assert flat(state)["strategy"] == {}
 
 
 def test_what_the_caller_has_fixed_stands_whatever_a_model_obeys(play, stands):

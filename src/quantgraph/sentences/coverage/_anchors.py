@@ -81,7 +81,7 @@ _UNIT = (
 _NUMBER = re.compile(
     rf"(?P<part>百分之|千分之|万分之)?(?:(?P<figure>(?<![\d.])\d+(?:,\d{{3}})*(?:\.\d+)?)(?!\d)"
     rf"|(?P<zh>[{_ZH_FIGURES}]+(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴))|(?<=百分之)[{_ZH_FIGURES}]+|(?<=连)[{_ZH_FIGURES}](?=[阳阴涨跌升降]))"
-    rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)}|second(?= (?:day|session|week|month|trading|cross|time|close)))(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
+    rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)}|second(?= (?:consecutive|straight|lower|higher|up|down|day|session|week|month|trading|cross|time|close)))(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
     rf"(?:[\s-]*(?:{_UNIT}))?"
 )
 _PARTS_OF = frozenset(("third", "thirds", "fourth", "fifth", "tenth", "quarter"))
