@@ -228,6 +228,15 @@ def is_courtesy(text: str) -> bool:
     )
 
 
+def says_nothing(text: str) -> bool:
+    """Whether a text has nothing that a request could be made of.
+
+    >>> says_nothing("hello"), says_nothing("run a test"), says_nothing("a simple strategy"), says_nothing("600519")
+    (True, True, False, False)
+    """
+    return is_courtesy(text) or all(token.kind in ("SEP", "AND") for token in tokens_of(normalise(text)))
+
+
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 

@@ -32,7 +32,7 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
-from quantgraph.sentences.phrases import is_courtesy, said_symbols, says_a_rule, says_parameters
+from quantgraph.sentences.phrases import said_symbols, says_a_rule, says_nothing, says_parameters
 from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answered
@@ -141,7 +141,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
 
     A rule that the user gave has none: a default never takes its place.
     """
-    if is_courtesy(said_text(state)):  # whoever only greets has asked for nothing
+    if says_nothing(said_text(state)):  # nobody has asked for anything
         return None
     if _is_about_a_rule(state, task) or (task["kind"] == "strategy" and _rule_was_said(state, resources)):
         return None
