@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -77,11 +77,8 @@ def _each(replies: Sequence[Any]) -> Iterator[Any]:
         yield replies[-1]
 
 
-def dispute(
-    symbol: str, date: str, expected: int, why: str, check: Callable[[str], str] | None = None
-) -> Json:
+def dispute(symbol: str, date: str, expected: int, why: str) -> Json:
     """A review's error with a cell that fails while the signal of a session is another than expected."""
     found = f'signal = next(iter(snapshot["signal"].values()))\nvalue = signal.at["{date}", "{symbol}"]'
-    cell = f"{found}\nassert value == {expected}, value" if check is None else check(found)
-    words = {"severity": "error", "message": why, "why": why, "cell": cell}
-    return words | {"symbol": symbol, "date": date, "expected": expected}
+    words = {"severity": "error", "message": why, "why": why, "symbol": symbol, "date": date}
+    return words | {"expected": expected, "cell": f"{found}\nassert value == {expected}, value"}
