@@ -23,11 +23,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 74_100,
-    "lines of statements": 38_700,
-    "modules": 290,
+    "lines": 77_600,
+    "lines of statements": 40_700,
+    "modules": 298,
     "modules that a stranger sees": 75,
-    "exported names": 561,
+    "exported names": 584,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -147,6 +147,7 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
     issues = [
         {"severity": "warning", "code": "other", "message": checked},
         {"severity": "warning", "code": "meaning_differs", "message": "differs", "zh": told},
+        {"severity": "info", "code": "convention", "message": "an average", "zh": "均量含当天；共 3 笔"},
     ]
     none: dict[str, object] = dict.fromkeys(("causality", "strategy", "signal", "account", "equity"))
     empty = {"notes": [], "symbols": [], "usage": [], "assumptions": [], "window": {}, "run_dir": "/r"}
@@ -155,6 +156,6 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
         {**none, **empty, "question": "买入", "source": source, "validation": {"issues_found": issues}}
     )
     shown = capsys.readouterr().out
-    assert shown.splitlines()[0] == told
+    assert shown.splitlines()[:2] == [told, "默认: 均量含当天；共 3 笔"]
     assert checked in "".join(shown.split())
     assert "…" not in shown

@@ -121,8 +121,8 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(reco
     assert data["changed"] == ["messages[1].content"]
     lines = data["diff"].splitlines()
     assert [line.strip(' ",') for line in lines if line.startswith(("-  ", "+  "))] == [
-        '-    "You plan the work of a quantitative strategy run. 你负责规划一次量化策略任务。',
-        '+    "You plan all work of a quantitative strategy run. 你负责规划一次量化策略任务。',
+        '-    "You plan the work of a quantitative strategy run: read what the user wants, and hand it on as it was said.',
+        '+    "You plan all work of a quantitative strategy run: read what the user wants, and hand it on as it was said.',
     ]
     (difference,) = replayed.differences
     assert difference.export == "record"

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
-from quantgraph._util.texts import escape_controls, language_of, say
+from quantgraph._util.texts import Language, escape_controls, language_of, say
 from quantgraph.audit import issue_text, meaning_lines
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
@@ -41,8 +41,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     def words(zh: str, en: str) -> str:
         return say(language, zh=zh, en=en)
 
-    for line in meaning_lines(result["validation"] or {}, language):
-        console.print(literal(line, style="yellow"), soft_wrap=True)
+    _show_first_lines(console, result["validation"] or {}, language)
     proof = (result.get("causality") or {}).get("coverage", {})
     if proof.get("method") == "sampled":
         part, whole = proof["proved"], proof["sessions"]
@@ -70,6 +69,16 @@ def show_result(result: Mapping[str, Any]) -> None:
         console.print("⢕⢕ {}  •• {}".format(*names))
         console.print(ansi_text(_equity_curves(result["equity"], width=min(console.width, 100))))
     console.print(f"{words('文件夹', 'folder')}: {result['run_dir']}", soft_wrap=True)
+
+
+def _show_first_lines(console: SafeConsole, report: Mapping[str, Any], language: Language) -> None:
+    """Print where the code may not be what was said, and conventions that it chose."""
+    for line in meaning_lines(report, language):
+        console.print(literal(line, style="yellow"), soft_wrap=True)
+    for issue in report.get("issues_found", ()):
+        if issue["code"].startswith("convention"):
+            text = f"{say(language, zh='默认', en='default')}: {issue_text(issue, language)}"
+            console.print(literal(text), soft_wrap=True)
 
 
 def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:

@@ -490,37 +490,49 @@ def read_request(text: str, context: RequestContext) -> ParsedRequest:
     return _read(text, context, headings=True)
 
 
-def _read(text: str, context: RequestContext, *, headings: bool, market: bool = True) -> ParsedRequest:
-    """The request, read without headings if each of them fits the rule, else with them as words.
+def _rule_of(lines: list[RequestLine]) -> tuple[_RuleOfLines, tuple[str, ...], bool]:
+    """The rule of the lines, the words that it would read whole without, and whether going on is to be offered."""
+    found = _read_rule(lines)
+    if found.reading.rule is not None or not any(line.has("UNKNOWN") for line in lines):
+        return found, (), False
+    waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
+    without = _read_without_unread(lines, waived or len(lines))
+    if without.reading.rule is None or not without.dropped:
+        return found, (), False
+    return (without, (), False) if waived else (found, without.dropped, True)
 
-    Conditions on an index that leave no rule of the stocks are read as those of a watched security.
-    """
+
+def _roles_of(lines: Sequence[RequestLine]) -> Roles:
+    """What the lines watch and trade; ``Short 600519.SH`` names its stock in what is not done."""
+    roles = merged_roles([line.roles for line in lines])
+    if roles.trade:
+        return roles
+    said = tuple(dict.fromkeys(code for line in lines for code in line.named))
+    return replace(roles, watch=said, trade=said)
+
+
+def _with_market_watched(text: str, context: RequestContext, roles: Roles) -> RequestContext | None:
+    """The context without words for the market, if only these name what is traded: it is watched, not its members."""
+    named = {name: code for name, code in context.names.items() if not is_market_word(name)}
+    said = find_symbols(normalise(text), named, is_word, context.listed).symbols
+    is_due = len(named) < len(context.names) and set(roles.trade) - set(said)
+    return replace(context, names=named) if is_due else None
+
+
+def _read(text: str, context: RequestContext, *, headings: bool, market: bool = True) -> ParsedRequest:
+    """The request, read without headings if each of them fits the rule, else with them as words."""
     lines = read_lines(text, context, headings=headings, market=market)
     window = merged_window(lines)
-    found = _read_rule(lines)
-    waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
-    can_go_on = False
-    offered: tuple[str, ...] = ()
-    if found.reading.rule is None and any(line.has("UNKNOWN") for line in lines):
-        without = _read_without_unread(lines, waived or len(lines))
-        can_go_on = without.reading.rule is not None and bool(without.dropped)
-        offered = without.dropped if can_go_on else ()
-        if waived and can_go_on:
-            found, offered = without, ()
+    found, offered, can_go_on = _rule_of(lines)
     rule, rules = found.reading.rule, found.rules
     if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
         return _read(text, context, headings=False, market=market)
-    language = _language(text, context)
-    roles = merged_roles([line.roles for line in lines])
-    named = {name: code for name, code in context.names.items() if not is_market_word(name)}
-    unsaid = set(roles.trade) - set(find_symbols(normalise(text), named, is_word, context.listed).symbols)
-    if len(named) < len(context.names) and unsaid:  # the market is watched; its members are not what was said
-        return _read(text, replace(context, names=named), headings=headings, market=market)
-    if not roles.trade:  # ``Short 600519.SH`` names its stock in what is not done
-        said = tuple(dict.fromkeys(code for line in lines for code in line.named))
-        roles = replace(roles, watch=said, trade=said)
+    language, roles = _language(text, context), _roles_of(lines)
+    if (unnamed := _with_market_watched(text, context, roles)) is not None:
+        return _read(text, unnamed, headings=headings, market=market)
     filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
+        # Conditions on an index that leave no rule of the stocks are those of a watched security.
         plain = _read(text, context, headings=headings, market=False)
         if rule is not None or plain.strategy is not None:
             return plain
@@ -557,5 +569,5 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         plan=plan.plan,
         clauses=_notes(found, plan),
         open=plan.open,
-        can_go_on=can_go_on and not waived,
+        can_go_on=can_go_on,
     )

@@ -163,3 +163,12 @@ def test_dates_and_names_are_not_shown_as_unparsed():
     text = "贵州茅台，收盘价站上10日线买入，2025年5月6日到10月31日，图个吉利"
     clauses = [ReadClause(quote="收盘价站上10日线买入", became="收盘价上穿10日均线时买入", part="entry")]
     assert unparsed_words(text, clauses, ["贵州茅台"]) == ("图个吉利",)
+
+
+@pytest.mark.parametrize("message", ["only Q3 2025", "only AAPL", "只在2025年第三季度"])
+def test_only_of_dates_and_securities_is_no_clause(message):
+    clauses = [ReadClause(quote="RSI低于30买入", became="RSI低于30时买入", part="entry")]
+    given = ReadParameters(codes=("AAPL",), before="RSI低于30买入")
+    assert coverage_gaps(f"{message}，RSI低于30买入", clauses, given) == ()
+    (gap,) = coverage_gaps("只在大盘上涨时，RSI低于30买入", clauses, given)
+    assert gap.kind == "not_quoted"

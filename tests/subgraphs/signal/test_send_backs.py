@@ -229,7 +229,7 @@ def test_a_convention_that_decides_many_positions_stands_first_where_nobody_can_
     cast, _, state = begun([WITHOUT_TODAY], sentence=BURST, on_clarify="fail")
     assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
     first, *_ = state["messages"][-1].text.splitlines()
-    assert first.startswith("均量不含当天；若均量含当天，")
+    assert first.startswith("均量不含当天；若改为“均量含当天”，")
     defaults = [each for each in flat(state)["understanding"]["clauses"] if each["status"] == "default"]
     assert first in [each["became"] for each in defaults]
 
@@ -240,10 +240,10 @@ def test_a_convention_that_decides_many_positions_is_asked_about_once(begun):
     cast, graph, state = begun([WITHOUT_TODAY, with_today], sentence=BURST, **options)
     question = state["__interrupt__"][0].value
     assert question["options"] == ["就这样", "用另一种读法"]
-    assert question["question"].startswith("这句话有几种读法。代码取了：均量不含当天；若均量含当天，")
+    assert question["question"].startswith("这句话有几种读法。代码取了：均量不含当天；若改为“均量含当天”，")
     state = graph.invoke(Command(resume="用另一种读法"), CONFIG)
     assert (state["ended_because"], cast.turns["code"]) == ("done", 2)
-    assert state["messages"][-1].text.startswith("均量含当天；若均量不含当天，")
+    assert state["messages"][-1].text.startswith("均量含当天；若改为“均量不含当天”，")
     assert "用另一种读法" in cast.said["code"][1]
 
 

@@ -1,7 +1,8 @@
 """A model's reading held against the person's own words, without reading their rule.
 
 ``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
-turns round or adds; ``unparsed_words`` names the rest.
+turns round or adds; ``unparsed_words`` names the rest,
+and ``plan_pieces`` what is said of the trade plan.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
     from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
-    from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, unparsed_words
+    from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, plan_pieces, unparsed_words
 
 __all__ = [
     "Anchor",
@@ -23,6 +24,7 @@ __all__ = [
     "coverage_gaps",
     "find_anchors",
     "plain",
+    "plan_pieces",
     "unparsed_words",
 ]
 

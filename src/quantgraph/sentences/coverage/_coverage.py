@@ -180,6 +180,20 @@ def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[s
     return tuple(words for words in rest if _says_something(words, names))
 
 
+def plan_pieces(text: str) -> tuple[str, ...]:
+    """Return the pieces of a text that speak of the trade plan, as written.
+
+    >>> plan_pieces("5日线上穿20日线买入，每次只用三成资金")
+    ('每次只用三成资金',)
+    """
+    said = anchored(text)
+    return tuple(
+        said.shown(*place)
+        for place, words in said.by_piece.items()
+        if any(each.kind == "plan" for each in words)
+    )
+
+
 def _says_something(words: str, names: Collection[str]) -> bool:
     for name in names:
         words = words.replace(plain(name), "")
@@ -269,6 +283,13 @@ def _is_of_a_date(number: Anchor, said: AnchoredText) -> bool:
     return beside_dates and all(each.kind == "number" for each in said.by_piece[place])
 
 
+def _is_of_parameters(word: Anchor, said: AnchoredText, given: ReadParameters) -> bool:
+    """Whether a word stands beside nothing but dates and securities."""
+    begin, end = said.piece_of(word)
+    before, behind = said.plain[begin : word.begin], said.plain[word.end : end]
+    return not before.strip() and not _says_something(behind, [*given.names, *given.codes])
+
+
 def _is_about_the_plan(around: Sequence[Anchor], said: AnchoredText, given: ReadParameters) -> bool:
     """Whether the anchors of a piece only set a part of the plan, which is there, or take one away."""
     if any(each.kind not in ("number", "plan", "direction", "extent", "not") for each in around):
@@ -290,7 +311,7 @@ def _is_elsewhere(
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
     if anchor.kind in ("not", "modifier"):
-        return False
+        return "only" in anchor.values and _is_of_parameters(anchor, said, given)
     if anchor.kind in ("number", "schedule", "plan"):
         return is_in_plan(anchor, given) or (anchor.kind == "number" and _is_of_a_date(anchor, said))
     if anchor.kind == "market":

@@ -33,7 +33,7 @@ class Choice:
     def note(self) -> Note:
         """What a person is told of it."""
         return Note(
-            zh=f"{self.chosen.zh}；若{self.other.zh}，{self.positions} 笔持仓中有 {self.changed} 笔不同",
+            zh=f"{self.chosen.zh}；若改为“{self.other.zh}”，{self.positions} 笔持仓中有 {self.changed} 笔不同",
             en=f"{self.chosen.en}; with {self.other.en}, {self.changed} of {self.positions} positions change",
         )
 

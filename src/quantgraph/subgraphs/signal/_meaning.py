@@ -152,6 +152,12 @@ def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
     return text, context
 
 
+def clauses_beside(understanding: Mapping[str, Any], rule: str) -> list[Mapping[str, Any]]:
+    """Return the clauses of an understanding that the rule does not have already."""
+    clauses = (each for each in understanding.get("clauses", ()) if each["status"] != "unparsed")
+    return [each for each in clauses if each["status"] != "done" or each["became"] not in rule]
+
+
 def _codes(
     said: str | Sequence[str], request: Mapping[str, Any], source: MarketDataSource
 ) -> tuple[str, ...]:

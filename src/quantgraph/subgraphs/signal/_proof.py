@@ -198,7 +198,7 @@ _TRADES = 5
 
 def review_facts(
     sentence: str,
-    understanding: Mapping[str, Any] | str,
+    understanding: Mapping[str, Any],
     strategy: Mapping[str, Any],
     signal: pd.DataFrame,
     close: pd.DataFrame,

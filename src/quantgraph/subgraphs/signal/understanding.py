@@ -24,7 +24,7 @@ from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
-from quantgraph.sentences.coverage import find_anchors, plain
+from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
 
@@ -76,24 +76,35 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     for name, value in params.get("plan", {}).items():
         if name in _CODED:
             continue
-        said = [clause for clause in clauses if clause["quote"] and _says(clause, value)]
+        said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
         if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
             continue  # how many a ranking holds is the rule
         words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
-def _says(clause: Mapping[str, Any], value: object) -> bool:
-    """Whether the words of a clause have a number of a plan's value."""
+def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a reading's parameters in which each part of the plan has a clause with the person's words."""
+    clauses = list(params["clauses"])
+    for name, value in params["plan"].items():
+        if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
+            continue
+        status = "done" if name in _CODED else "not_done"
+        said = [
+            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
+        ]
+        clauses += [clause for clause in said if _says(clause["quote"], value)]
+    return {**params, "clauses": clauses}
+
+
+def _says(words: str, value: object) -> bool:
+    """Whether words have a number of a plan's value or, for a value without one, name a schedule or plan."""
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    said = {
-        each
-        for anchor in find_anchors(plain(clause["quote"]))
-        if anchor.kind == "number"
-        for each in anchor.values
-    }
-    return bool(numbers & said) or (not numbers and clause["part"] == "plan")
+    anchors = find_anchors(plain(words))
+    if not numbers:
+        return any(anchor.kind in ("schedule", "plan") for anchor in anchors)
+    return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
 
 
 def understand(
@@ -178,9 +189,13 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    if coded := [
-        _planned(name, value, words) for name, value in understanding["plan"].items() if name in _CODED
-    ]:
+    left_out = [clause["words"] for clause in understanding["clauses"] if clause["status"] == "not_done"]
+    coded = [
+        _planned(name, value, words)
+        for name, value in understanding["plan"].items()
+        if name in _CODED and not any(_says(each, value) for each in left_out)
+    ]
+    if coded:
         lines.append(
             words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
         )

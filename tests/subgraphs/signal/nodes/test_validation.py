@@ -151,7 +151,8 @@ def test_the_review_sees_sentence_understanding_code_counts_and_trades(play, gra
     (prompt,) = cast.said["review"]
     for part in (
         UP_DAY,
-        "exit_is_default",
+        '"understanding": {"rule": ',
+        '"signal": "up_day"',
         "GLOBAL_DATA_STATE.update",
         '"counts": {"buy": ',
         '"entry_close": ',

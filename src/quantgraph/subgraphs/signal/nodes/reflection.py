@@ -96,6 +96,7 @@ from quantgraph.subgraphs.signal.understanding import (
     understanding_hash,
     understanding_lines,
     with_constraints,
+    with_plan_clauses,
 )
 
 REFLECTION_NODE_PROMPT = prompt_text("reflection", "en")
@@ -280,7 +281,7 @@ def ask_model(reading: Reading) -> Reading | Question:
                 given=given,
                 reply=reply,
                 kind=reply.task_type,
-                params=reply.user_intent.params.model_dump(),
+                params=with_plan_clauses(reply.user_intent.params.model_dump(), said_text(state)),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
         missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]

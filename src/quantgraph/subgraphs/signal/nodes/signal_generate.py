@@ -31,7 +31,7 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal._meaning import said_words
+from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
@@ -204,10 +204,10 @@ def _prompt(
 
 
 def _what_was_said(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    """Return the user's own words, the rule as it was read, its clauses and the plan, each in its part."""
+    """Return the user's own words, the rule as it was read, clauses beside it and the plan, each in its part."""
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
     text, _ = said_words(state, context.source)
-    clauses = [each for each in understanding.get("clauses", ()) if each["status"] != "unparsed"]
+    clauses = clauses_beside(understanding, request["strategy"])
     parts = [
         wrap("request", text) if text else "",
         wrap("strategy", request["strategy"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -42,6 +43,7 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal._meaning import (
+    clauses_beside,
     held_to_words,
     is_planners,
     said_words,
@@ -287,8 +289,9 @@ def _review(
     if target == "signal":
         signal = view["signal"][strategy_of(state)["name"]]
         sentence, _ = said_words(state, known_source(state, resources))
-        understood = request_of(state)["understanding"] or request_of(state)["checked"]["strategy"]
-        facts |= review_facts(sentence, understood, strategy_of(state), signal, view["ohlcv"]["close"])
+        facts |= review_facts(
+            sentence, _understood(state), strategy_of(state), signal, view["ohlcv"]["close"]
+        )
     try:
         agent = agent or build_agent("validation", resources)
         invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
@@ -316,6 +319,14 @@ def _review(
         )
         for issue in issues
     ]
+
+
+def _understood(state: SignalSubgraphState) -> dict[str, Any]:
+    """How the words were read, each piece once."""
+    rule = request_of(state)["checked"]["strategy"]
+    understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
+    said = {name: understanding.get(name) for name in ("watch", "trade", "plan")}
+    return {"rule": rule, **said, "clauses": clauses_beside(understanding, rule)}
 
 
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
