@@ -234,7 +234,8 @@ def says_nothing(text: str) -> bool:
     >>> says_nothing("hello"), says_nothing("run a test"), says_nothing("a simple strategy"), says_nothing("600519")
     (True, True, False, False)
     """
-    return is_courtesy(text) or all(token.kind in ("SEP", "AND") for token in tokens_of(normalise(text)))
+    kinds = {token.kind for token in tokens_of(normalise(text))}
+    return bool(text.strip()) and (is_courtesy(text) or kinds <= {"SEP", "AND"})
 
 
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
