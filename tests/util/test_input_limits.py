@@ -185,11 +185,15 @@ def test_half_a_character_in_replies_of_a_model(command, monkeypatch, escaped, b
         "ts_code": "000341.SZ",
         "start_date": "20240102",
         "end_date": "20240131",
-        "strategy_desc": "x\ud800",
+        "strategy_desc": "2日均线上穿5日均线买入，下穿卖出\ud800",
     }
     code = (
         '# \ud800\nclose = snapshot["ohlcv"]["close"]\nprint("\ud800")\n'
-        'GLOBAL_DATA_STATE.update("signal", {"up": (close > close.shift(1)).astype(float)})'
+        "fast, slow = close.rolling(2).mean(), close.rolling(5).mean()\n"
+        "above = (fast > slow).astype(float).where(slow.notna())\n"
+        "signal = (0.0 * close).mask((above == 1) & (above.shift(1) == 0), 1.0)\n"
+        "signal = signal.mask((above == 0) & (above.shift(1) == 1), -1.0).where(slow.notna())\n"
+        'GLOBAL_DATA_STATE.update("signal", {"cross": signal})'
     )
 
     def answer(request):

@@ -108,7 +108,7 @@ def test_a_question_then_the_whole_way(play, graph_of):
 def test_the_default_answer_is_taken_at_a_word(play, graph_of):
     cast = play.Cast(reflect=by_turn(play.intent(start_date="", end_date=""), play.intent()))
     graph = graph_of(cast, checkpointer=InMemorySaver())
-    question = graph.invoke(begin("请问"), THREAD)["__interrupt__"][0].value
+    question = graph.invoke(begin("上涨之后买入"), THREAD)["__interrupt__"][0].value
     final = graph.invoke(Command(resume="默认"), THREAD)
     assert question["default"] == "20250101到20251231"
     assert final["messages"][2].text == question["default"]

@@ -208,7 +208,9 @@ def only_thanks(state: Mapping[str, Any]) -> bool:
 
 
 def thanked_update(state: Mapping[str, Any]) -> Update:
-    """Return the update that answers thanks: a friendly message closes it, and all else stays."""
+    """Return the update that answers thanks by a friendly message; empty if the newest one is no thanks."""
+    if not only_thanks(state):
+        return {}
     text = say(
         language_of(str(user_messages(state)[-1].text)),
         zh="不客气，什么都没有改动。想改哪一点直接说，例如“改成30天”或“换成600036.SH”。",

@@ -34,7 +34,6 @@ from quantgraph.runtime.endings import (
     end_reason,
     end_update,
     language,
-    only_thanks,
     request_language,
     thanked_update,
     user_messages,
@@ -128,9 +127,9 @@ def reflection_node(
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
     resources = open_resources(resources)
-    if only_thanks(state):
-        return written(state, thanked_update(state))
     changes = _begin(state)
+    if thanked := thanked_update(state):
+        return written(state, thanked)
     now = changed(state, changes)
     if (asked := _not_to_be_read(now)) is not None:
         return written(state, changes | asked)
