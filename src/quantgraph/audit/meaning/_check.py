@@ -32,10 +32,13 @@ class Reading:
         Sessions x symbols, 1, 0, -1; NaN until the values that the rule compares are known.
     explain
         What the words say at a session and symbol, with the values compared.
+    tied
+        Where values that the rule compares are equal but for rounding; None if that is not known.
     """
 
     signal: pd.DataFrame
     explain: Callable[[pd.Timestamp, str], Note]
+    tied: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,7 @@ def compare_positions(
     lookback
         Sessions that the rule looks back. So long after a suspension the code may be blind, or take another
         reading of the group for a while; a position that no reading holds is a difference there, too.
+        A difference that begins where values are tied is none: rounding decides each tie anew.
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
@@ -96,18 +100,21 @@ def compare_positions(
     best: tuple[Bools, Reading] | None = None
     for group in readings:
         ways: list[Bools] = []
+        tied = np.zeros(signal.shape, dtype=bool)
         chosen: Reading | None = None
         for reading in group:
             words = reading.signal.reindex(index=signal.index, columns=signal.columns)
             way = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state) & compared
             ways.append(way)
+            tied |= _tied(reading, signal)
             chosen = chosen or reading
             if not _fewest(ways).any():
                 return _comparison(signal, compared, reading, None)
         if chosen is None:
             continue
         held = np.logical_or.reduce([~way for way in ways])
-        fewest = _fewest([_unexcused(way, settling & (held | ~speaks), traded) for way in ways])
+        excuse = tied | (settling & (held | ~speaks))
+        fewest = _fewest([_unexcused(way, excuse, traded) for way in ways])
         if not fewest.any():
             return _comparison(signal, compared, chosen, None)
         if best is None or fewest.sum() < best[0].sum():
@@ -115,6 +122,13 @@ def compare_positions(
     if best is None:
         return None
     return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
+
+
+def _tied(reading: Reading, signal: pd.DataFrame) -> Bools:
+    if reading.tied is None:
+        return np.zeros(signal.shape, dtype=bool)
+    tied = reading.tied.reindex(index=signal.index, columns=signal.columns)
+    return np.asarray(tied.fillna(False).to_numpy(dtype=bool))
 
 
 def _fewest(ways: Sequence[Bools]) -> Bools:

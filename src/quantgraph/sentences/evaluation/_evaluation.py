@@ -426,7 +426,8 @@ def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
     entry, leave = conditions.holds(rule.entry), conditions.holds(rule.exit)
     signal = pd.DataFrame(0.0, index=entry.index, columns=entry.columns)
     signal = signal.mask(entry, 1.0).mask(leave, -1.0).where(conditions.known(rule))
-    return Reading(signal=signal, explain=partial(_explain, rule, conditions.values))
+    tied = pd.DataFrame(conditions.tied, index=signal.index, columns=signal.columns)
+    return Reading(signal=signal, explain=partial(_explain, rule, conditions.values), tied=tied)
 
 
 _LANGUAGES: tuple[Language, Language] = ("zh", "en")
@@ -454,11 +455,16 @@ def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbo
 
 
 class _Conditions:
-    """Where conditions hold, with ties as agreed; ``near`` says whether values were equal but for rounding."""
+    """Where conditions hold, with ties as agreed.
+
+    ``near`` says whether values were equal but for rounding, ``tied`` in which cells they were: not those of
+    an extreme, which today's value may be itself.
+    """
 
     def __init__(self, values: RuleValues, ties: Ties) -> None:
         self.values = values
         self.near = False
+        self.tied = np.zeros(values.close.shape, dtype=bool)
         self._ties = ties
 
     def known(self, rule: TradingRule) -> pd.DataFrame:
@@ -482,6 +488,7 @@ class _Conditions:
         inner = _Conditions(self.values.of_index(condition.code), self._ties)
         held = inner.holds(condition.part)
         self.near = self.near or inner.near
+        self.tied |= inner.tied
         return self._for_all(held)
 
     def holds(self, condition: Condition) -> pd.DataFrame:
@@ -495,8 +502,11 @@ class _Conditions:
                 return ~self.holds(part)
             case Compare(left=left, op=op, right=right):
                 one, other = self.values.frame(left), self.values.frame(right)
-                today = self._equality_counts(condition)
-                return self._above(one, other, today) if op[0] == ">" else self._above(other, one, today)
+                today, before = self._equality_counts(condition), self.tied.copy()
+                held = self._above(one, other, today) if op[0] == ">" else self._above(other, one, today)
+                if isinstance(left, Extreme) or isinstance(right, Extreme):
+                    self.tied = before
+                return held
             case Cross(left=left, direction=direction, right=right):
                 return self._crosses(left, right) if direction == "up" else self._crosses(right, left)
             case Rank():
@@ -528,7 +538,9 @@ class _Conditions:
         one, other = left.to_numpy(dtype=np.float64), right.to_numpy(dtype=np.float64)
         room = _NEAR * np.maximum(np.abs(one), np.abs(other)) + 1e-12
         apart = one - other
-        self.near = self.near or bool((np.abs(apart) <= room).any())
+        tied = np.abs(apart) <= room
+        self.near = self.near or bool(tied.any())
+        self.tied |= tied
         held = apart > 0 if equal is None else apart >= -room if equal else apart > room
         return pd.DataFrame(held, index=left.index, columns=left.columns)
 

@@ -343,8 +343,15 @@ def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iter
     (name,) = watched
 
     def spread(reading: Reading) -> Reading:
-        same = pd.concat([reading.signal[name]] * len(signal.columns), axis=1, keys=signal.columns)
-        return replace(reading, signal=same, explain=lambda session, _: reading.explain(session, name))
+        def for_all(frame: pd.DataFrame) -> pd.DataFrame:
+            return pd.concat([frame[name]] * len(signal.columns), axis=1, keys=signal.columns)
+
+        tied = None if reading.tied is None else for_all(reading.tied)
+        return Reading(
+            signal=for_all(reading.signal),
+            explain=lambda session, _: reading.explain(session, name),
+            tied=tied,
+        )
 
     return ((spread(reading) for reading in group) for group in groups)
 
