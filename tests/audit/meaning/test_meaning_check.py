@@ -140,3 +140,29 @@ def test_a_right_rank_in_long_form_has_no_finding(shared_data, bars):
     sentence = "buy the top 10 by 40-day return, sell when not in the top 20"
     signal = run(shared_data, "s18_right_long_form", bars)
     assert checked(signal, bars, sentence, lookback=41) == ()
+
+
+def test_each_tie_of_two_averages_may_be_decided_by_rounding_in_its_own_way():
+    """Three ties: a code that counts the first and not the others follows no convention for all of them."""
+    sessions = pd.date_range("2024-01-01", periods=14, freq="B")
+    close = pd.DataFrame({"a": [5.0, 4, 4, 6, 6, 6, 4, 4, 4, 6, 6, 6, 4, 4]}, index=sessions)
+    fast, slow = close, close.rolling(3).mean()
+    above = (fast > slow).where(slow.notna())
+    tied = np.isclose(fast, slow)
+    assert tied.sum() == 3
+    mixed = above.astype("float").mask(
+        pd.DataFrame(tied, index=sessions, columns=["a"]) & (sessions < sessions[7])[:, None], 1.0
+    )
+    was = mixed.shift(1)
+    signal = (
+        (0.0 * close)
+        .mask((mixed == 1) & (was == 0), 1.0)
+        .mask((mixed == 0) & (was == 1), -1.0)
+        .where(slow.notna())
+    )
+    bars = dict.fromkeys(("open", "high", "low", "close", "vol"), close)
+    assert checked(signal, bars, "收盘价上穿3日均线买入，下穿卖出") == ()
+    wrong = -signal
+    assert [each.code for each in checked(wrong, bars, "收盘价上穿3日均线买入，下穿卖出")][:1] == [
+        "meaning_differs"
+    ]

@@ -89,7 +89,7 @@ def compare_positions(
     lookback
         Sessions that the rule looks back. So long after a suspension the code may be blind, or take another
         reading of the group for a while; a position that no reading holds is a difference there, too.
-        A difference that begins where values are tied is none: rounding decides each tie anew.
+        Where values are tied, too, another reading of the group may be taken: rounding decides each tie anew.
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
@@ -113,7 +113,7 @@ def compare_positions(
         if chosen is None:
             continue
         held = np.logical_or.reduce([~way for way in ways])
-        excuse = tied | (settling & (held | ~speaks))
+        excuse = (tied & held) | (settling & (held | ~speaks))
         fewest = _fewest([_unexcused(way, excuse, traded) for way in ways])
         if not fewest.any():
             return _comparison(signal, compared, chosen, None)
