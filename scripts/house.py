@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 77_600,
-    "lines of statements": 40_700,
+    "lines": 77_520,
+    "lines of statements": 40_660,
     "modules": 298,
     "modules that a stranger sees": 75,
     "exported names": 584,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from quantgraph._util.texts import html_lines, html_table, short_line
+from quantgraph._util.texts import Note, html_lines, html_table, short_line
 
 _SHOWN = 20
 """Findings in a representation."""
@@ -127,6 +127,10 @@ def issue_text(issue: Mapping[str, Any], language: str) -> str:
     parts = [place, f"共 {issue['count']} 处"] if "count" in issue else [place]
     detail = "，".join(filter(None, parts))
     return f"{title}（{detail}）" if detail else title
+
+
+OPEN_FINDING = Note(zh="完成（有未解决的问题）", en="done, with an open finding")
+"""How a run is titled whose signal was traded with one of these."""
 
 
 def meaning_lines(report: Mapping[str, Any], language: str) -> list[str]:

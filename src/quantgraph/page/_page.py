@@ -19,7 +19,7 @@ import jinja2
 import pandas as pd
 
 from quantgraph._util.texts import escape_controls, say
-from quantgraph.audit import issue_text, meaning_lines
+from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
 from quantgraph.page._data import (
     FOLDER,
     MOST_FILLS,
@@ -39,8 +39,7 @@ def ending(view: RunView) -> dict[str, str]:
     """How the run ended: whether well, and in a word."""
     because = view.result["ended_because"] or view.result["state"]
     if because == "done" and meaning_lines(view.result.get("validation") or {}, view.language):
-        unsettled = say(view.language, zh="完成（有未解决的问题）", en="done, with an open finding")
-        return {"kind": "bad", "text": unsettled}
+        return {"kind": "bad", "text": OPEN_FINDING.text(view.language)}
     if because == "done":
         return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
     endings = {

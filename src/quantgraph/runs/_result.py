@@ -22,7 +22,7 @@ from quantgraph._util.texts import (
     say,
     short_line,
 )
-from quantgraph.audit import meaning_lines
+from quantgraph.audit import OPEN_FINDING, meaning_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.report.metrics import metric_rows
@@ -227,7 +227,7 @@ class RunResult(dict[str, Any]):
         question = str(self._part("open_question").get("question", ""))
         unsettled = meaning_lines(self._part("validation"), self._language)
         if ended == "done" and unsettled:
-            ended = say(self._language, zh="完成（有未解决的问题）", en="done, with an open finding")
+            ended = OPEN_FINDING.text(self._language)
         synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
         first = [
             error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),

@@ -13,11 +13,10 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
-    from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
+    from quantgraph.sentences.coverage._anchors import find_anchors, plain
     from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, plan_pieces, unparsed_words
 
 __all__ = [
-    "Anchor",
     "Gap",
     "ReadClause",
     "ReadParameters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -52,6 +52,22 @@ class ReadParameters:
     fields: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
+
+    @cached_property
+    def plan_numbers(self) -> frozenset[str]:
+        """The numbers of the plan, as they are, as percents and as basis points."""
+        found = _numbers_in([*self.plan.values()])
+        return frozenset(f"{round(each * scale, 4):g}" for each in found for scale in (1, 100, 10_000))
+
+
+def _numbers_in(value: object) -> Iterator[float]:
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers_in(each)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+    elif isinstance(value, str):
+        yield from map(float, re.findall(r"\d+(?:\.\d+)?", value))
 
 
 _BREAKS = re.compile(

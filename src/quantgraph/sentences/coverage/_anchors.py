@@ -48,6 +48,12 @@ class Anchor:
     unit: str = ""
     """Of a number: ``span`` for days and longer, ``share`` for parts and multiples, else empty."""
 
+    @property
+    def value(self) -> str:
+        """What a word means that has one meaning."""
+        (value,) = self.values
+        return value
+
     def meets(self, other: Anchor) -> bool:
         """Whether both may mean the same."""
         units = {self.unit, other.unit}
@@ -299,10 +305,10 @@ _ONE_WORD: tuple[tuple[Kind, ...], ...] = (
 """Classes in which the longest of words that overlap counts."""
 
 
-def without_dates(text: str) -> str:
+def without_date_words(text: str) -> str:
     """A plain text without its dates.
 
-    >>> without_dates("2025年5月6日到10月31日")
+    >>> without_date_words("2025年5月6日到10月31日")
     '到'
     """
     for kind, _, pattern in _COMPILED:

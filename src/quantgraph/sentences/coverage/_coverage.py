@@ -17,14 +17,13 @@ from quantgraph.sentences.coverage._anchored_text import (
     anchored,
     securities_in,
 )
-from quantgraph.sentences.coverage._anchors import Anchor, plain, without_dates
+from quantgraph.sentences.coverage._anchors import Anchor, plain, without_date_words
 from quantgraph.sentences.coverage._opposites import turned_words
 from quantgraph.sentences.coverage._returns import (
-    FAMILIES,
     SCHEDULE_WORDS,
     is_in_plan,
-    plan_numbers,
     returns,
+    same_family,
     shares_value,
 )
 
@@ -91,7 +90,7 @@ def coverage_gaps(
         if not places and clause.done and clause.quote.strip(",，;；。.!！?？ ")
     ]
     planned = {place for place, words in said.by_piece.items() if _is_about_the_plan(words, said, given)}
-    labels = _labels(said, AnchoredText("\n".join(each.became for each in clauses)), quoted)
+    labels = _labels(said, anchored("\n".join(each.became for each in clauses)), quoted)
     for anchor in _anchors_of_the_rule(said, given):
         around = [
             clause
@@ -170,7 +169,7 @@ def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[s
     >>> unparsed_words("帮我看看，5日线上穿20日线买入，图个吉利", [ReadClause(quote="5日线上穿20日线买入", became="")])
     ('图个吉利',)
     """
-    said = AnchoredText(text)
+    said = anchored(text)
     places = [place for clause in clauses if clause.quote for place in said.places_of(clause.quote)]
     rest = []
     for begin, end in said.pieces:
@@ -197,7 +196,7 @@ def plan_pieces(text: str) -> tuple[str, ...]:
 def _says_something(words: str, names: Collection[str]) -> bool:
     for name in names:
         words = words.replace(plain(name), "")
-    left = FILLERS_ZH.sub("", without_dates(words))
+    left = FILLERS_ZH.sub("", without_date_words(words))
     return any(each not in FILLERS for each in re.findall(r"[a-z']{2,}", left)) or bool(
         re.search(r"[\u4e00-\u9fff]{2,}", left)
     )
@@ -224,33 +223,19 @@ _DEFAULTS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Parameters that an indicator has by itself."""
 _PLAIN_NUMBERS = frozenset({"0", "1", "2", "100"})
-_HARD_FIELDS = frozenset(
-    {
-        "rsi",
-        "macd",
-        "kdj",
-        "boll",
-        "atr",
-        "pe",
-        "pb",
-        "ps",
-        "roe",
-        "turnover_rate",
-        "dv_ratio",
-        "total_mv",
-        "circ_mv",
-    }
-)
+_HARD = "rsi macd kdj boll atr pe pb ps roe turnover_rate dv_ratio total_mv circ_mv"
+_HARD_FIELDS = frozenset(_HARD.split())
+"""Fields that no other words stand for: one that nobody said was added."""
 
 
 def _added(
     said: AnchoredText, quote: AnchoredText, became: AnchoredText, given: ReadParameters
 ) -> Iterator[str]:
     names = {name for each in became.of("field") for name in each.values}
-    before = AnchoredText(given.before)
+    before = anchored(given.before)
     known = {value for text in (said, quote, before) for each in text.of("number") for value in each.values}
     known |= (
-        {value for name in names for value in _DEFAULTS.get(name, ())} | plan_numbers(given) | _PLAIN_NUMBERS
+        {value for name in names for value in _DEFAULTS.get(name, ())} | given.plan_numbers | _PLAIN_NUMBERS
     )
     inside = [*securities_in(became, given), *((each.begin, each.end) for each in became.of("market"))]
     for each in became.of("number"):
@@ -263,7 +248,11 @@ def _added(
     told = (*said.of("field"), *before.of("field"))
     said_names = {name for each in told for name in each.values} | set(given.fields)
     for each in became.of("field"):
-        if each.values & _HARD_FIELDS and not each.values & said_names and not any(each.values & family and said_names & family for family in FAMILIES):  # fmt: skip
+        if (
+            each.values & _HARD_FIELDS
+            and not each.values & said_names
+            and not same_family(each.values, said_names)
+        ):
             yield became.word(each)
     if (
         became.of("market")
@@ -272,7 +261,7 @@ def _added(
     ):
         yield became.word(became.of("market")[0])
     for each in became.of("schedule"):
-        if not re.search(SCHEDULE_WORDS[next(iter(each.values))], f"{said.plain}\n{before.plain}"):
+        if not re.search(SCHEDULE_WORDS[each.value], f"{said.plain}\n{before.plain}"):
             yield became.word(each)
 
 

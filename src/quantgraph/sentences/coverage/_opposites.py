@@ -110,12 +110,12 @@ def _is_crossed(quote: AnchoredText, became: AnchoredText) -> bool:
 def _crossing(text: AnchoredText) -> tuple[frozenset[str], frozenset[str]] | None:
     """The numbers of the lines that are over and under after the one comparison of a text."""
     found = []
+    numbers = [each for each in text.of("number") if each.unit != "share"]
     for word in text.of("direction", "extent"):
-        before = [each for each in text.of("number") if each.unit != "share" and _is_near(text, each, word)]
-        behind = [each for each in text.of("number") if each.unit != "share" and _is_near(text, word, each)]
-        if before and behind and not word.values & {"move", "size", "most"}:
-            if before[-1].unit != behind[0].unit:
-                continue
+        before = [each for each in numbers if _is_near(text, each, word)]
+        behind = [each for each in numbers if _is_near(text, word, each)]
+        compares = before and behind and not word.values & {"move", "size", "most"}
+        if compares and before[-1].unit == behind[0].unit:
             lines = (before[-1].values, behind[0].values)
             found.append(lines if "up" in word.values else lines[::-1])
     counts = any("consecutive" in each.values for each in text.of("modifier"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from quantgraph.data.symbols import is_index_code
 from quantgraph.sentences.coverage._anchored_text import (
@@ -67,40 +66,15 @@ _PLAN_KEYS: Mapping[str, tuple[str, ...]] = {
     "stop": ("stop_loss",), "target": ("take_profit",), "trailing": ("trailing_stop",), "size": ("size",),
     "positions": ("max_positions", "size"), "costs": ("commission", "slippage_bps"), "rebalance": ("trade_on", "rebalance"), "accumulate": ("accumulate",),
 }  # fmt: skip
-FAMILIES: tuple[frozenset[str], ...] = tuple(
+_FAMILIES = tuple(
     frozenset(row.split())
     for row in (
-        "ma ema",
-        "turnover_rate volume amount volume_ratio",
-        "std boll",
-        "total_mv circ_mv",
-        "volatility std atr",
-        "ps pe pb ps",
-        "boll ma",
-        "boll channel",
+        "ma ema", "turnover_rate volume amount volume_ratio", "std boll", "total_mv circ_mv", "volatility std atr", "ps pe pb",
+        "boll ma", "boll channel",
     )
-)
+)  # fmt: skip
 _BY_MOVEMENT = frozenset({"return", "candle", "gap", "open", "volatility", "channel"})
 """Fields that a movement says too: ``跌幅`` is a return."""
-
-
-def plan_numbers(given: ReadParameters) -> set[str]:
-    def values(value: Any) -> Iterator[float]:
-        if isinstance(value, Mapping):
-            for each in value.values():
-                yield from values(each)
-        elif isinstance(value, list | tuple):
-            for each in value:
-                yield from values(each)
-        elif isinstance(value, bool):
-            return
-        elif isinstance(value, int | float):
-            yield float(value)
-        else:
-            yield from (float(each) for each in re.findall(r"\d+(?:\.\d+)?", str(value)))
-
-    found = [*values(dict(given.plan))]
-    return {f"{round(each * scale, 4):g}" for each in found for scale in (1, 100, 10_000)}
 
 
 def returns(anchor: Anchor, said: AnchoredText, clause: ReadClause, given: ReadParameters) -> bool:
@@ -134,27 +108,22 @@ def _says_again(anchor: Anchor, became: AnchoredText) -> bool:
             _TURNS & each.values and each.unit == "span" and _EVERY.search(became.plain)
             for each in became.of("number")
         )
-        return turns or bool(re.search(SCHEDULE_WORDS[_value(anchor)], became.plain))
-    return anchor.kind != "plan" or bool(re.search(_ALSO[_value(anchor)], became.plain))
-
-
-def _value(anchor: Anchor) -> str:
-    (value,) = anchor.values
-    return value
+        return turns or bool(re.search(SCHEDULE_WORDS[anchor.value], became.plain))
+    return anchor.kind != "plan" or bool(re.search(_ALSO[anchor.value], became.plain))
 
 
 def is_in_plan(anchor: Anchor, given: ReadParameters) -> bool:
     """Whether the parameters of the trade plan have an anchor."""
     if anchor.kind == "number":
-        return bool(anchor.values & plan_numbers(given))
+        return bool(anchor.values & given.plan_numbers)
     if anchor.kind == "schedule":
         return "trade_on" in given.plan
-    return anchor.kind == "plan" and any(key in given.plan for key in _PLAN_KEYS.get(_value(anchor), ()))
+    return anchor.kind == "plan" and any(key in given.plan for key in _PLAN_KEYS.get(anchor.value, ()))
 
 
 def _has_modifier(anchor: Anchor, said: AnchoredText, became: AnchoredText) -> bool:
     """Whether a modifier comes back; *at least* and *at most* beside their number."""
-    words, value = became.plain, _value(anchor)
+    words, value = became.plain, anchor.value
     if value in ("at-least", "at-most"):
         numbers = [
             each
@@ -218,7 +187,12 @@ def _has_field(anchor: Anchor, became: AnchoredText) -> bool:
         return True
     if "volume" in anchor.values or "turnover_rate" in anchor.values:
         return bool(names & {"volume", "turnover_rate", "amount", "volume_ratio"} or "量" in became.plain)
-    return any(anchor.values & family and names & family for family in FAMILIES)
+    return same_family(anchor.values, names)
+
+
+def same_family(ones: Collection[str], others: Collection[str]) -> bool:
+    """Whether two sets of fields have members of one family, which may stand for each other."""
+    return any(not family.isdisjoint(ones) and not family.isdisjoint(others) for family in _FAMILIES)
 
 
 def _is_listed(anchor: Anchor, given: ReadParameters) -> bool:

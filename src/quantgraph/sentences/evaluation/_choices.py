@@ -99,15 +99,13 @@ def convention_choices(
     ours, found = _entries(rule, panel, chosen, first), list[Choice]()
     for name in (each.name for each in fields(Conventions) if each.name in _WORDS):
         value = getattr(chosen, name)
-        others = {getattr(kind, name) for kind in kinds} - {value}
-        changes = {
-            other: len(ours ^ _entries(rule, panel, replace(chosen, **{name: other}), first))
-            for other in sorted(others, key=str)
+        others = {
+            other: _entries(rule, panel, replace(chosen, **{name: other}), first)
+            for other in sorted({getattr(kind, name) for kind in kinds} - {value}, key=str)
         }
-        if not any(changes.values()):
+        if all(ours == theirs for theirs in others.values()):
             continue
-        other = max(changes, key=lambda each: changes[each])
-        theirs = _entries(rule, panel, replace(chosen, **{name: other}), first)
+        other, theirs = max(others.items(), key=lambda each: len(ours ^ each[1]))
         found.append(
             Choice(
                 chosen=_WORDS[name][value],

@@ -43,11 +43,9 @@ from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal._warm_up import wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import request_symbols
+from quantgraph.subgraphs.signal.understanding import CODED, request_symbols
 from quantgraph.tools import split_codes
 
-_PATH_CLAUSES = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on")
-"""Clauses of a trade plan that code may have put into the signal: the rule alone is not its reference."""
 _EVENT = re.compile(
     r"上穿|下穿|金叉|死叉|突破|跌破|cross(?:es|ing|over)?\b|breaks?\b|breakout", re.IGNORECASE
 )
@@ -181,7 +179,7 @@ class _SaidRule:
 def rule_in_words(words: Words) -> _SaidRule | None:
     """Return the rule that the user's own words say whole; None if they do not."""
     request = words.read
-    if request is None or words.waived or any(name in words.plan for name in _PATH_CLAUSES):
+    if request is None or words.waived or any(name in words.plan for name in CODED):
         return None
     if (rule := said_rule(words.text, request)) is None:
         return None
@@ -234,9 +232,7 @@ def hold_against_words(
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
     try:
         checked = check_meaning(signal, close, _said(words, said), readings, first=first)
-    except (
-        UnknownField
-    ) as error:  # the rule reads a field that is not there: its code does not, or has failed
+    except UnknownField as error:  # the rule reads what is not there: its code does not, or has failed
         missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
         checked = check_meaning(signal, close, _said(words, None), first=first)
     differs = any(each.code == "meaning_differs" for each in checked)
@@ -266,8 +262,8 @@ _NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data
 
 def _not_read(words: Words) -> Note:
     """Why the words are no reference."""
-    if any(name in words.plan for name in _PATH_CLAUSES):
-        named = ", ".join(name for name in words.plan if name in _PATH_CLAUSES)
+    if any(name in words.plan for name in CODED):
+        named = ", ".join(name for name in words.plan if name in CODED)
         return Note(zh=f"信号还取决于计划：{named}", en=f"the signal depends on a plan, too: {named}")
     unread = [*words.read.unread, *(clause.words for clause in words.read.open)] if words.read else []
     if unread or words.waived:
@@ -399,14 +395,15 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
     words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
+    by_planner = is_planners(words, cells)
     view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
     held = hold_against_words(words, signal, cells, view, first=session_of(first))
     findings, compared = list(held.findings), held.not_compared is None
     findings += [_choice_finding(each) for each in held.choices]
     agrees = all(each.code != "meaning_differs" for each in findings)
-    if agrees and compared and not is_planners(words, cells):
+    if agrees and compared and not by_planner:
         findings = [*_held_wider(state, resources, words, signal.columns), *findings]
-    if not is_planners(words, cells):
+    if not by_planner:
         known = [
             words.text,
             canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),

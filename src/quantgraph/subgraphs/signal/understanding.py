@@ -55,7 +55,7 @@ def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
     return {"watch": [*series, *stocks], "trade": traded, "index": series}
 
 
-_CODED = {
+CODED = {
     "stop_loss": ("止损", "stop loss"),
     "take_profit": ("止盈", "take profit"),
     "trailing_stop": ("移动止损", "trailing stop"),
@@ -74,7 +74,7 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     words = [clause["quote"] for clause in clauses if clause["status"] == "not_done"]
     spoken = bool(words)
     for name, value in params.get("plan", {}).items():
-        if name in _CODED:
+        if name in CODED:
             continue
         said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
         if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
@@ -89,7 +89,7 @@ def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
     for name, value in params["plan"].items():
         if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
             continue
-        status = "done" if name in _CODED else "not_done"
+        status = "done" if name in CODED else "not_done"
         said = [
             {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
         ]
@@ -193,7 +193,7 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     coded = [
         _planned(name, value, words)
         for name, value in understanding["plan"].items()
-        if name in _CODED and not any(_says(each, value) for each in left_out)
+        if name in CODED and not any(_says(each, value) for each in left_out)
     ]
     if coded:
         lines.append(
@@ -221,7 +221,7 @@ def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
     if isinstance(value, float):
         value = f"{100 * value:g}%"
     unit = words(" 个交易日", " sessions") if name == "max_holding" else ""
-    return f"{words(*_CODED[name])} {value}{unit}"
+    return f"{words(*CODED[name])} {value}{unit}"
 
 
 def rule_line(understanding: Understanding, language: Language) -> str:
