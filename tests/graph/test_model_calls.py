@@ -1,4 +1,4 @@
-"""How many calls of a model a clean request takes, and how many tokens, counted as a vendor's estimate does."""
+"""How many calls of a model a clean request takes, and how many tokens: messages, tools and replies, estimated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from sentence_play import SentenceModel, clause, reading
 
@@ -15,6 +16,7 @@ from quantgraph.runtime import Resources
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.tools import tools_of
 
 SPAN = ("20250506", "20251031")
 WINDOW = {"zh": "，2025年5月6日到10月31日", "en": ", from 2025-05-06 to 2025-10-31"}
@@ -90,6 +92,11 @@ def tokens(value: object) -> int:
     return int(plain / 4 + (len(text) - plain) * 0.8) + 1
 
 
+def tool_tokens(*roles: str) -> int:
+    """The tokens of the tools that a call in each of these roles is shown."""
+    return sum(tokens([convert_to_openai_tool(tool) for tool in tools_of(role).values()]) for role in roles)
+
+
 class Counted(SentenceModel):
     """Counts the tokens of each call: its messages, and the reply."""
 
@@ -125,5 +132,7 @@ def test_a_clean_request_takes_few_calls_and_tokens(language, sentences, cell, b
         {"messages": [("user", text + WINDOW[language])]}, {"configurable": {"thread_id": "t"}}
     )
     assert final["ended_because"] == "done", final["error_messages"]
-    assert len(cast.counts) == bounds[0]
-    assert sum(cast.counts) <= bounds[1]
+    calls, most = bounds
+    assert len(cast.counts) == calls
+    roles = ["reflection", "signal_generate", "signal_generate", *["validation"][: calls - 3]]
+    assert sum(cast.counts) + tool_tokens(*roles) <= most
