@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
+DEMO_READY := .venv/.demo
+LOCALE := $(firstword $(LC_ALL) $(LC_MESSAGES) $(LANG))
+DEMO := $(if $(filter zh%,$(LOCALE)),合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年,members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2025)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
@@ -27,9 +29,12 @@ help:
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
 $(READY): requirements.lock pyproject.toml scripts/setup.sh
-	@scripts/setup.sh $(PYTHON)
+	@scripts/setup.sh $(PYTHON) all
 
-demo: $(READY)
+$(DEMO_READY): requirements-demo.lock pyproject.toml scripts/setup.sh
+	@scripts/setup.sh $(PYTHON) demo
+
+demo: $(DEMO_READY)
 	@$(BIN)/quantgraph run "$(DEMO)" --headless --out runs
 
 test: $(READY)

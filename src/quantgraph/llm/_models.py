@@ -139,8 +139,13 @@ def _default_name(settings: Settings) -> str:
 
 
 def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
-    from langchain_openai import ChatOpenAI
-
+    try:
+        from langchain_openai import ChatOpenAI
+    except ImportError as error:
+        raise NotConfigured(
+            f"the package langchain-openai cannot be imported ({error}); run: pip install langchain-openai",
+            variable="model",
+        ) from error
     params = settings.parameters_for(role)
     if _limit_field(name, role, settings) == "max_tokens" and params["max_tokens"]:
         # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.

@@ -1,7 +1,8 @@
 """Simulated sessions: a decider is asked, and its sessions are traded in a loop, in blocks, and as a run.
 
 Blocks need numba, which takes a second to import and to load what it compiled before; on a new machine it
-compiles for about ten seconds. A thread does that while the signal is made and proved.
+compiles for about ten seconds. A thread does that while the signal is made and proved. Where numba is not
+installed, the same fills are made order by order.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import fields
 from decimal import Decimal
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -384,6 +386,8 @@ def load_block_code(cells: int, cache: Path) -> None:
         Folder of the marks that it was compiled on this machine. Without its mark it is loaded only for data
         that are worth compiling for.
     """
+    if not _has_numba():
+        return
     mark = cache / f"compiled-{_identity()}"
     if is_block_code_loaded() or cells < (LOADED_FROM if mark.exists() else BLOCKS_FROM):
         return
@@ -393,6 +397,10 @@ def load_block_code(cells: int, cache: Path) -> None:
                 threading.Thread(target=_load, args=(mark,), name="quantgraph-blocks", daemon=True)
             )
             _threads[0].start()
+
+
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
 
 
 def _identity() -> str:
@@ -441,7 +449,7 @@ def _worth_blocks(market: Market) -> bool:
     least = market.blocks_from
     if least is None:
         least = LOADED_FROM if is_block_code_loaded() else BLOCKS_FROM
-    return _cells(market) >= least
+    return _has_numba() and _cells(market) >= least
 
 
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:

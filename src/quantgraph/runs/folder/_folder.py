@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -198,12 +198,15 @@ def ledger_location(ledger: str | Path | None) -> str | None:
 
 @cache
 def library_versions(packages: tuple[str, ...] = ()) -> dict[str, str]:
-    """Versions of Python and of the libraries that matter.
+    """Versions of Python and of the libraries that matter, without those that are not installed.
 
     ``packages`` are those that generated code may import; what they require is included.
     """
     names = ("quantgraph", "langgraph", "langchain-core", "langchain-openai", "pandas", "numpy", "TA-Lib")
-    ours = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    ours = {"python": platform.python_version()}
+    for name in names:
+        with suppress(PackageNotFoundError):  # the demo's environment has not all of them
+            ours[name] = version(name)
     return package_versions(packages) | ours
 
 
