@@ -8,43 +8,13 @@ import pytest
 
 from quantgraph.page._data import (
     ROLLING,
-    deepest_drawdowns,
-    drawdown,
     largest_triangles,
-    monthly_returns,
     rolling_ratios,
-    yearly_returns,
 )
 
 
 def series(days, values):
     return pd.Series(values, index=pd.DatetimeIndex(days), dtype=float)
-
-
-def test_drawdowns_have_their_dates_and_do_not_overlap():
-    days = pd.bdate_range("2024-01-01", periods=9)
-    values = series(days, [100, 120, 90, 110, 120, 130, 117, 104, 110])
-    assert drawdown(values).iloc[2] == pytest.approx(-0.25)
-    first, second = deepest_drawdowns(values)
-    assert (first.peak, first.trough, first.recovery) == (days[1], days[2], days[4])
-    assert first.depth == pytest.approx(-0.25)
-    assert (second.peak, second.trough, second.recovery) == (days[5], days[7], None)
-    assert second.depth == pytest.approx(104 / 130 - 1)
-    assert deepest_drawdowns(series(days[:3], [1, 2, 3])) == []
-
-
-def test_months_and_years_begin_with_the_initial_cash():
-    # the initial cash stands on the day before the first session, here in the year before
-    values = series(
-        ["2023-12-31", "2024-01-02", "2024-01-31", "2024-02-29", "2025-01-02"], [100, 110, 120, 90, 99]
-    )
-    months, years = monthly_returns(values), yearly_returns(values)
-    assert months.index.tolist() == [2024, 2025]
-    assert months.loc[2024, 1] == pytest.approx(0.2)
-    assert months.loc[2024, 2] == pytest.approx(-0.25)
-    assert np.isnan(months.loc[2024, 3])
-    assert months.loc[2025, 1] == pytest.approx(0.1)
-    assert years.to_dict() == {2024: pytest.approx(-0.1), 2025: pytest.approx(0.1)}
 
 
 def test_rolling_ratios_are_those_of_the_last_quarter():

@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.page._page import ending, facts, render_comparison, render_page, two_numbers
+from quantgraph.page._comparison import render_comparison, two_numbers
+from quantgraph.page._page import render_page
+from quantgraph.page._summary import ending, open_findings
 
 from .page_views import HOSTILE, hostile_view, view_of
 
@@ -46,7 +48,7 @@ def test_an_end_that_is_no_success_says_so_and_what_to_do(because, word):
     result = {**base.result, "ended_because": because}
     view = replace(base, result=result, closing="why it ended so", resumed_by="quantgraph resume run-1")
     page = render_page(view).html
-    assert f'<p class="badge bad" id="ending">{word}' in page
+    assert f'<span class="badge bad" id="ending">{word}' in page
     assert "why it ended so" in page
     assert "quantgraph resume run-1" in page
 
@@ -67,9 +69,11 @@ def test_the_table_of_models_has_the_calls_of_all_sessions():
     base = view_of([], DAYS)
     page = render_page(replace(base, result={**base.result, "usage": usage})).html
     table = re.search(r'<table id="usage">(.*?)</table>', page, re.DOTALL).group(1)
-    rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)]
+    rows = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    ]
     assert [row for row in rows if row] == [
-        ["reflection · m", "1", "15", "0.5"],
+        ["reading the sentence · m", "1", "15", "0.5"],
         ["decision · m", "5", "310", "0.50"],
         ["filter · m", "1", "?", "?"],
     ]
@@ -88,12 +92,11 @@ def test_where_the_code_is_not_what_was_said_is_the_first_line_and_the_title_doe
     issue = {"severity": "warning", "code": "meaning_differs", "message": "it differs", "zh": "代码不一致"}
     base = view_of([], DAYS)
     view = replace(base, language="zh", result={**base.result, "validation": {"issues_found": [issue]}})
-    label, lines = next(facts(view))
-    assert (label, lines) == ("未解决的问题", ["代码不一致"])
+    assert open_findings(view) == ["代码不一致"]
+    assert render_page(view).html.index("代码不一致") < render_page(view).html.index("<main>")
     assert ending(view)["text"] == "完成（有未解决的问题）"
     failed = replace(view, result={**view.result, "ended_because": "meaning_failed"})
     assert ending(failed) == {"kind": "bad", "text": "没有交易：代码与所说的不一致"}
-    assert list(facts(view))[1][0] == "说了什么，做了什么"
 
 
 def test_runs_that_differ_in_two_numbers_are_a_table():

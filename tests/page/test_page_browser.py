@@ -161,9 +161,15 @@ def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
         )
         rows = page.query_selector_all("#fills tbody tr")
         assert len(rows) == len(fills)
+        for name in ("return", "annual_return", "sharpe", "max_drawdown", "round_trips"):
+            told = page.get_attribute(f"#tile-{name} .figure", "data-value")
+            assert float(told) == result["account"][name]
+        closed = page.evaluate("data.trips.profit.filter((_, row) => data.trips.kind[row] === 0)")
+        assert len(closed) == result["account"]["round_trips"]
+        assert sum(closed) == pytest.approx(result["account"]["realised"], abs=0.01)
         profit = 0.0
         for row, fill in zip(rows, fills):
-            cells = [cell.inner_text() for cell in row.query_selector_all("td")]
+            cells = [cell.text_content() for cell in row.query_selector_all("td")]
             values = [cell.get_attribute("data-value") for cell in row.query_selector_all("td")]
             assert cells[0] == f"{fill.session:%Y-%m-%d}"
             assert cells[1] == fill.order.symbol
@@ -173,9 +179,46 @@ def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
             profit += float(values[7] or 0)
         assert profit == pytest.approx(result["account"]["realised"], abs=0.01)
         lines, head = ledger.head(result["run_id"])
-        assert page.inner_text("#head") == f"{head} ({lines})"
+        assert page.text_content("#head") == f"{head} ({lines})"
         equity = page.evaluate("data.curves.equity.account.y")
         assert equity == result["equity"]["account"]
+
+
+def shown_words(page, pattern):
+    """The words of a page that is drawn whole, without code, recorded texts and identifiers."""
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_selector("#chart-days .main-svg >> nth=0")
+    page.evaluate(
+        "document.querySelectorAll('pre, code, #graph, #provenance details').forEach((each) => each.remove())"
+    )
+    return {*re.findall(pattern, page.inner_text("body"))}
+
+
+def test_a_chinese_page_has_no_english_word(chromium, runs):
+    with opened(chromium, write_page([runs["done"]])) as page:
+        words = shown_words(page, r"[A-Za-z][A-Za-z_-]+")
+    assert words <= {"SZ", "SH", "CSV", "MAE", "MFE", "SMA", "VaR", "CVaR", "ddof", "min"}
+
+
+def test_an_english_page_has_no_private_or_chinese_word(chromium, runs):
+    with opened(chromium, write_page([runs["done"]], language="en")) as page:
+        text = " ".join(shown_words(page, r"[a-z][a-z_ -]+"))
+        chinese = shown_words(page, r"[\u4e00-\u9fff]+")
+    for private in (
+        "decider",
+        "causal",
+        "realised",
+        "not followed",
+        "signal_rule",
+        "stamp_duty",
+        "limit_",
+        "signal 1",
+    ):
+        assert private not in text
+    said = {*re.findall(r"[\u4e00-\u9fff]+", QUESTION + "合成银行02 合成银行01")}
+    assert all(
+        any(word in each for each in said) for word in chinese - {"日", "均线上穿", "均线买入", "下穿卖出"}
+    )
 
 
 def test_filter_sort_click_and_keys(chromium, runs):
@@ -185,23 +228,30 @@ def test_filter_sort_click_and_keys(chromium, runs):
         place = chart.bounding_box()
         for step in (100, 120):  # in January: nothing is near the middle, a holiday
             page.mouse.move(place["x"] + step, place["y"] + step)
-        buttons = page.locator(".modebar-btn").evaluate_all("all => all.map((each) => each.dataset.title)")
-        assert "Zoom" in buttons
-        assert not [title for title in buttons if re.search("share|cloud|edit", title, re.IGNORECASE)]
         told = "() => document.querySelector('#chart-equity .hoverlayer').textContent.includes('账户 : ')"
         page.wait_for_function(told)
         page.fill("#filter", "000342.sz")
-        shown = page.locator("#fills tbody tr td:nth-child(2)").all_inner_texts()
+        shown = page.locator("#trips tbody tr td:nth-child(1)").all_inner_texts()
         assert shown
-        assert {*shown} == {"000342.SZ"}
+        assert {*shown} == {"000342.SZ 合成银行02"}
         page.fill("#filter", "")
-        page.click("#fills th[data-column=price]")
-        prices = [float(each) for each in page.locator("#fills tbody tr td:nth-child(5)").all_inner_texts()]
+        page.click("#trips th[data-column=entry_price]")
+        prices = [float(each) for each in page.locator("#trips tbody tr td:nth-child(6)").all_inner_texts()]
         assert prices == sorted(prices)
-        page.locator("#fills tbody tr").first.click()
+        page.locator("#trips tbody tr").first.click()
         page.wait_for_selector("#chart-symbol .main-svg >> nth=0")
         assert "SMA(20)" in page.inner_text("#chart-symbol")
-        assert re.search(r"#trade-\d+$", page.url)
+        details = page.inner_text("#trip")
+        assert "5日均线上穿20日均线 · 前一收盘时: SMA(5) " in details
+        first = page.url
+        assert re.search(r"#trade-\d+$", first)
+        page.click("#trip button:has-text('下一个')")
+        assert page.url != first
+        page.keyboard.press("Escape")
+        assert page.locator("#trip").count() == 0
+        page.click("#all-fills summary")
+        page.locator("#fills tbody tr").first.click()
+        assert page.locator("#trip").count() == 1
         page.click("#switch-theme")
         assert page.evaluate("document.documentElement.classList.contains('dark')")
     with opened(chromium, write_page([runs["trader"]])) as page:
@@ -229,8 +279,9 @@ def test_hostile_texts_run_nothing(chromium, tmp_path):
     path = tmp_path / "hostile.html"
     path.write_text(render_page(hostile_view(), inline=True).html, encoding="utf-8")
     with opened(chromium, path) as page:
-        page.locator("#fills tbody tr").first.click()
+        page.locator("#trips tbody tr").first.click()
         page.wait_for_timeout(300)
+        assert page.locator("#trip").count() == 1
         assert page.evaluate("window.pwned") is None
         assert page.locator("img").count() == 0
 
@@ -250,6 +301,7 @@ def test_a_large_run_loads_its_fills_and_bars_on_demand(chromium, tmp_path):
     page = render_page(view_of(rows, days, bars=bars))
     assert {*page.files} == {
         f"fills-{MOST_FILLS}.js",
+        f"trips-{MOST_FILLS}.js",
         *(f"bars-{number}.js" for number in range(MOST_CANDLES, 90)),
     }
     folder = tmp_path / "run" / "report_files"
@@ -261,9 +313,14 @@ def test_a_large_run_loads_its_fills_and_bars_on_demand(chromium, tmp_path):
     (tmp_path / "report_files").mkdir()
     (tmp_path / "report_files" / plotly_name()).write_bytes(plotly_script())
     with opened(chromium, path) as browser:
+        browser.click("#more-trips")
+        browser.wait_for_function("() => document.getElementById('page').textContent.includes('5,850')")
+        browser.click("#all-fills summary")
         browser.click("#more")
-        browser.wait_for_function("() => document.getElementById('page').textContent.includes('11,700')")
+        browser.wait_for_function(
+            "() => document.getElementById('fills-page').textContent.includes('11,700')"
+        )
         browser.fill("#filter", symbols[-1])
-        browser.locator("#fills tbody tr").first.click()
+        browser.locator("#trips tbody tr").first.click()
         browser.wait_for_function("() => data.candles['000090.SZ'] !== undefined")
         assert browser.evaluate("data.candles['000090.SZ'].close.length") == 260

@@ -7,8 +7,10 @@ import json
 import pickle
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,9 @@ import pytest
 
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs import RunResult, RunSpec, open_run, replay, run_strategy
+from quantgraph.runs._notebook import notebook_watch
 from quantgraph.runs.folder import unpack_example_run
+from quantgraph.runtime.dialogue import RunEvent
 
 SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月到3月"
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\"'&"
@@ -134,7 +138,7 @@ def test_a_representation_is_a_few_lines_and_not_nineteen_thousand_characters(sh
         assert result["run_id"] in repr(result)
         page = result._repr_html_()
         assert len(page.encode()) < 10_000
-        assert tags(page) <= {"div", "b", "br", "svg", "path", "table", "tr", "td"}
+        assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "table", "tr", "td"}
     assert f"{short['account']['return']:+.2%}" in repr(short)
     assert "<svg" in short._repr_html_()
     assert "合成数据" in repr(short)
@@ -170,12 +174,70 @@ def test_a_run_that_failed_or_still_runs_opens(short, tmp_path):
     assert open_run(folder)["state"] == "running"
 
 
-def test_the_plot_has_equity_and_drawdown(short):
+def test_the_plot_has_return_and_drawdown_and_one_colour_a_series(short):
     figure = short.plot()
     names = [line.name for line in figure.data]
-    assert names == ["account", "account", "benchmark", "benchmark"]
-    assert np.asarray(figure.data[0].y).tolist() == short["equity"]["account"]
+    assert names == ["账户", "账户", "买入持有", "买入持有"]
+    assert figure.data[0].y[-1] == pytest.approx(short["account"]["return"])
     assert min(figure.data[1].y) == pytest.approx(short["account"]["max_drawdown"])
+    colours = [line.line.color for line in figure.data]
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+
+
+def test_a_round_trip_is_its_two_fills_by_hand(short):
+    trips, fills = short.round_trips, short.trades
+    bought, sold = fills.iloc[0], fills.iloc[1]
+    first = trips.iloc[0]
+    assert (first["ts_code"], first["kind"], first["quantity"]) == ("000341.SZ", "closed", bought["quantity"])
+    assert (first["opened"], first["closed"]) == (bought["trade_date"], sold["trade_date"])
+    assert (first["entry_price"], first["exit_price"]) == (bought["price"], sold["price"])
+    cost = bought["notional"] + bought["cost"]
+    assert first["profit"] == pytest.approx(sold["notional"] - sold["cost"] - cost)
+    assert first["return"] == pytest.approx((sold["notional"] - sold["cost"]) / cost - 1)
+    assert (trips["kind"] == "closed").sum() == short["account"]["round_trips"]
+
+
+def test_metrics_months_and_drawdowns_are_tables(short, waiting):
+    metrics = short.metrics
+    assert metrics.columns.tolist() == ["account", "benchmark", "index"]
+    assert metrics.loc["return", "account"] == short["account"]["return"]
+    assert metrics["index"].isna().all()
+    months = short.monthly
+    whole = (1 + months.loc[2025, [1, 2, 3]]).prod() - 1
+    assert whole == pytest.approx(short["account"]["return"]) == pytest.approx(months.loc[2025, "year"])
+    assert months.loc[2025, "benchmark"] == pytest.approx(short["benchmark"]["return"])
+    deepest = short.drawdowns.iloc[0]
+    assert deepest["depth"] == pytest.approx(short["account"]["max_drawdown"])
+    assert f"{deepest['trough']:%Y%m%d}" == short["account"]["drawdown"]["trough"]
+    for table in (waiting.metrics, waiting.monthly, waiting.drawdowns, waiting.round_trips):
+        assert table.empty
+
+
+def test_a_representation_has_the_benchmark_and_a_link_to_the_page(short):
+    assert "打开页面" not in short._repr_html_() or short.report().is_file()
+    page = short.report()
+    shown = short._repr_html_()
+    assert page.as_uri() in shown
+    assert f"（{short['benchmark']['return']:+.2%}" in shown.replace("(买入持有 ", "（")
+
+
+def test_a_notebook_shows_the_steps_of_a_run(monkeypatch):
+    shown = []
+    display = SimpleNamespace(update=lambda made: shown.append(made.data))
+    shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    parts = SimpleNamespace(
+        HTML=lambda text: SimpleNamespace(data=text),
+        display=lambda made, display_id: shown.append(made.data) or display,
+    )
+    monkeypatch.setitem(sys.modules, "IPython.display", parts)
+    watch = notebook_watch("5日均线上穿20日均线")
+    watch(RunEvent(kind="started", name="reflection"))
+    watch(RunEvent(kind="traded", name="daily_loop", number=7, total=30))
+    watch(RunEvent(kind="traded", name="daily_loop", number=20, total=30))
+    assert shown == ["理解句子 …", "逐日交易: 20 / 30"]
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert notebook_watch("buy") is None
 
 
 def test_the_page_is_written_where_it_is_asked_for(short, tmp_path):
@@ -225,7 +287,7 @@ def test_hostile_text_stays_text(short):
     }
     result = RunResult(hostile)
     page = result._repr_html_()
-    assert tags(page) <= {"div", "b", "br", "svg", "path", "table", "tr", "td"}
+    assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "table", "tr", "td"}
     assert len(page.encode()) < 10_000
     for shown in (page, repr(result), result.plot().layout.title.text):
         assert not {"\x1b", "\u202e"} & {*shown}

@@ -56,7 +56,7 @@ def show_result(result: Mapping[str, Any]) -> None:
         )
     if result["source"]["synthetic"] and not result["notes"]:
         console.print(
-            literal(words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"), "yellow")
+            literal(words("合成数据，不代表任何真实股票", "synthetic data, not real stocks"), "yellow")
         )
     for line in result["source"].get("provenance", ()):
         console.print(literal(f"{words('数据', 'data')}: {line}"), soft_wrap=True)

@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.page._comparison import render_comparison, run_differences
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
-    from quantgraph.page._drawings import sparkline, trade_rows
-    from quantgraph.page._page import (
-        Page,
-        plotly_name,
-        plotly_script,
-        render_comparison,
-        render_page,
-        run_differences,
-    )
+    from quantgraph.page._drawings import sparkline
+    from quantgraph.page._page import Page, plotly_name, plotly_script, render_page
+    from quantgraph.page._trades import round_trip_rows, trade_rows
 
 __all__ = [
     "FOLDER",
@@ -33,6 +28,7 @@ __all__ = [
     "plotly_script",
     "render_comparison",
     "render_page",
+    "round_trip_rows",
     "run_differences",
     "sparkline",
     "trade_rows",

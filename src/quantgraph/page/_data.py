@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph._util.texts import Language, escape_controls
-from quantgraph.report.metrics import Drawdown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +80,11 @@ class RunView:
         A row a fill, in order: ``session`` is ``YYYY-MM-DD``, ``cost`` all charges.
     refused
         A row an order that was refused, or cut off by the volume cap.
-    splits
-        By symbol: sessions in which a split changed a holding, and by how many shares.
+    splits, delistings
+        By symbol: sessions in which a split changed a holding, and by how many shares; or in which the shares
+        were delisted, and what was paid for all of them.
+    names
+        Names of stocks and indices by code, as far as the run's source had them.
     bars
         Frames sessions x symbols of open, high, low, close and vol, as far as there are any.
     indicators
@@ -131,6 +133,8 @@ class RunView:
     fills: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RunView.FILL_COLUMNS))
     refused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RunView.REFUSED_COLUMNS))
     splits: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    delistings: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     bars: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     signal: pd.DataFrame | None = None
     indicators: Callable[[Sequence[str]], Mapping[str, pd.DataFrame]] = lambda _symbols: {}
@@ -159,54 +163,6 @@ Floats = NDArray[np.float64]
 def drawdown(values: pd.Series[float]) -> pd.Series[float]:
     """Value over the highest so far, less 1."""
     return values / values.cummax() - 1
-
-
-def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Drawdown]:
-    """The deepest falls that do not overlap, the deepest first."""
-    array = values.to_numpy(dtype=np.float64)
-    highest = np.maximum.accumulate(array)
-    below = np.concatenate([[False], array < highest, [False]])
-    edges = np.flatnonzero(below[1:] != below[:-1])
-    episodes = []
-    for first, end in zip(edges[::2], edges[1::2], strict=True):
-        trough = first + int(np.argmin(array[first:end] / highest[first:end]))
-        episodes.append(
-            Drawdown(
-                peak=values.index[first - 1],
-                trough=values.index[trough],
-                recovery=values.index[end] if end < len(array) else None,
-                depth=float(array[trough] / highest[trough] - 1),
-            )
-        )
-    return sorted(episodes, key=lambda episode: episode.depth)[:count]
-
-
-def _by_period(values: pd.Series[float], frequency: str) -> pd.Series[float]:
-    """Return of each calendar period: its last value over the last one before it."""
-    last = values.groupby(pd.DatetimeIndex(values.index).to_period(frequency)).last()
-    begun = pd.concat([values.iloc[:1], last]).to_numpy(dtype=np.float64)
-    return pd.Series(begun[1:] / begun[:-1] - 1, index=last.index)
-
-
-def monthly_returns(values: pd.Series[float]) -> pd.DataFrame:
-    """Returns by year (rows, ascending) and month (columns 1 to 12); NaN for months without a session."""
-    months = _by_period(_from_first_session(values), "M")
-    periods = pd.PeriodIndex(months.index)
-    table = pd.DataFrame({"year": periods.year, "month": periods.month, "return": months.to_numpy()})
-    return table.pivot_table(index="year", columns="month", values="return").reindex(columns=range(1, 13))
-
-
-def yearly_returns(values: pd.Series[float]) -> pd.Series[float]:
-    """Returns by calendar year, ascending."""
-    years = _by_period(_from_first_session(values), "Y")
-    return pd.Series(years.to_numpy(), index=pd.PeriodIndex(years.index).year)
-
-
-def _from_first_session(values: pd.Series[float]) -> pd.Series[float]:
-    """The initial cash stands on the day before the first session, perhaps in the month before: move it."""
-    index = values.index.to_series()
-    index.iloc[0] = index.iloc[min(1, len(index) - 1)]
-    return pd.Series(values.to_numpy(), index=pd.DatetimeIndex(index))
 
 
 def rolling_ratios(
@@ -285,19 +241,23 @@ class PageData:
     without_candles: int = 0
 
 
-def page_data(view: RunView, rows: pd.DataFrame, *, inline: bool) -> PageData:
-    """Gather the JSON of a page."""
+def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline: bool) -> PageData:
+    """Gather the JSON of a page, of fills and round trips whose reasons are words."""
     sessions = [f"{day:%Y-%m-%d}" for day in view.days.index]
     symbols = list(dict.fromkeys([*view.fills["symbol"], *view.refused["symbol"]]))
     inside: dict[str, Any] = {
         "sessions": sessions,
         "symbols": [_shown(symbol) for symbol in symbols],
+        "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in symbols if symbol in view.names},
         "curves": _curves(view),
         "days": _days(view.days),
     }
     data = PageData(inside=inside)
     _add_fills(data, view, rows, sessions, symbols, inline=inline)
-    _add_candles(data, view, symbols, inline=inline)
+    charted = _charted_symbols(data, view, symbols, inline=inline)
+    values = _indicator_values(view, charted)
+    _add_trips(data, view, trips, symbols, values, inline=inline)
+    _add_candles(data, view, charted, values)
     _add_stories(data, view.stories, inline=inline)
     return data
 
@@ -351,9 +311,8 @@ def _add_fills(
     inline: bool,
 ) -> None:
     place, number = ({name: at for at, name in enumerate(names)} for names in (sessions, symbols))
-    reasons = list(dict.fromkeys(rows["reason"]))
+    reasons = list(dict.fromkeys(rows["words"]))
     reason = {text: at for at, text in enumerate(reasons)}
-    reasons = [_shown(text) for text in reasons]
     columns = {
         "day": rows["session"].map(place),
         "symbol": rows["symbol"].map(number),
@@ -361,29 +320,81 @@ def _add_fills(
         **{name: rows[name] for name in ("quantity", "price", "notional", "cost")},
         "profit": rows["profit"].astype(float).round(2),
         "holding": rows["holding"],
-        "mae": rows["mae"].astype(float).round(6),
-        "mfe": rows["mfe"].astype(float).round(6),
-        "reason": rows["reason"].map(reason),
-    }
-    places = {"day", "symbol", "sell", "reason"}
-    arrays = {
-        name: np.asarray(column, dtype=np.int64 if name in places else np.float64)
-        for name, column in columns.items()
+        "reason": rows["words"].map(reason),
     }
     data.inside |= {
-        "reasons": reasons,
-        "fills": {name: array[:MOST_FILLS] for name, array in arrays.items()},
-        "fill_count": len(rows),
-        "fill_files": [],
+        "reasons": [_shown(text) for text in reasons],
         "refused": _refused(view.refused, place, number),
     }
-    if inline:
-        return
-    for first in range(MOST_FILLS, len(rows), _FILLS_A_FILE):
-        name = f"fills-{first}.js"
+    _add_columns(data, "fills", columns, inline=inline)
+
+
+def _add_columns(data: PageData, kind: str, columns: Mapping[str, Any], *, inline: bool) -> None:
+    """The first rows of a table inside, the others in files."""
+    places = {"day", "symbol", "sell", "reason", "kind", "opened", "closed", "entry", "exit"}
+    arrays = {
+        name: np.asarray(
+            column, dtype=np.int64 if name.partition("_")[0] in places and "price" not in name else np.float64
+        )
+        for name, column in columns.items()
+    }
+    count = len(next(iter(arrays.values())))
+    data.inside |= {
+        kind: {name: array[:MOST_FILLS] for name, array in arrays.items()},
+        f"{kind}_files": [],
+    }
+    for first in () if inline else range(MOST_FILLS, count, _FILLS_A_FILE):
+        name = f"{kind}-{first}.js"
         part = {key: array[first : first + _FILLS_A_FILE] for key, array in arrays.items()}
-        data.files[name] = _script("fills", part)
-        data.inside["fill_files"].append(name)
+        data.files[name] = _script(kind, part)
+        data.inside[f"{kind}_files"].append(name)
+
+
+KINDS = ("closed", "delisted", "open")
+
+
+def _add_trips(
+    data: PageData,
+    view: RunView,
+    trips: pd.DataFrame,
+    symbols: Sequence[str],
+    values: Mapping[str, pd.DataFrame],
+    *,
+    inline: bool,
+) -> None:
+    """The round trips, with what the rule's values were at the close before the entry and before the exit."""
+    number = {symbol: at for at, symbol in enumerate(symbols)}
+    words = list(dict.fromkeys([*trips["entry_words"], *trips["exit_words"]]))
+    reason = {text: at for at, text in enumerate(words)}
+    columns: dict[str, Any] = {
+        "symbol": trips["symbol"].map(number),
+        "kind": trips["kind"].map(KINDS.index),
+        **{name: trips[name] for name in ("opened", "closed", "entry", "exit", "holding", "quantity")},
+        "entry_price": trips["entry_price"].astype(float).round(6),
+        "exit_price": trips["exit_price"].astype(float).round(6),
+        "profit": trips["profit"].astype(float).round(2),
+        **{name: trips[name].astype(float).round(6) for name in ("gain", "mae", "mfe")},
+        "reason_in": trips["entry_words"].map(reason),
+        "reason_out": trips["exit_words"].map(reason),
+    }
+    for at, frame in enumerate(values.values()):
+        for name in ("opened", "closed"):
+            columns[f"value_{name}_{at}"] = _before(frame, view.days.index, trips["symbol"], trips[name])
+    data.inside |= {
+        "trip_reasons": [_shown(text) for text in words],
+        "value_labels": list(map(_shown, values)),
+    }
+    _add_columns(data, "trips", columns, inline=inline)
+
+
+def _before(frame: pd.DataFrame, days: pd.Index, symbols: pd.Series[str], places: pd.Series[int]) -> Floats:
+    """The values of symbols in the row before a session; NaN where there is none."""
+    rows = frame.index.get_indexer(days)[places.to_numpy(dtype=np.int64)] - 1
+    columns = frame.columns.get_indexer(pd.Index(symbols))
+    known = (rows >= 0) & (columns >= 0)
+    found = np.full(len(rows), np.nan)
+    found[known] = frame.to_numpy(dtype=np.float64)[rows[known], columns[known]]
+    return found.round(6)
 
 
 def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
@@ -394,20 +405,40 @@ def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str,
     ]
 
 
-def _add_candles(data: PageData, view: RunView, symbols: Sequence[str], *, inline: bool) -> None:
-    """The bars of traded symbols, those with the most fills first; the files on demand are by symbol."""
-    data.inside |= {"candles": {}, "candle_files": {}}
+def _charted_symbols(data: PageData, view: RunView, symbols: Sequence[str], *, inline: bool) -> list[str]:
+    """The traded symbols whose bars are written, those with the most fills first."""
     close = view.bars.get("close")
     if close is None:
-        return
+        return []
     traded = view.fills["symbol"].value_counts(sort=True)
     order = [*sorted(traded.index, key=lambda each: -int(traded[each]))]
     order += [each for each in symbols if each not in traded.index]
     known = [each for each in order if each in close.columns]
     kept = known[: MOST_CANDLES if inline else _SYMBOLS]
     data.without_candles = len(known) - len(kept)
-    data.inside["bar_days"] = [f"{day:%Y-%m-%d}" for day in close.index]
-    for number, (symbol, bars) in enumerate(_candles(view, kept)):
+    return kept
+
+
+def _indicator_values(view: RunView, symbols: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The values that the rule names, by label, on the sessions of the bars."""
+    if not symbols:
+        return {}
+    index = view.bars["close"].index
+    return {
+        label: frame.reindex(index=index, columns=list(symbols)).round(6)
+        for label, frame in view.indicators(symbols).items()
+    }
+
+
+def _add_candles(
+    data: PageData, view: RunView, symbols: Sequence[str], values: Mapping[str, pd.DataFrame]
+) -> None:
+    """The bars of symbols; the files on demand are by symbol."""
+    data.inside |= {"candles": {}, "candle_files": {}}
+    if "close" not in view.bars:
+        return
+    data.inside["bar_days"] = [f"{day:%Y-%m-%d}" for day in view.bars["close"].index]
+    for number, (symbol, bars) in enumerate(_candles(view, symbols, values)):
         if number < MOST_CANDLES:
             data.inside["candles"][symbol] = bars
         else:
@@ -416,24 +447,22 @@ def _add_candles(data: PageData, view: RunView, symbols: Sequence[str], *, inlin
             data.inside["candle_files"][symbol] = name
 
 
-def _candles(view: RunView, symbols: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _candles(
+    view: RunView, symbols: Sequence[str], values: Mapping[str, pd.DataFrame]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     index = view.bars["close"].index
-    indicators = view.indicators(symbols) if symbols else {}
     signal = None if view.signal is None else view.signal.reindex(index)
     frames = {
-        name: frame.to_numpy(dtype=np.float64).T
-        for name, frame in ((name, frame.reindex(columns=list(symbols))) for name, frame in view.bars.items())
+        name: frame.reindex(columns=list(symbols)).to_numpy(dtype=np.float64).T
+        for name, frame in view.bars.items()
     }
-    values = {
-        label: np.round(frame.reindex(index=index, columns=list(symbols)).to_numpy(dtype=np.float64).T, 6)
-        for label, frame in indicators.items()
-    }
+    lines = {_shown(label): frame.to_numpy(dtype=np.float64).T for label, frame in values.items()}
     for at, symbol in enumerate(symbols):
         bars: dict[str, Any] = {name: np.ascontiguousarray(array[at]) for name, array in frames.items()}
         if signal is not None and symbol in signal.columns:
             opinions = signal[symbol].to_numpy()
             bars["signal"] = [[int(day), int(opinions[day])] for day in np.flatnonzero(np.abs(opinions) == 1)]
-        bars["lines"] = {_shown(label): np.ascontiguousarray(array[at]) for label, array in values.items()}
+        bars["lines"] = {label: np.ascontiguousarray(array[at]) for label, array in lines.items()}
         yield _shown(symbol), bars
 
 

@@ -1,14 +1,14 @@
-"""The page of a run, and the page that compares several: HTML that opens offline, drawn by plotly."""
+"""The page of a run: HTML that opens offline, drawn by plotly."""
 
 from __future__ import annotations
 
 import base64
+import calendar
 import functools
 import hashlib
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -18,127 +18,32 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from quantgraph._util.texts import escape_controls, say
-from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
+from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph.page._data import (
     FOLDER,
     MOST_FILLS,
     RunView,
-    curve,
-    deepest_drawdowns,
-    monthly_returns,
     page_data,
     page_json,
-    yearly_returns,
 )
-from quantgraph.page._drawings import labels, path_drawing, per_symbol, share_card, trade_rows
+from quantgraph.page._drawings import labels, path_drawing, share_card
+from quantgraph.page._summary import (
+    caption,
+    code_words,
+    ending,
+    facts,
+    open_findings,
+    proof_text,
+    provenance,
+    said_lines,
+    sentence,
+    shown_day,
+    tiles,
+    way,
+)
+from quantgraph.page._trades import per_reason, per_symbol, round_trip_rows, with_profits, with_words
+from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.metrics import metric_rows, table_metrics
-
-
-def ending(view: RunView) -> dict[str, str]:
-    """How the run ended: whether well, and in a word."""
-    because = view.result["ended_because"] or view.result["state"]
-    if because == "done" and meaning_lines(view.result.get("validation") or {}, view.language):
-        return {"kind": "bad", "text": OPEN_FINDING.text(view.language)}
-    if because == "done":
-        return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
-    endings = {
-        "meaning_failed": say(
-            view.language, zh="没有交易：代码与所说的不一致", en="not traded: the code is not what was said"
-        ),
-        "needs_answer": say(view.language, zh="在等待回答，没有结果", en="waits for an answer: no result"),
-        "cancelled": say(view.language, zh="中途停止", en="stopped before its end"),
-        "failed": say(view.language, zh="失败", en="failed"),
-    }
-    not_done = say(view.language, zh=f"没有完成（{because}）", en=f"not done ({because})")
-    return {"kind": "bad", "text": endings.get(because, not_done)}
-
-
-def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
-    """The first lines: a label, and what there is to say."""
-    result, words = view.result, labels(view.language)
-    report = result.get("validation") or {}
-    yield words["open"], meaning_lines(report, view.language)
-    yield words["said"], list(view.said)
-    if question := result.get("open_question"):
-        options = [f"{number}. {text}" for number, text in enumerate(question.get("options") or [], 1)]
-        yield words["question"], [question["question"], *options]
-    if result.get("causality"):
-        coverage = result["causality"]["coverage"]
-        lines = [result["causality"]["text"]]
-        if coverage["method"] == "sampled":
-            part, whole = coverage["proved"], coverage["sessions"]
-            zh = f"抽样（sampled）：只在 {whole} 个交易日中的 {part} 个上证明"
-            lines.append(say(view.language, zh=zh, en=f"sampled: proved at {part} of {whole} sessions"))
-        yield words["proof"], lines
-    others = (each for each in report.get("issues_found", []) if not each["code"].startswith("meaning"))
-    yield words["check"], [_issue(each, view.language) for each in others if each["severity"] != "info"]
-    yield words["data"], list(_data_lines(view))
-    if account := result.get("account"):
-        costs = account["costs"]
-        parts = ", ".join(
-            f"{name} {amount:,.2f}" for name, amount in costs.items() if name != "total" and amount
-        )
-        yield words["cost"], [f"{costs['total']:,.2f}" + (f" ({parts})" if parts else "")]
-    assumed = result.get("assumptions") or []
-    yield words["assumed"], [text for text in assumed if not any(text in line for line in view.said)]
-    yield words["cannot_tell"], [*(result.get("notes") or []), *_limits(view)]
-
-
-def _issue(issue: Mapping[str, Any], language: str) -> str:
-    where = " ".join(filter(None, (issue.get("session"), issue.get("symbol"))))
-    place = f" ({where})" if language == "en" and where and where not in issue["message"] else ""
-    return issue_text(issue, language) + place
-
-
-def _data_lines(view: RunView) -> Iterator[str]:
-    result, window = view.result, view.result.get("window") or {}
-    name = result["source"]["name"]
-    if result["source"]["synthetic"]:
-        name += f" · {labels(view.language)['synthetic']}"
-    yield name
-    if window.get("start"):
-        count = len(result.get("symbols") or [])
-        span = f"{shown_day(window['start'])} – {shown_day(window['end'])}"
-        plural = "" if count == 1 else "s"
-        yield say(view.language, zh=f"{span}，{count} 个代码", en=f"{span}, {count} symbol{plural}")
-    if ref := view.hashes.get("data"):
-        yield say(view.language, zh=f"数据哈希 {ref}", en=f"hash of the data {ref}")
-    yield from result["source"].get("provenance") or ()
-
-
-def _limits(view: RunView) -> Iterator[str]:
-    """What the result does not tell, where no note of the run says it."""
-    result = view.result
-
-    def words(zh: str, en: str) -> str:
-        return say(view.language, zh=zh, en=en)
-
-    account = result.get("account")
-    if account and account["ex_dates"] is None:
-        yield words("数据中没有分红，无法知道除权除息", "the data have no dividends: ex-dates are not known")
-    elif account and account["ex_dates"]["count"]:
-        count, amount = account["ex_dates"]["count"], account["ex_dates"]["not_credited"]
-        yield words(
-            f"持有期间 {count} 次除权除息没有分红记录，约 {amount:,.0f} 未计入账户",
-            f"{count} ex-dates while held have no dividend in the data, about {amount:,.0f} not credited",
-        )
-    if result.get("not_judged"):
-        count = result["not_judged"]
-        yield words(f"区间的前 {count} 个交易日不参与评价", f"the first {count} sessions are not evaluated")
-    if account and not result.get("causality"):
-        yield words(
-            "没有信号可证明：逐日决策只看到当日已知的数据",
-            "no signal to prove: each session saw only what was known",
-        )
-
-
-def shown_day(value: Any) -> str:
-    """A session, a timestamp or ``YYYYMMDD``, as ``YYYY-MM-DD``; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{value:%Y-%m-%d}" if hasattr(value, "strftime") else f"{value[:4]}-{value[4:6]}-{value[6:]}"
-
 
 _HERE = Path(__file__).parent
 _UNKNOWN: Mapping[str, Any] = {
@@ -151,6 +56,7 @@ _UNKNOWN: Mapping[str, Any] = {
 """What the result of a run that failed does not have."""
 _AROUND = 40
 """Sessions before and after the cell of a counterexample."""
+_SYMBOLS_LISTED = 200
 _CARD = ("return", "annual_return", "max_drawdown", "sharpe")
 
 
@@ -172,48 +78,58 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
         One file with all in it, the drawing script included. What is loaded on demand otherwise is left out,
         and the page says so.
     """
-    rows = trade_rows(view)
-    data = page_data(view, rows, inline=inline)
-    words = labels(view.language)
+    trips = round_trip_rows(view)
+    rule = (view.result.get("understanding") or {}).get("rule") or {}
+    trips, rows = with_words(trips, with_profits(view.fills, trips), rule, view.language)
+    data = page_data(view, rows, trips, inline=inline)
+    words, symbols = labels(view.language), per_symbol(rows)
     mainland, counterexample = view.parameters.get("rules.market", "cn") == "cn", _counterexample(view)
-    more = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
+    episodes = _episodes(view)
+    more = {
+        "words": words,
+        "mainland": mainland,
+        "language": view.language,
+        "counterexample": _around(view, counterexample),
+        "episodes": _marked(episodes),
+    }
     text = page_json({**data.inside, **more})
     columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
+    context = {
+        **shared,
+        **_first_screen(view),
+        **_trade_tables(view, rows, trips),
+        **_return_tables(view),
+        **_provenance(view, data.without_candles, inline=inline),
+        **scripts("page.js", view.run_id + text, inline=inline, up="../"),
+    }
     html = (
         environment()
         .get_template("page.html.j2")
         .render(
-            view=view,
-            result={**_UNKNOWN, **view.result},
-            head=view.hashes.get("ledger", ""),
-            words=words,
-            ending=ending(view),
-            facts=list(facts(view)),
-            numbers=list(metric_rows(columns)) if columns[0] else [],
-            episodes=_episodes(view),
-            months=_months(view),
-            refused=_refusals(view),
-            by_symbol=per_symbol(rows).head(200),
-            path=path_drawing(view),
-            counterexample=counterexample,
-            mainland=mainland,
-            models=_models(view.result.get("usage") or ()),
-            parameters=[(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
-            left_out=_left_out(view, data.without_candles, inline=inline),
-            data=text,
-            inline=inline,
-            **scripts("page.js", view.run_id + text, inline=inline, up="../"),
+            **context, view=view, episodes=episodes, counterexample=counterexample, data=text, inline=inline
         )
     )
     card = share_card(view, view.result["question"], _card_numbers(view))
     return Page(html=html, files={} if inline else data.files, card=card)
 
 
-def _models(usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _provenance(view: RunView, without_candles: int, *, inline: bool) -> dict[str, Any]:
+    return {
+        "result": {**_UNKNOWN, **view.result},
+        "head": view.hashes.get("ledger", ""),
+        "provenance": list(provenance(view, _left_out(view, without_candles, inline=inline))),
+        "path": path_drawing(view),
+        "models": _models(view.result.get("usage") or (), labels(view.language)),
+        "parameters": [(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
+    }
+
+
+def _models(usage: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return calls, tokens and cost of each role's model over all sessions; "?" where a part is not known."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     for row in usage:
-        rows.setdefault(f"{row['role']} · {row['model']}", []).append(row)
+        role, model = (words.get(f"{kind}_{row[kind]}", str(row[kind])) for kind in ("role", "model"))
+        rows.setdefault(f"{role} · {model}", []).append(row)
     found = []
     for name, parts in rows.items():
         tokens = [part[kind] for part in parts for kind in ("prompt_tokens", "completion_tokens")]
@@ -279,7 +195,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(ending=ending, money=_money, day=shown_day, signed=_signed)
+    made.filters.update(ending=ending, money=_money, day=shown_day, signed=signed, points=_points, way=way)
     return made
 
 
@@ -292,8 +208,13 @@ def _money(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:,.2f}"
 
 
-def _signed(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{value:+.2%}"  # noqa: PLR0124 - NaN
+def signed(value: float | None) -> str:
+    """A fraction in percent with its sign; a dash for none."""
+    return "–" if value is None or value != value else f"{value:+.2%}".replace("-", "−")  # noqa: PLR0124 - NaN
+
+
+def _points(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1%}".replace("-", "−")
 
 
 def shown_value(value: Any) -> str:
@@ -310,36 +231,92 @@ def _card_numbers(view: RunView) -> list[tuple[str, str]]:
     ]
 
 
-def _episodes(view: RunView) -> list[Any]:
+@dataclass(frozen=True, kw_only=True)
+class _Episode:
+    """A drawdown of the account: its ``sessions`` to the recovery, or to ``end``, the run's last day."""
+
+    depth: float
+    peak: pd.Timestamp
+    trough: pd.Timestamp | None
+    recovery: pd.Timestamp | None
+    end: pd.Timestamp
+    sessions: int
+
+
+def _episodes(view: RunView) -> list[_Episode]:
     values = view.equity("account")
     if values is None:
         return []
-    first = values.index[min(1, len(values) - 1)]  # the initial cash stands on the day before
-    return [replace(each, peak=max(each.peak, first)) for each in deepest_drawdowns(values)]
-
-
-def _months(view: RunView) -> list[dict[str, Any]]:
-    """Rows of the heat map: the year, its months' returns, and the years of account and benchmark."""
-    values, benchmark = view.equity("account"), view.equity("benchmark")
-    if values is None:
-        return []
-    years = yearly_returns(values)
-    theirs = None if benchmark is None else yearly_returns(benchmark)
-    return [
-        {
-            "year": int(year),
-            "months": [None if cell != cell else float(cell) for cell in months],  # noqa: PLR0124 - NaN
-            "account": float(years[year]),
-            "benchmark": None if theirs is None else float(theirs[year]),
-        }
-        for year, months in zip(
-            monthly_returns(values).index, monthly_returns(values).to_numpy(), strict=True
+    first, last = values.index[min(1, len(values) - 1)], values.index[-1]
+    found = []
+    for each in deepest_drawdowns(values):
+        peak, end = max(each.peak, first), each.recovery or last  # the initial cash stands on the day before
+        count = int(values.index.searchsorted(end) - values.index.searchsorted(peak))
+        found.append(
+            _Episode(
+                depth=each.depth,
+                peak=peak,
+                trough=each.trough,
+                recovery=each.recovery,
+                end=end,
+                sessions=count,
+            )
         )
+    return found
+
+
+def _marked(episodes: Sequence[_Episode]) -> list[list[Any]]:
+    """What the chart of the equity marks: the deepest fall, and others at least a third as deep."""
+    return [
+        [each.depth, shown_day(each.peak), shown_day(each.trough), shown_day(each.end)]
+        for each in episodes[:3]
+        if each.depth <= episodes[0].depth / 3
     ]
 
 
+def _counted(trips: pd.DataFrame, language: Language) -> str:
+    held = int((trips["kind"] == "open").sum())
+    closed = len(trips) - held
+    also = say(language, zh=f"，{held:,} 笔仍持有", en=f", {held:,} still open") if held else ""
+    return say(language, zh=f"{closed:,} 笔已平仓", en=f"{closed:,} closed") + also
+
+
+def _month_names(language: Language) -> list[str]:
+    return [f"{month}月" if language == "zh" else calendar.month_abbr[month] for month in range(1, 13)]
+
+
+def _months(view: RunView) -> list[dict[str, Any]]:
+    """Rows of the heat map: a year, its months' returns and the benchmark's, and both years."""
+    values, benchmark = view.equity("account"), view.equity("benchmark")
+    if values is None:
+        return []
+    theirs = None if benchmark is None else yearly_returns(benchmark)
+    their_months = None if benchmark is None else monthly_returns(benchmark)
+    years, months_of = yearly_returns(values), monthly_returns(values)
+    rows = []
+    for year in map(int, months_of.index):
+        account = float(years[year])
+        other = None if theirs is None else float(theirs[year])
+        rows.append(
+            {
+                "year": year,
+                "months": _cells(months_of, year),
+                "their_months": None if their_months is None else _cells(their_months, year),
+                "account": account,
+                "benchmark": other,
+                "difference": None if other is None else account - other,
+            }
+        )
+    return rows
+
+
+def _cells(months: pd.DataFrame, year: int) -> list[float | None]:
+    return [None if math.isnan(cell) else float(cell) for cell in months.loc[[year]].to_numpy()[0]]
+
+
 def _refusals(view: RunView) -> list[tuple[str, int]]:
-    return [(str(code), int(count)) for code, count in view.refused["code"].value_counts().items()]
+    counts = view.refused["code"].value_counts()
+    return [(code_words(str(code), view.language), int(count)) for code, count in counts.items()]
 
 
 def _counterexample(view: RunView) -> Mapping[str, Any] | None:
@@ -393,103 +370,3 @@ def _left_out(view: RunView, candles: int, *, inline: bool) -> Sequence[str]:
             )
         )
     return lines
-
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LEAST_CELLS = 4
-
-
-def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page:
-    """Render the page that compares runs, in the language of the first one."""
-    language = views[0].language
-    words = labels(language)
-    curves = {
-        view.run_id: curve(values / values.iloc[0])
-        for view in views
-        if (values := view.equity("account")) is not None
-    }
-    mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
-    data = page_json({"words": words, "mainland": mainland, "curves": curves})
-    html = (
-        environment()
-        .get_template("comparison.html.j2")
-        .render(
-            views=views,
-            language=language,
-            words=words,
-            mainland=mainland,
-            numbers=list(metric_rows([view.result.get("account") for view in views])),
-            differences=list(run_differences(views)),
-            grid=two_numbers(views),
-            data=data,
-            **scripts("comparison.js", data, inline=inline, up=""),
-        )
-    )
-    return Page(html=html, files={}, card="")
-
-
-def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
-    """What was said and the parameters, where they are not the same in all runs."""
-    rows: dict[str, list[str]] = {
-        "question": [view.result["question"] for view in views],
-        "said": ["\n".join(view.said) for view in views],
-        "source": [str(view.result["source"]["name"]) for view in views],
-        "window": [" - ".join(filter(None, _window(view))) for view in views],
-        "evaluated_from": [str(view.result.get("evaluated_from") or "") for view in views],
-    }
-    names = dict.fromkeys(name for view in views for name in sorted(view.parameters))
-    rows |= {
-        name: [shown_value(view.parameters.get(name, "")) for view in views]
-        for name in names
-        if name not in rows
-    }
-    for name, cells in rows.items():
-        if len({*cells}) > 1:
-            yield name, cells
-
-
-def _window(view: RunView) -> tuple[str, str]:
-    window: Mapping[str, Any] = view.result.get("window") or {}
-    return window.get("start") or "", window.get("end") or ""
-
-
-def two_numbers(views: Sequence[RunView]) -> dict[str, Any] | None:
-    """The returns of runs that differ in two numbers of their sentence or parameters, as a table.
-
-    Returns
-    -------
-    dict or None
-        ``names`` of the two; ``rows`` and ``columns``, their values ascending; ``cells``, returns or
-        None. None if not exactly two differ, or two runs have the same.
-    """
-    found = [_numbers_of(view) for view in views]
-    if len(views) < _LEAST_CELLS or len({frozenset(each) for each in found}) != 1:
-        return None
-    varying = [name for name in found[0] if len({each[name] for each in found}) > 1]
-    if len(varying) != 2:
-        return None
-    first, second = varying
-    places = {(each[first], each[second]): view for each, view in zip(found, views, strict=True)}
-    if len(places) < len(views):
-        return None
-    rows, columns = (sorted({each[name] for each in found}) for name in varying)
-    cells = [[_return(places.get((row, column))) for column in columns] for row in rows]
-    return {"names": varying, "rows": rows, "columns": columns, "cells": cells}
-
-
-def _numbers_of(view: RunView) -> dict[str, float]:
-    """The numbers of a sentence by their place in it, and the numeric parameters."""
-    question = str(view.result["question"])
-    words = _NUMBER.sub("#", question)
-    said = {f"{number}: {words}": float(text) for number, text in enumerate(_NUMBER.findall(question), 1)}
-    numeric = {
-        name: float(value)
-        for name, value in view.parameters.items()
-        if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
-    }
-    return {**said, **numeric}
-
-
-def _return(view: RunView | None) -> float | None:
-    account = view.result.get("account") if view else None
-    return None if account is None else float(account["return"])

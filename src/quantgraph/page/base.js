@@ -16,6 +16,7 @@ const make = (tag, text, attributes = {}) => {
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const colour = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 const signed = (value) => (value === null || value === undefined ? "–" : (value < 0 ? "−" : "+") + Math.abs(value * 100).toFixed(2) + "%");
+const percent = (value, digits = 1) => (value === null || value === undefined ? "–" : (value < 0 ? "−" : "") + Math.abs(value * 100).toFixed(digits) + "%");
 const money = (value) => (value === null || value === undefined ? "–"
   : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 }));
 const plain = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US", { maximumFractionDigits: 6 }));
@@ -48,20 +49,28 @@ function heat() {
 
 // ---- charts ------------------------------------------------------------------------------------------
 const layout = (more) => {
-  const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line") };
+  const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), automargin: true };
   const base = {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
-    margin: { l: 80, r: 20, t: 8, b: 32 }, legend: { orientation: "h", y: 1.08 }, hovermode: "x unified",
-    hoverlabel: { bgcolor: colour("soft"), font: { color: colour("ink") } },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12, family: getComputedStyle(document.body).fontFamily },
+    margin: { l: 52, r: 12, t: 30, b: 28 }, legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" }, hovermode: "x unified",
+    hoverlabel: { bgcolor: colour("soft"), font: { color: colour("ink") } }, dragmode: innerWidth < 640 ? false : "zoom",
   };
   const axes = {};
   for (const name of ["xaxis", "yaxis", "yaxis2", "yaxis3"]) axes[name] = { ...axis, ...(more[name] || {}) };
+  axes.xaxis.tickformatstops ||= dates;
   if (!more.yaxis2) delete axes.yaxis2;
   if (!more.yaxis3) delete axes.yaxis3;
   return { ...base, ...more, ...axes };
 };
-const options = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
-  modeBarButtonsToRemove: ["lasso2d", "select2d", "sendChartToCloud", "sendDataToCloud"] };
+const DAY = 86400000;
+const dates = [
+  { dtickrange: [null, 28 * DAY], value: "%m-%d" },
+  { dtickrange: [28 * DAY, "M12"], value: "%Y-%m" },
+  { dtickrange: ["M12", null], value: "%Y" },
+];
+// The title of a panel of a stacked chart, at the top left of its part of the height.
+const panel = (text, y) => ({ text: escaped(text), xref: "paper", yref: "paper", x: 0, y, xanchor: "left", yanchor: "bottom", showarrow: false, font: { color: colour("quiet") } });
+const options = { responsive: true, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
 function draw(id, build) {
   const figure = byId(id);
   if (!figure) return;
@@ -89,7 +98,6 @@ function later(id, build) {
 }
 function drawAll() { for (const [id, build] of [...waiting]) { waiting.delete(id); draw(id, build); } }
 window.addEventListener("beforeprint", drawAll);
-
 
 heat();
 byId("switch-colours").textContent = root.classList.contains("red-up") ? words.green_up : words.red_up;

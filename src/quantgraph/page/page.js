@@ -3,37 +3,60 @@
 {
   const NAMES = ["account", "benchmark", "index"];
   const DASHES = { account: "solid", benchmark: "dash", index: "dot" };
-  const shade = (name) => ({ account: colour("accent"), benchmark: colour("bad"), index: colour("quiet") })[name];
+  const shade = (name) => ({ account: colour("accent"), benchmark: colour("other"), index: colour("quiet") })[name];
   const lines = (curves, more = {}) => NAMES.filter((name) => curves[name]).map((name) => ({
     type: "scatter", mode: "lines", name: words[name], x: curves[name].x, y: curves[name].y,
-    line: { color: shade(name), dash: DASHES[name], width: name === "account" ? 2 : 1.4 }, ...more,
+    line: { color: shade(name), dash: DASHES[name], width: name === "account" ? 2.2 : 1.4 }, ...more,
   }));
   const curves = data.curves;
+  const months = [...document.querySelectorAll("#months tbody tr:not(.quiet)")];
+  const fromStart = (curve) => curve.y.map((value) => value / curve.y[0] - 1);
+  // The deepest falls are shaded, with their depth at the trough.
+  const falls = () => ({
+    shapes: data.episodes.map(([, peak, , end]) => ({ type: "rect", x0: peak, x1: end, yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("loss"), opacity: 0.07, layer: "below" })),
+    annotations: data.episodes.map(([depth, , trough]) => ({ x: trough, yref: "paper", y: 0, yanchor: "bottom", text: percent(depth), showarrow: false, font: { size: 11, color: colour("loss") } })),
+  });
   if (curves.equity) {
     const log = byId("log");
-    const equity = () => [lines(curves.equity), { yaxis: { type: log.checked ? "log" : "linear", tickformat: ",.0f" } }];
-    later("chart-equity", equity);
+    const equity = () => {
+      const traces = lines(curves.equity);
+      if (log.checked) return [traces, { ...falls(), yaxis: { type: "log", tickformat: ",.0f" } }];
+      for (const trace of traces) {
+        trace.customdata = trace.y;
+        trace.y = fromStart(trace);
+        trace.hovertemplate = "%{y:+.2%} (%{customdata:,.0f})";
+      }
+      return [traces, { ...falls(), yaxis: { tickformat: "+.0%" } }];
+    };
+    draw("chart-equity", equity);
     log.addEventListener("change", () => draw("chart-equity", equity));
-    later("chart-drawdown", () => [lines(curves.drawdown).map((line, number) => (number ? line : { ...line, fill: "tozeroy" })),
-      { yaxis: { tickformat: ".1%" } }]);
-    const years = [...document.querySelectorAll("#months tbody tr")].map((row) => ({
+    later("chart-drawdown", () => [lines(curves.drawdown, { hovertemplate: "%{y:.2%}" }).map((line, number) => (number ? line : { ...line, fill: "tozeroy" })),
+      { yaxis: { tickformat: ".0%" } }]);
+    const years = months.map((row) => ({
       year: row.querySelector("th").textContent,
       account: Number(row.cells[13].dataset.value), benchmark: row.cells[14].dataset.value,
     }));
     later("chart-years", () => [[
       { type: "bar", name: words.account, x: years.map((row) => row.year), y: years.map((row) => row.account), marker: { color: colour("accent") } },
       { type: "bar", name: words.benchmark, x: years.map((row) => row.year), y: years.map((row) => (row.benchmark === "" ? null : Number(row.benchmark))),
-        marker: { color: colour("bad"), pattern: { shape: "/" } } },
-    ], { yaxis: { tickformat: ".1%" }, xaxis: { type: "category" } }]);
+        marker: { color: colour("other") } },
+    ], { yaxis: { tickformat: ".0%" }, xaxis: { type: "category" }, bargap: 0.5 }]);
     const rolling = curves.rolling;
-    const under = { sharpe: ["y", words.sharpe, "solid"], volatility: ["y2", words.volatility, "dash"], beta: ["y3", words.beta, "dot"] };
+    const under = { sharpe: ["y", words.sharpe, 1, ".1f"], volatility: ["y2", words.volatility, 0.64, ".0%"], beta: ["y3", words.beta, 0.3, ".1f"] };
     if (!rolling.sharpe?.y.some((value) => value !== null)) byId("rolling").remove();
-    else later("chart-rolling", () => [Object.entries(under).filter(([name]) => rolling[name]).map(([name, [axis, label, dash]]) => ({
-      type: "scatter", mode: "lines", name: label, x: rolling[name].x, y: rolling[name].y, yaxis: axis, line: { dash, width: 1.6 },
-    })), { yaxis: { domain: [0.7, 1] }, yaxis2: { domain: [0.36, 0.64], tickformat: ".0%" }, yaxis3: { domain: [0, 0.3] }, hovermode: "x" }]);
-    later("chart-returns", () => [[{ type: "histogram", x: curves.returns.y, marker: { color: colour("accent") }, nbinsx: 60 }],
-      { xaxis: { tickformat: ".1%" }, hovermode: "closest", bargap: 0.04 }]);
+    else {
+      const there = Object.entries(under).filter(([name]) => rolling[name]);
+      later("chart-rolling", () => [there.map(([name, [axis, label, , format]]) => ({
+        type: "scatter", mode: "lines", name: label, x: rolling[name].x, y: rolling[name].y, yaxis: axis, line: { color: colour("accent"), width: 1.6 }, hovertemplate: `%{y:${format}}`,
+      })), { showlegend: false, annotations: there.map(([, [, label, y]]) => panel(label, y)), xaxis: { anchor: there.at(-1)[1][0] },
+        yaxis: { domain: [0.72, 1] }, yaxis2: { domain: [0.36, 0.64], tickformat: ".0%" }, yaxis3: { domain: [0, 0.3] } }]);
+    }
     const order = curves.returns.y.map((value, place) => [value, curves.returns.x[place]]).sort((a, b) => a[0] - b[0]);
+    const fifth = order.length ? order[Math.floor(order.length * 0.05)][0] : 0;
+    later("chart-returns", () => [[{ type: "histogram", x: curves.returns.y, marker: { color: colour("accent") }, nbinsx: 60, hovertemplate: "%{x}: %{y}<extra></extra>" }],
+      { xaxis: { tickformat: ".1%", tickformatstops: [] }, hovermode: "closest", bargap: 0.04, showlegend: false,
+        shapes: [{ type: "line", x0: fifth, x1: fifth, yref: "paper", y0: 0, y1: 1, line: { dash: "dash", color: colour("loss") } }],
+        annotations: [{ x: fifth, yref: "paper", y: 1, yanchor: "bottom", text: `${escaped(words.var)} ${signed(fifth)}`, showarrow: false, font: { color: colour("loss") } }] }]);
     const extremes = byId("extremes");
     for (const [label, rows] of [[words.best, order.slice(-5).reverse()], [words.worst, order.slice(0, 5)]]) {
       const table = make("table");
@@ -50,10 +73,11 @@
   }
   if (data.days.positions) {
     later("chart-days", () => [[
-      { type: "scatter", mode: "lines", name: words.exposure, x: data.sessions, y: data.days.exposure, fill: "tozeroy", line: { color: colour("accent"), width: 1 } },
-      { type: "scatter", mode: "lines", name: words.positions, x: data.sessions, y: data.days.positions, yaxis: "y2", line: { color: colour("bad"), shape: "hv", width: 1.4 } },
-      { type: "bar", name: words.turnover, x: data.sessions, y: data.days.traded, yaxis: "y3", marker: { color: colour("quiet") } },
-    ], { yaxis: { domain: [0.7, 1], tickformat: ".0%" }, yaxis2: { domain: [0.36, 0.64] }, yaxis3: { domain: [0, 0.3] }, hovermode: "x" }]);
+      { type: "scatter", mode: "lines", name: words.exposure, x: data.sessions, y: data.days.exposure, fill: "tozeroy", line: { color: colour("accent"), width: 1 }, hovertemplate: "%{y:.0%}" },
+      { type: "scatter", mode: "lines", name: words.positions, x: data.sessions, y: data.days.positions, yaxis: "y2", line: { color: colour("accent"), shape: "hv", width: 1.4 } },
+      { type: "bar", name: words.turnover, x: data.sessions, y: data.days.traded, yaxis: "y3", marker: { color: colour("accent") }, hovertemplate: "%{y:,.0f}" },
+    ], { showlegend: false, annotations: [panel(words.exposure, 1), panel(words.positions, 0.64), panel(words.turnover, 0.3)], xaxis: { anchor: "y3" },
+      yaxis: { domain: [0.72, 1], tickformat: ".0%" }, yaxis2: { domain: [0.36, 0.64] }, yaxis3: { domain: [0, 0.3] } }]);
   }
 
   // ---- files on demand: a page from a folder may fetch nothing, so they are scripts ---------------------
@@ -76,123 +100,204 @@
     return next;
   }
 
-  // ---- fills -------------------------------------------------------------------------------------------
-  const PAGE = 100;
-  const columns = [
-    ["day", words.session, (fill) => data.sessions[fill.day]],
-    ["symbol", words.symbol, (fill) => data.symbols[fill.symbol]],
-    ["sell", words.side, (fill) => (fill.sell ? "▼ " + words.sell : "▲ " + words.buy)],
-    ["quantity", words.quantity, (fill) => plain(fill.quantity)],
-    ["price", words.price, (fill) => plain(fill.price)],
-    ["notional", words.notional, (fill) => money(fill.notional)],
-    ["cost", words.cost, (fill) => money(fill.cost)],
-    ["profit", words.profit, (fill) => (fill.profit === null ? "" : money(fill.profit))],
-    ["holding", words.holding, (fill) => (fill.holding === null ? "" : plain(fill.holding))],
-    ["mae", words.mae, (fill) => (fill.mae === null ? "" : signed(fill.mae))],
-    ["mfe", words.mfe, (fill) => (fill.mfe === null ? "" : signed(fill.mfe))],
-    ["reason", words.reason, (fill) => data.reasons[fill.reason]],
-  ];
-  const fills = [];
-  function addFills(part) {
-    const names = columns.map(([name]) => name);
-    const first = fills.length;
-    for (let row = 0; row < part.day.length; row += 1) {
-      const fill = { number: first + row };
-      for (const name of names) fill[name] = part[name][row];
-      fills.push(fill);
-    }
-  }
-  let shown = [];
-  let sorted = ["number", 1];
-  let page = 0;
-  let chosen = -1;
-  function select() {
-    const wanted = byId("filter").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const side = byId("side").value;
-    shown = fills.filter((fill) => {
-      if (side !== "" && String(fill.sell) !== side) return false;
-      if (!wanted.length) return true;
-      const text = `${data.symbols[fill.symbol]} ${data.sessions[fill.day]} ${data.reasons[fill.reason]}`.toLowerCase();
-      return wanted.every((word) => text.includes(word));
+  // ---- tables of many rows ---------------------------------------------------------------------------------
+  const PAGE = 25;
+  const nameOf = (symbol) => [symbol, data.names[symbol]].filter(Boolean).join(" ");
+  const fixed = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–" : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 }));
+  const coloured = (value) => (value > 0 ? "gain" : value < 0 ? "loss" : "");
+  function rowsOf(columns, offset) {
+    const names = Object.keys(columns);
+    return Array.from({ length: columns.symbol.length }, (_, row) => {
+      const found = { number: offset + row };
+      for (const name of names) found[name] = columns[name][row];
+      return found;
     });
-    const [name, way] = sorted;
-    const key = { symbol: (fill) => data.symbols[fill.symbol], reason: (fill) => data.reasons[fill.reason] }[name] || ((fill) => fill[name]);
-    shown.sort((a, b) => {
-      const [left, right] = [key(a), key(b)];
-      if (left === null || right === null) return (left === null) - (right === null) || a.number - b.number;
-      return (left < right ? -1 : left > right ? 1 : a.number - b.number) * way;
-    });
-    page = 0;
-    showPage();
   }
-  function showPage() {
-    const table = byId("fills");
-    const head = make("thead");
-    const titles = make("tr");
-    for (const [name, label] of columns) {
-      const mark = sorted[0] === name ? (sorted[1] > 0 ? " ↑" : " ↓") : "";
-      const title = make("th", label + mark, { scope: "col", tabindex: 0, "data-column": name });
-      titles.append(title);
-    }
-    head.append(titles);
-    const body = make("tbody");
-    for (const fill of shown.slice(page * PAGE, page * PAGE + PAGE)) {
-      const row = make("tr", null, { id: "trade-" + (fill.number + 1), tabindex: 0, "data-fill": fill.number });
-      if (fill.number === chosen) row.className = "chosen";
-      for (const [name, , text] of columns) {
-        const cell = make("td", text(fill));
-        if (typeof fill[name] === "number" && !["day", "symbol", "sell", "reason"].includes(name)) cell.dataset.value = fill[name];
-        if (["profit", "mae", "mfe"].includes(name) && fill[name] !== null) cell.classList.add(fill[name] < 0 ? "loss" : "gain");
+  // A table with pages: columns are [name, label, text, kind]; kind is "text", "number" or "signed".
+  function paged(id, prefix, columns, pick) {
+    const view = { rows: [], shown: [], sorted: ["number", 1], page: 0 };
+    const table = byId(id);
+    const sortKey = (row, name) => { const value = columns.find((each) => each[0] === name)?.[3] === "text" ? columns.find((each) => each[0] === name)[2](row) : row[name]; return Number.isNaN(value) ? null : value; };
+    view.select = (keep = () => true) => {
+      const [name, way] = view.sorted;
+      view.shown = view.rows.filter(keep).sort((a, b) => {
+        const [left, right] = [sortKey(a, name), sortKey(b, name)];
+        if (left === null || right === null) return (left === null) - (right === null) || a.number - b.number;
+        return (left < right ? -1 : left > right ? 1 : a.number - b.number) * way;
+      });
+      view.page = 0;
+      view.show();
+    };
+    view.line = (each) => {
+      const row = make("tr", null, { id: prefix + (each.number + 1), tabindex: 0, "data-number": each.number });
+      for (const [name, , text, kind] of columns) {
+        const cell = make("td", text(each));
+        if (kind !== "text") cell.dataset.value = each[name] ?? "";
+        if (kind === "signed") cell.className = coloured(each[name]);
         row.append(cell);
       }
-      body.append(row);
-    }
-    table.replaceChildren(head, body);
-    const pages = Math.max(1, Math.ceil(shown.length / PAGE));
-    byId("page").textContent = `${page + 1} / ${pages} · ${shown.length.toLocaleString("en-US")}`;
-    byId("page-back").disabled = page === 0;
-    byId("page-on").disabled = page + 1 >= pages;
-  }
-  if (byId("fills")) {
-    addFills(data.fills);
-    byId("filter").addEventListener("input", select);
-    byId("side").addEventListener("change", select);
-    byId("page-back").addEventListener("click", () => { page -= 1; showPage(); });
-    byId("page-on").addEventListener("click", () => { page += 1; showPage(); });
+      return row;
+    };
+    view.show = (all = false) => {
+      const head = make("thead");
+      const titles = make("tr");
+      for (const [name, label, , kind] of columns) {
+        const mark = view.sorted[0] === name ? (view.sorted[1] > 0 ? " ↑" : " ↓") : "";
+        titles.append(make("th", label + mark, { scope: "col", tabindex: 0, "data-column": name, class: kind === "text" ? "" : "number" }));
+      }
+      head.append(titles);
+      const body = make("tbody");
+      const rows = all ? view.shown : view.shown.slice(view.page * PAGE, view.page * PAGE + PAGE);
+      rows.forEach((each) => body.append(view.line(each)));
+      table.replaceChildren(head, body);
+      const pages = Math.max(1, Math.ceil(view.shown.length / PAGE));
+      const [back, place, on] = prefix === "trade-" ? ["page-back", "page", "page-on"] : ["fills-back", "fills-page", "fills-on"];
+      byId(place).textContent = `${view.page + 1} / ${pages} · ${view.shown.length.toLocaleString("en-US")}`;
+      byId(back).disabled = view.page === 0;
+      byId(on).disabled = view.page + 1 >= pages;
+      byId(back).onclick = () => { view.page -= 1; view.show(); };
+      byId(on).onclick = () => { view.page += 1; view.show(); };
+    };
     const press = (event) => {
       if (event.type === "keydown" && event.key !== "Enter") return;
       const title = event.target.closest("th[data-column]");
-      const row = event.target.closest("tr[data-fill]");
+      const row = event.target.closest("tr[data-number]");
       if (title) {
         const name = title.dataset.column;
-        sorted = [name, sorted[0] === name ? -sorted[1] : 1];
-        select();
-      } else if (row) {
-        choose(Number(row.dataset.fill));
-      }
+        view.sorted = [name, view.sorted[0] === name ? -view.sorted[1] : 1];
+        view.select(view.keep);
+      } else if (row && !event.target.closest("button")) pick(Number(row.dataset.number));
     };
-    byId("fills").addEventListener("click", press);
-    byId("fills").addEventListener("keydown", press);
-    const more = byId("more");
-    let files = data.fill_files;
-    more.hidden = !files.length;
-    more.addEventListener("click", async () => {
-      more.disabled = true;
-      more.textContent = words.loading;
+    table.addEventListener("click", press);
+    table.addEventListener("keydown", press);
+    return view;
+  }
+  function loadRest(button, kind, view) {
+    let files = data[kind + "_files"];
+    button.hidden = !files.length;
+    const label = button.textContent;
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      button.textContent = words.loading;
       try {
-        while (files.length) { addFills(await load("fills", files[0])); files = files.slice(1); }
-        more.hidden = true;
-      } catch (error) { more.textContent = `${words.more} (${error.message})`; more.disabled = false; }
-      select();
-    });
-    select();
-    byId("by-symbol").addEventListener("click", (event) => {
-      const row = event.target.closest("tr[data-symbol]");
-      if (row) showSymbol(row.dataset.symbol);
+        while (files.length) { view.rows.push(...rowsOf(await load(kind, files[0]), view.rows.length)); files = files.slice(1); }
+        button.hidden = true;
+      } catch (error) { button.textContent = `${label} (${error.message})`; button.disabled = false; }
+      view.select(view.keep);
     });
   }
 
-  // ---- one symbol --------------------------------------------------------------------------------------
+  // ---- round trips and fills -------------------------------------------------------------------------------
+  const OPEN = 2;
+  const priced = (trip) => (trip.kind === OPEN ? words.held : data.sessions[trip.closed]);
+  const tripColumns = [
+    ["symbol", words.symbol, (trip) => nameOf(data.symbols[trip.symbol]), "text"],
+    ["opened", words.entry, (trip) => data.sessions[trip.opened], "text"],
+    ["closed", words.exit, priced, "text"],
+    ["holding", words.holding, (trip) => plain(trip.holding), "number"],
+    ["quantity", words.quantity, (trip) => plain(trip.quantity), "number"],
+    ["entry_price", words.entry_price, (trip) => fixed(trip.entry_price), "number"],
+    ["exit_price", words.exit_price, (trip) => fixed(trip.exit_price), "number"],
+    ["profit", words.profit, (trip) => money(trip.profit), "signed"],
+    ["gain", words.gain, (trip) => signed(trip.gain), "signed"],
+    ["mae", words.mae, (trip) => percent(trip.mae), "number"],
+    ["mfe", words.mfe, (trip) => percent(trip.mfe), "number"],
+    ["reason_out", words.exit_reason, (trip) => data.trip_reasons[trip.reason_out], "text"],
+  ];
+  const fillColumns = [
+    ["day", words.session, (fill) => data.sessions[fill.day], "text"],
+    ["symbol", words.symbol, (fill) => data.symbols[fill.symbol], "text"],
+    ["sell", words.side, (fill) => (fill.sell ? "▼ " + words.sell : "▲ " + words.buy), "text"],
+    ["quantity", words.quantity, (fill) => plain(fill.quantity), "number"],
+    ["price", words.price, (fill) => fixed(fill.price), "number"],
+    ["notional", words.notional, (fill) => money(fill.notional), "number"],
+    ["cost", words.cost, (fill) => money(fill.cost), "number"],
+    ["profit", words.profit, (fill) => (fill.profit === null ? "" : money(fill.profit)), "signed"],
+    ["reason", words.reason, (fill) => data.reasons[fill.reason], "text"],
+  ];
+  const trips = byId("trips") ? paged("trips", "trade-", tripColumns, openTrip) : null;
+  const fills = byId("fills") ? paged("fills", "fill-", fillColumns, (number) => openTrip(tripOf(fills.rows[number]))) : null;
+  let opened = -1;
+  const tripOf = (fill) => trips.rows.find((trip) => trip.symbol === fill.symbol && trip.opened <= fill.day && fill.day <= trip.closed && (fill.sell ? trip.exit === fill.number : true))?.number ?? -1;
+  if (fills) {
+    fills.rows.push(...rowsOf(data.fills, 0));
+    loadRest(byId("more"), "fills", fills);
+    fills.select();
+  }
+  if (trips) {
+    trips.rows.push(...rowsOf(data.trips, 0));
+    const filter = () => {
+      const wanted = byId("filter").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+      trips.keep = (trip) => {
+        const text = [nameOf(data.symbols[trip.symbol]), data.sessions[trip.opened], priced(trip), data.trip_reasons[trip.reason_in], data.trip_reasons[trip.reason_out]].join(" ").toLowerCase();
+        return wanted.every((word) => text.includes(word));
+      };
+      trips.select(trips.keep);
+    };
+    byId("filter").addEventListener("input", filter);
+    loadRest(byId("more-trips"), "trips", trips);
+    filter();
+    window.addEventListener("beforeprint", () => trips.show(true));
+    window.addEventListener("afterprint", () => trips.show());
+  }
+  byId("by-symbol")?.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-symbol]");
+    const first = row && trips?.rows.find((trip) => data.symbols[trip.symbol] === row.dataset.symbol);
+    if (first) openTrip(first.number);
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") closeTrip(); });
+  function closeTrip() {
+    byId("trip")?.remove();
+    document.querySelector("#trips tr.chosen")?.classList.remove("chosen");
+    opened = -1;
+  }
+  function openTrip(number) {
+    const trip = trips?.rows[number];
+    if (!trip) return;
+    const again = opened === number;
+    closeTrip();
+    if (again) return;
+    opened = number;
+    let at = trips.shown.indexOf(trip);
+    if (at < 0) { byId("filter").value = ""; trips.keep = undefined; trips.select(); at = trips.shown.indexOf(trip); }
+    if (Math.floor(at / PAGE) !== trips.page) { trips.page = Math.floor(at / PAGE); trips.show(); }
+    const row = byId("trade-" + (number + 1));
+    row.classList.add("chosen");
+    history.replaceState(null, "", "#" + row.id);
+    row.after(tripDetails(trip, at));
+    drawTrip(trip);
+    row.scrollIntoView({ block: "nearest" });
+  }
+  const reasonLine = (label, reason, trip, when) => {
+    const line = make("p");
+    line.append(make("b", label + " "), make("span", data.trip_reasons[reason]));
+    const values = data.value_labels.map((name, at) => [name, trip[`value_${when}_${at}`]]).filter(([, value]) => value !== null && value !== undefined);
+    if (values.length && !(when === "closed" && trip.kind === OPEN)) line.append(make("span", ` · ${words.known_before}: ${values.map(([name, value]) => `${name} ${fixed(value)}`).join(", ")}`, { class: "quiet" }));
+    return line;
+  };
+  function tripDetails(trip, at) {
+    const row = make("tr", null, { id: "trip" });
+    const cell = make("td", null, { colspan: tripColumns.length });
+    const tools = make("div", null, { class: "tools" });
+    tools.append(make("b", nameOf(data.symbols[trip.symbol])), make("span", `${data.sessions[trip.opened]} – ${priced(trip)}`), make("span", `${money(trip.profit)} · ${signed(trip.gain)}`, { class: coloured(trip.profit) }), make("span", null, { class: "fill" }));
+    const step = (label, place) => {
+      const button = make("button", label, { type: "button" });
+      button.disabled = !trips.shown[place];
+      button.addEventListener("click", () => openTrip(trips.shown[place].number));
+      tools.append(button);
+    };
+    step("← " + words.previous, at - 1);
+    step(words.next + " →", at + 1);
+    const close = make("button", "✕ " + words.close_it, { type: "button" });
+    close.addEventListener("click", closeTrip);
+    tools.append(close);
+    cell.append(tools, reasonLine(words.entry_reason, trip.reason_in, trip, "opened"), reasonLine(words.exit_reason, trip.reason_out, trip, "closed"),
+      make("p", null, { id: "symbol-text", class: "quiet" }), make("figure", null, { id: "chart-symbol", class: "chart tall" }), make("div", null, { id: "fill-story" }));
+    row.append(cell);
+    return row;
+  }
+
+  // ---- the chart of a round trip ---------------------------------------------------------------------------
   async function barsOf(symbol) {
     if (data.candles[symbol]) return data.candles[symbol];
     const name = data.candle_files[symbol];
@@ -201,79 +306,58 @@
     data.candles[symbol] = got.bars;
     return got.bars;
   }
-  async function choose(number) {
-    chosen = number;
-    const fill = fills[number];
-    if (!fill) return;
-    document.querySelectorAll("#fills tr.chosen").forEach((row) => row.classList.remove("chosen"));
-    byId("trade-" + (number + 1))?.classList.add("chosen");
-    history.replaceState(null, "", "#trade-" + (number + 1));
-    await showSymbol(data.symbols[fill.symbol], fill);
-  }
-  async function showSymbol(symbol, fill) {
-    byId("symbol").hidden = false;
-    byId("symbol-name").textContent = symbol;
-    byId("symbol-text").textContent = words.loading;
-    byId("fill-story").replaceChildren();
+  async function drawTrip(trip) {
+    const symbol = data.symbols[trip.symbol];
+    const about = byId("symbol-text");
+    for (const number of [trip.entry, trip.exit]) if (fills?.rows[number]) showOrigin(fills.rows[number]);
     let bars = null;
-    try { bars = await barsOf(symbol); } catch { bars = null; }
-    if (byId("symbol-name").textContent !== symbol) return;
-    byId("symbol-text").textContent = fill
-      ? columns.map(([, label, text]) => [label, text(fill)]).filter(([, text]) => text !== "").map(([label, text]) => `${label}: ${text}`).join(" · ")
-      : bars ? "" : words.no_candles;
-    if (fill) showOrigin(fill);
-    if (!bars) { if (fill) byId("symbol-text").textContent += " · " + words.no_candles; byId("chart-symbol").replaceChildren(); drawn.delete("chart-symbol"); return; }
-    const place = data.symbols.indexOf(symbol);
-    const own = fills.filter((each) => each.symbol === place);
-    const refused = data.refused.filter((each) => each[1] === place);
-    const centre = fill ? data.bar_days.indexOf(data.sessions[fill.day]) : -1;
-    const range = centre >= 0 && data.bar_days.length > 130
-      ? [data.bar_days[Math.max(0, centre - 60)], data.bar_days[Math.min(data.bar_days.length - 1, centre + 40)]] : undefined;
+    try { bars = await barsOf(symbol); } catch (error) { about.textContent = `${words.no_candles} (${error.message})`; return; }
+    if (opened !== trip.number || !byId("chart-symbol")) return;
+    if (!bars) { about.textContent = words.no_candles; byId("chart-symbol").remove(); return; }
+    const first = data.bar_days.indexOf(data.sessions[trip.opened]);
+    const last = data.bar_days.indexOf(data.sessions[trip.closed]);
+    const room = Math.max(20, Math.round((last - first) / 2));
+    const [from, to] = [Math.max(0, first - room), Math.min(data.bar_days.length - 1, last + room)];
+    const cut = (values) => values.slice(from, to + 1);
+    const days = cut(data.bar_days);
     draw("chart-symbol", () => {
       const traces = [];
+      const close = cut(bars.close);
+      const low = bars.low ? cut(bars.low) : close;
+      const high = bars.high ? cut(bars.high) : close;
       if (bars.open && bars.high && bars.low) {
-        traces.push({ type: "candlestick", name: words.candles, x: data.bar_days, open: bars.open, high: bars.high, low: bars.low, close: bars.close,
-          increasing: { line: { color: colour("gain") } }, decreasing: { line: { color: colour("loss") }, fillcolor: colour("loss") } });
-      } else traces.push({ type: "scatter", mode: "lines", name: words.price, x: data.bar_days, y: bars.close, line: { color: colour("ink"), width: 1 } });
-      const near = (values) => {
-        const known = values.filter((value) => value !== null);
-        const price = bars.close.filter((value) => value !== null);
-        if (!known.length || !price.length) return true;
-        const [low, high] = [Math.min(...price), Math.max(...price)];
-        const middle = known[Math.floor(known.length / 2)];
-        return middle >= low / 3 && middle <= high * 3;
-      };
+        traces.push({ type: "candlestick", name: words.candles, x: days, open: cut(bars.open), high, low, close, showlegend: false,
+          increasing: { line: { color: colour("gain"), width: 1 } }, decreasing: { line: { color: colour("loss"), width: 1 }, fillcolor: colour("loss") } });
+      } else traces.push({ type: "scatter", mode: "lines", name: words.price, x: days, y: close, line: { color: colour("ink"), width: 1 } });
+      if (bars.vol) traces.push({ type: "bar", name: words.volume, x: days, y: cut(bars.vol), yaxis: "y2", marker: { color: colour("quiet") }, opacity: 0.5, showlegend: false });
+      const known = close.filter((value) => value !== null);
+      const [least, most] = [Math.min(...low.filter((value) => value !== null)), Math.max(...high.filter((value) => value !== null))];
       const dashes = ["solid", "dash", "dot", "dashdot"];
+      const paints = ["accent", "other", "bad", "quiet"];
       let below = false;
       Object.entries(bars.lines || {}).forEach(([label, values], number) => {
-        const inside = near(values);
+        const part = cut(values);
+        const middle = part.filter((value) => value !== null).at(0);
+        const inside = middle === undefined || !known.length || (middle >= least / 3 && middle <= most * 3);
         below ||= !inside;
-        traces.push({ type: "scatter", mode: "lines", name: escaped(label), x: data.bar_days, y: values, yaxis: inside ? "y" : "y2", line: { width: 1.3, dash: dashes[number % 4] } });
+        traces.push({ type: "scatter", mode: "lines", name: escaped(label), x: days, y: part, yaxis: inside ? "y" : "y3", line: { width: 1.4, dash: dashes[number % 4], color: colour(paints[number % 4]) } });
       });
-      const marks = (rows, name, symbolName, paint, y) => rows.length && traces.push({ type: "scatter", mode: "markers", name, x: rows.map((each) => data.sessions[each.day]), y: rows.map(y),
-        text: rows.map((each) => escaped(`${plain(each.quantity)} @ ${plain(each.price)} ${data.reasons[each.reason]}`)),
-        marker: { symbol: symbolName, size: 11, color: paint, line: { color: colour("ink"), width: 1 } } });
-      marks(own.filter((each) => !each.sell), words.buy, "triangle-up", colour("accent"), (each) => each.price);
-      marks(own.filter((each) => each.sell), words.sell, "triangle-down", colour("bad"), (each) => each.price);
-      if (refused.length) {
-        traces.push({ type: "scatter", mode: "markers", name: words.refused, x: refused.map((each) => data.sessions[each[0]]),
-          y: refused.map((each) => bars.close[data.bar_days.indexOf(data.sessions[each[0]])]), text: refused.map((each) => escaped(`${each[4]}: ${each[5]}`)),
-          marker: { symbol: "x", size: 10, color: colour("ink") } });
-      }
-      for (const [value, label, mark, way] of [[1, words.signal + " 1", "line-ns-open", 0.985], [-1, words.signal + " −1", "line-ns-open", 1.015]]) {
-        const rows = (bars.signal || []).filter((each) => each[1] === value);
-        if (rows.length) traces.push({ type: "scatter", mode: "markers", name: label, visible: rows.length > 200 ? "legendonly" : true,
-          x: rows.map((each) => data.bar_days[each[0]]), y: rows.map((each) => bars.close[each[0]] * way),
-          marker: { symbol: mark, size: 8, color: colour(value > 0 ? "gain" : "loss") }, hoverinfo: "x+name" });
-      }
-      const inView = data.bar_days.map((day, at) => (!range || (day >= range[0] && day <= range[1]) ? at : -1)).filter((at) => at >= 0);
-      const prices = inView.flatMap((at) => [(bars.low || bars.close)[at], (bars.high || bars.close)[at]]).filter((value) => value !== null);
-      const room = (Math.max(...prices) - Math.min(...prices)) * 0.06;
-      const fit = prices.length ? { range: [Math.min(...prices) - room, Math.max(...prices) + room] } : {};
-      return [traces, { hovermode: "closest", xaxis: { rangeslider: { visible: false }, range, type: "date", rangebreaks: [{ bounds: ["sat", "mon"] }] },
-        yaxis: { domain: below ? [0.34, 1] : [0, 1], ...fit }, ...(below ? { yaxis2: { domain: [0, 0.28] } } : {}) }];
+      const own = fills.rows.filter((fill) => fill.symbol === trip.symbol && fill.day >= trip.opened && fill.day <= trip.closed);
+      const marks = (rows, name, shape, paint) => rows.length && traces.push({ type: "scatter", mode: "markers", name, x: rows.map((fill) => data.sessions[fill.day]), y: rows.map((fill) => fill.price),
+        text: rows.map((fill) => escaped(`${plain(fill.quantity)} @ ${fixed(fill.price)} ${data.reasons[fill.reason]}`)), hovertemplate: "%{x}<br>%{text}<extra></extra>",
+        marker: { symbol: shape, size: 13, color: paint, line: { color: colour("paper"), width: 1.5 } } });
+      marks(own.filter((fill) => !fill.sell), words.buy, "triangle-up", colour("accent"));
+      marks(own.filter((fill) => fill.sell), words.sell, "triangle-down", colour("bad"));
+      const refused = data.refused.filter((each) => each[1] === trip.symbol && each[0] >= trip.opened && each[0] <= trip.closed);
+      if (refused.length) traces.push({ type: "scatter", mode: "markers", name: words.refused, x: refused.map((each) => data.sessions[each[0]]), y: refused.map((each) => bars.close[data.bar_days.indexOf(data.sessions[each[0]])]),
+        text: refused.map((each) => escaped(`${words["code_" + each[4]] || each[4]}: ${each[5]}`)), hovertemplate: "%{x}<br>%{text}<extra></extra>", marker: { symbol: "x", size: 10, color: colour("ink") } });
+      const fit = known.length ? { range: [least - (most - least) * 0.06, most + (most - least) * 0.06] } : {};
+      const shapes = [{ type: "rect", x0: data.sessions[trip.opened], x1: data.sessions[trip.closed], yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour(trip.profit < 0 ? "loss" : "gain"), opacity: 0.06, layer: "below" }];
+      const bottom = below ? [0.36, 0.2] : [0.26, 0];
+      return [traces, { hovermode: "closest", shapes, xaxis: { rangeslider: { visible: false }, type: "date", rangebreaks: [{ bounds: ["sat", "mon"] }], anchor: below ? "y3" : bars.vol ? "y2" : "y" },
+        yaxis: { domain: bars.vol || below ? [bottom[0] + 0.04, 1] : [0, 1], ...fit }, ...(bars.vol ? { yaxis2: { domain: [below ? 0.26 : 0, bottom[0]], showticklabels: false, showgrid: false } } : {}),
+        ...(below ? { yaxis3: { domain: [0, bottom[1]] } } : {}) }];
     });
-    byId("symbol").scrollIntoView({ block: "nearest" });
   }
   async function showOrigin(fill) {
     const session = data.sessions[fill.day].replaceAll("-", "");
@@ -336,8 +420,8 @@
     if (!story) return;
     const day = data.sessions.indexOf(`${session.slice(0, 4)}-${session.slice(4, 6)}-${session.slice(6)}`);
     if (story.held.length) place.append(make("h4", words.positions), table([words.symbol, words.before, words.after], story.held.map(([symbol, ...shares]) => [symbol, ...shares.map(plain)])));
-    const orders = fills.filter((fill) => fill.day === day).map((fill) => [columns[2][2](fill), data.symbols[fill.symbol], plain(fill.quantity), plain(fill.price), data.reasons[fill.reason]]);
-    for (const each of data.refused.filter((row) => row[0] === day)) orders.push(["✕ " + each[2], data.symbols[each[1]], plain(each[3]), each[4], each[5]]);
+    const orders = (fills?.rows ?? []).filter((fill) => fill.day === day).map((fill) => [fillColumns[2][2](fill), nameOf(data.symbols[fill.symbol]), plain(fill.quantity), plain(fill.price), data.reasons[fill.reason]]);
+    for (const each of data.refused.filter((row) => row[0] === day)) orders.push(["✕ " + (each[2] === "sell" ? words.sell : words.buy), nameOf(data.symbols[each[1]]), plain(each[3]), words["code_" + each[4]] || each[4], each[5]]);
     if (orders.length) place.append(make("h4", words.orders), table([words.side, words.symbol, words.quantity, words.price, words.reason], orders));
     for (const call of story.calls) {
       const details = make("details", null, { class: "call" });
@@ -374,14 +458,16 @@
     if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = "'" + text;  // a sheet would run it
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
+  const csvRows = (columns, rows) => [columns.map(([name]) => name), ...rows.map((row) => columns.map(([name, , text, kind]) =>
+    (name === "sell" ? (row.sell ? "sell" : "buy") : kind === "text" ? text(row) : row[name])))];
   const csvs = {
     equity: () => [["date", ...NAMES.filter((name) => curves.equity[name])],
       ...curves.equity.account.x.map((day, row) => [day, ...NAMES.filter((name) => curves.equity[name]).map((name) => {
         const at = curves.equity[name].x.indexOf(day);
         return at < 0 ? "" : curves.equity[name].y[at];
       })])],
-    fills: () => [columns.map(([name]) => name), ...shown.map((fill) => columns.map(([name, , text]) =>
-      (["day", "symbol", "reason"].includes(name) ? text(fill) : name === "sell" ? (fill.sell ? "sell" : "buy") : fill[name])))],
+    trades: () => csvRows(tripColumns, trips.shown),
+    fills: () => csvRows(fillColumns, fills.shown),
   };
   document.querySelectorAll("button.csv").forEach((button) => button.addEventListener("click", () => {
     const text = csvs[button.dataset.csv]().map((row) => row.map(quoted).join(",")).join("\r\n");
@@ -402,6 +488,6 @@
   }
 
   const trade = location.hash.match(/^#trade-(\d+)$/);
-  if (trade && fills.length) choose(Number(trade[1]) - 1);
+  if (trade) openTrip(Number(trade[1]) - 1);
   root.dataset.ready = "yes";
 }

@@ -14,6 +14,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.report._execution_drawing import cut, draw_execution, step_texts
+    from quantgraph.report._periods import deepest_drawdowns, monthly_returns, yearly_returns
     from quantgraph.report._round_trips import (
         Entitlement,
         Trade,
@@ -31,8 +32,10 @@ __all__ = [
     "Trade",
     "annual_turnover",
     "cut",
+    "deepest_drawdowns",
     "draw_execution",
     "format_counts",
+    "monthly_returns",
     "profit_factor",
     "round_trips",
     "step_texts",
@@ -40,6 +43,7 @@ __all__ = [
     "summary_notes",
     "turnover",
     "win_rate",
+    "yearly_returns",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

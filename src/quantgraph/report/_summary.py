@@ -209,8 +209,7 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     if missed := account["buys_not_followed"]:
         yield Note(
             zh=f"{missed} 个买入信号未执行：可用资金不够买一手，或持仓数已满",
-            en=f"{missed:,} buy signals were not followed: the cash did not cover a lot, or no more "
-            "positions were allowed",
+            en=f"{missed:,} buy signals led to no order: too little cash for a lot, or no free position",
         )
     bought, symbols = benchmark["bought"], benchmark["symbols"]
     if not bought:

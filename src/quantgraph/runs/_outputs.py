@@ -36,6 +36,7 @@ from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, t
 
 CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
 CHECKPOINTS_FILE = "checkpoints.sqlite"
+PAGE_FILE = "report.html"
 _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
 _FINAL = frozenset(
@@ -81,7 +82,10 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
     unanswered = dialogue["open_question"]
     # Without a request the source may be the reason of the end: it is not called again.
-    symbols = traded_symbols(checked, AsOfSource(source, Moment(source.sessions()[-1]))) if checked else ()
+    known = AsOfSource(source, Moment(source.sessions()[-1])) if checked else None
+    symbols = traded_symbols(checked, known) if known else ()
+    understood = request["understanding"]
+    codes = {*symbols, *((*understood["trade"], *understood["watch"]) if understood else ())}
     return {
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
@@ -90,11 +94,16 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
         "assumptions": dialogue["assumptions"],
         "notes": [*(checked.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
         "symbols": list(symbols),
+        "names": {code: name for code, name in _names(known).items() if code in codes and name != code},
         "window": {"start": checked.get("start"), "end": checked.get("end")},
         "data_ref": state.get("data_ref"),
         "validation": progress_of(state)["validation"],
         "history": history,
     }
+
+
+def _names(source: AsOfSource | None) -> Mapping[str, str]:
+    return source.names() if source else {}
 
 
 def can_be_resumed(result: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph._util.texts import Language, language_of
-from quantgraph.broker.accounts import Split
+from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError
 from quantgraph.page import (
@@ -31,7 +31,7 @@ from quantgraph.page import (
     render_page,
 )
 from quantgraph.recording import Entry, Recorder
-from quantgraph.runs._outputs import next_command, read_result
+from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest, existing_ledger, read_manifest
 from quantgraph.runtime.endings import closing_text
 from quantgraph.sentences import Number, RequestContext, describe_value, read_request
@@ -93,6 +93,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         said=_said(result, spoken),
         parameters=_parameters(manifest),
         hashes=_hashes(manifest, result, head),
+        names=result.get("names") or {},
         bars=bars,
         signal=signal,
         indicators=_indicators_of(manifest.spec.question, bars, spoken),
@@ -113,19 +114,22 @@ def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> R
 
 
 def _traded(ledger: Ledger, run_id: str) -> dict[str, Any]:
-    """What the ledger tells a view: days, fills, refused orders, splits."""
+    """What the ledger tells a view: days, fills, refused orders, splits, delistings."""
     orders = ledger.orders(run_id)
     days = {day: f"{day:%Y-%m-%d}" for day in orders["trade_date"].unique()}
     orders = orders.assign(session=orders["trade_date"].map(days)).rename(columns={"ts_code": "symbol"})
-    splits = defaultdict[str, list[tuple[str, float]]](list)
+    splits, delistings = (defaultdict[str, list[tuple[str, float]]](list) for _ in range(2))
     for event in ledger.event_records(run_id):
         if isinstance(event, Split):
             splits[event.symbol].append((f"{event.session:%Y-%m-%d}", float(event.after - event.before)))
+        elif isinstance(event, Delisting):
+            delistings[event.symbol].append((f"{event.session:%Y-%m-%d}", float(event.amount)))
     return {
         "days": ledger.days(run_id),
         "fills": orders.loc[orders["price"].notna(), list(RunView.FILL_COLUMNS)].reset_index(drop=True),
         "refused": _refused(orders[orders["code"] != ""]),
         "splits": splits,
+        "delistings": delistings,
     }
 
 
@@ -356,7 +360,7 @@ def _code(folder: Path, result: Mapping[str, Any]) -> str:
     return path.read_text(encoding="utf-8") if result.get("strategy") and path.is_file() else ""
 
 
-PAGE_FILE, CARD_FILE = "report.html", "report.svg"
+CARD_FILE = "report.svg"
 COMPARISON_FILE = "comparison.html"
 _MARK = re.compile(r'<meta name="quantgraph-run" content="(\S+) (zh|en) (inline|folder)">')
 _HEAD = 4_000

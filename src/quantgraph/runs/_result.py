@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -25,8 +27,9 @@ from quantgraph._util.texts import (
 from quantgraph.audit import OPEN_FINDING, meaning_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
-from quantgraph.report.metrics import metric_rows
-from quantgraph.runs._outputs import RESULT_FILE, can_be_resumed, initial_result, read_result
+from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
+from quantgraph.report.metrics import Drawdown, metric_rows
+from quantgraph.runs._outputs import PAGE_FILE, RESULT_FILE, can_be_resumed, initial_result, read_result
 from quantgraph.runs.folder._folder import MANIFEST_FILE, existing_ledger, find_run_folder, read_manifest
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
@@ -46,7 +49,17 @@ _SHOWN = (
 """Numbers of an account in a representation."""
 _LINES, _WIDTH, _PATH_WIDTH, _FINDING_WIDTH = 9, 110, 300, 1000
 """Of a representation: at most so many lines, of so many characters; more where a line must be whole."""
-_CURVES = ("account", "benchmark", "index")
+_CURVES = {
+    "account": Note(zh="账户", en="account"),
+    "benchmark": Note(zh="买入持有", en="buy and hold"),
+    "index": Note(zh="指数", en="index"),
+}
+_COLOURS = {"account": "#1d4ed8", "benchmark": "#f59e0b", "index": "#667085"}
+_TITLE_WIDTH = 90
+_TRIP_COLUMNS = [
+    *("ts_code", "kind", "opened", "closed", "holding", "quantity", "entry_price", "exit_price"),
+    *("profit", "return", "mae", "mfe", "entry_reason", "exit_reason"),
+]
 _TRADE_COLUMNS = ("profit", "holding", "mae", "mfe")
 
 
@@ -120,6 +133,67 @@ class RunResult(dict[str, Any]):
         return fills.assign(**{name: closed[name] for name in _TRADE_COLUMNS})
 
     @property
+    def round_trips(self) -> pd.DataFrame:
+        """One row per sale with the purchases it closed, at average cost; what is still held comes last.
+
+        ``ts_code``; ``kind``: ``closed``, ``delisted`` or ``open``; ``opened`` and ``closed``, sessions, the
+        last one of the run for what is held; ``holding`` in sessions; ``quantity`` in shares; ``entry_price``
+        (mean) and ``exit_price`` (the last close for what is held); ``profit``, all charges counted, in the
+        market's currency; ``return``, profit over cost; ``mae`` and ``mfe``, see :attr:`trades`;
+        ``entry_reason`` and ``exit_reason`` as in the ledger.
+        """
+        from quantgraph.page import round_trip_rows
+        from quantgraph.runs._page import view_trades
+
+        place = self._ledger_place
+        if place is None or self._of_ledger("fills", fills_frame([])).empty:
+            return pd.DataFrame(columns=_TRIP_COLUMNS)
+        view = view_trades(self.folder, self, place)
+        trips, days = round_trip_rows(view), view.days.index
+        dated = {name: days[trips[name].to_numpy(dtype=np.int64)] for name in ("opened", "closed")}
+        named = trips.assign(**dated).rename(columns={"symbol": "ts_code", "gain": "return"})
+        return named.loc[:, _TRIP_COLUMNS]
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """The numbers of the account, its benchmark and the index: float64, a row a number, NaN without one.
+
+        Fractions and the market's currency; :data:`~quantgraph.report.metrics.METRICS` has their formulas.
+        """
+        rows = {metric.name: cells for metric, cells in metric_rows([self.get(name) for name in _CURVES])}
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=list(_CURVES), dtype=np.float64)
+        return table.rename_axis("number")
+
+    @property
+    def monthly(self) -> pd.DataFrame:
+        """Returns of the account by year and month, as fractions: float64, NaN in months without a session.
+
+        A row a year; columns 1 to 12, ``year``, and ``benchmark``, the benchmark's year.
+        """
+        equity = self.equity
+        if equity.empty:
+            return pd.DataFrame(columns=[*range(1, 13), "year", "benchmark"], dtype=np.float64)
+        years = {"year": "account", "benchmark": "benchmark"}
+        more = {label: yearly_returns(equity[name]) for label, name in years.items() if name in equity}
+        return monthly_returns(equity["account"]).assign(**more)
+
+    @property
+    def drawdowns(self) -> pd.DataFrame:
+        """The ten deepest falls of the account that do not overlap, the deepest first.
+
+        ``peak``, ``trough`` and ``recovery``, dates, NaT if it has not recovered; ``depth``, a fraction below
+        0; ``sessions`` from the peak to the recovery, or to the end of the run.
+        """
+        values = self.equity.get("account", pd.Series(dtype=np.float64))
+        rows = [
+            [each.peak, each.trough, each.recovery, each.depth, _sessions_of(each, values)]
+            for each in (deepest_drawdowns(values, 10) if len(values) else [])
+        ]
+        table = pd.DataFrame(rows, columns=["peak", "trough", "recovery", "depth", "sessions"])
+        dates: dict[str, Any] = dict.fromkeys(("peak", "trough", "recovery"), "datetime64[us]")
+        return table.astype(dates | {"depth": "float64", "sessions": "int64"})
+
+    @property
     def positions(self) -> pd.DataFrame:
         """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
         nothing = pd.DataFrame(
@@ -148,26 +222,38 @@ class RunResult(dict[str, Any]):
         return (self.folder / "strategy.py").read_text(encoding="utf-8") if written else ""
 
     def plot(self) -> go.Figure:
-        """Draw equity and drawdown as a plotly figure; one that says so if nothing was traded."""
+        """Draw return and drawdown as a plotly figure; one that says so if nothing was traded."""
         from plotly.subplots import make_subplots
 
-        equity, title = self.equity, html.escape(short_line(self._title, _WIDTH))
+        equity, title = (
+            self.equity,
+            "<br>".join(map(html.escape, wrap(short_line(self._title), _TITLE_WIDTH))),
+        )
         figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3])
         if equity.empty:
             nothing = say(self._language, zh="没有成交", en="nothing was traded")
             return figure.update_layout(title=f"{title}<br>{nothing}")
         for name, values in equity.items():
-            for row, drawn in ((1, values), (2, values / values.cummax() - 1)):
+            for row, drawn in ((1, values / values.iloc[0] - 1), (2, values / values.cummax() - 1)):
                 figure.add_scatter(
                     x=drawn.index,
                     y=drawn,
-                    name=str(name),
+                    name=_CURVES[str(name)].text(self._language),
                     legendgroup=str(name),
                     showlegend=row == 1,
+                    line={"color": _COLOURS[str(name)], "width": 2 if name == "account" else 1.3},
                     row=row,
                     col=1,
                 )
-        return figure.update_layout(title=title, hovermode="x unified", yaxis2_tickformat=".0%")
+        return figure.update_layout(
+            title={"text": title, "font": {"size": 14}},
+            hovermode="x unified",
+            template="plotly_white",
+            legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
+            margin={"t": 60 + 20 * title.count("<br>"), "l": 60, "r": 20, "b": 40},
+            yaxis={"tickformat": "+.0%", "hoverformat": "+.2%"},
+            yaxis2={"tickformat": ".0%", "hoverformat": ".2%"},
+        )
 
     def report(
         self, *, language: Language | None = None, inline: bool = False, to: str | Path | None = None
@@ -212,12 +298,12 @@ class RunResult(dict[str, Any]):
         """A part of the result, empty if there is none."""
         return self.get(name) or {}
 
-    def _numbers(self) -> list[tuple[str, str]]:
-        account = self._part("account")
+    def _numbers(self, of: str = "account") -> list[tuple[str, str]]:
+        part = self._part(of)
         return [
-            (say(self._language, zh=zh, en=en), "–" if account.get(key) is None else how.format(account[key]))
+            (say(self._language, zh=zh, en=en), "–" if part.get(key) is None else how.format(part[key]))
             for key, how, (zh, en) in _SHOWN
-            if account
+            if part
         ]
 
     def _lines(self) -> list[str]:
@@ -228,7 +314,7 @@ class RunResult(dict[str, Any]):
         unsettled = meaning_lines(self._part("validation"), self._language)
         if ended == "done" and unsettled:
             ended = OPEN_FINDING.text(self._language)
-        synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
+        synthetic = Note(zh="合成数据，不代表任何真实股票", en="synthetic data, not real stocks")
         first = [
             error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),
             "" if question in error else question,
@@ -259,7 +345,13 @@ class RunResult(dict[str, Any]):
         """Lines, numbers and curve of a representation, which never raises: a dict may hold anything."""
         try:
             curve = [float(value) for value in self._part("equity").get("account") or ()]
-            return self._lines(), self._numbers(), curve
+            benchmark = dict(self._numbers("benchmark"))
+            name = _CURVES["benchmark"].text(self._language)
+            numbers = [
+                (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
+                for label, text in self._numbers()
+            ]
+            return self._lines(), numbers, curve
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             line = f"this is not the result of a run: {type(error).__name__}: {error}"
             return [short_line(line, _WIDTH)], [], []
@@ -279,7 +371,24 @@ class RunResult(dict[str, Any]):
         )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
         told = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
-        return f"<div>{title}{told}<table><tr>{cells}</tr></table></div>"
+        return f"<div>{title}{told}<table><tr>{cells}</tr></table>{self._page_link()}</div>"
+
+    def _page_link(self) -> str:
+        """A link to the page, relative where it is beneath the working folder, as notebooks open it."""
+        place = self.get("run_dir")
+        page = Path(place, PAGE_FILE) if isinstance(place, str) else None
+        if page is None or not page.is_file():
+            return ""
+        whole = page.absolute()
+        inside = whole.is_relative_to(Path.cwd())
+        target = quote(whole.relative_to(Path.cwd()).as_posix()) if inside else whole.as_uri()
+        label = say(self._language, zh="打开页面", en="open the page")
+        return f"<a href='{html.escape(target, quote=True)}' target='_blank'>{label}</a>"
+
+
+def _sessions_of(fall: Drawdown, values: pd.Series[float]) -> int:
+    places = values.index.searchsorted([fall.peak or values.index[0], fall.recovery or values.index[-1]])
+    return int(places[1] - places[0])
 
 
 def open_run(run: str | Path) -> RunResult:

@@ -30,6 +30,7 @@ from quantgraph.runs._execute import (
     thread_state,
 )
 from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
+from quantgraph.runs._notebook import notebook_watch
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
@@ -96,7 +97,8 @@ def run_strategy(
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
         The live objects of the run: settings, such as ``load_settings(budget="calls=100")``, ledger,
-        checkpointer, who answers, what watches and what stops it.
+        checkpointer, who answers, what watches and what stops it. In a notebook a line of the cell's output
+        shows the progress where nothing else watches.
 
     Returns
     -------
@@ -120,6 +122,7 @@ def run_strategy(
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
     spec, folder, given = prepare_run(question, given, options, out=out)
+    given = replace(given, watch=given.watch or notebook_watch(spec.question))
     if spec.rules is not None and slippage_bps:
         raise BadOption(
             "slippage_bps= and rules are both given; give it to the rules, as Rulebook.us(slippage_bps=5)",

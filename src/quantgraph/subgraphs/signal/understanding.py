@@ -236,7 +236,7 @@ def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
     return words(f"买入 {rule['entry']}；卖出 {left}", f"entry {rule['entry']}; exit {left}")
 
 
-_SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
+_SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic, not real stocks")
 
 
 def check_constraints(

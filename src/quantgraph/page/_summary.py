@@ -1,0 +1,290 @@
+"""The words of a page: how the run ended, its figures in a sentence, what was said and what was done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from quantgraph._util.texts import Language, say
+from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
+from quantgraph.page._data import RunView
+from quantgraph.page._drawings import labels
+from quantgraph.report.metrics import table_metrics
+
+_CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
+_SYNTHETIC = ("数据是合成的", "the data are synthetic")
+"""How a note begins that a badge of the page says already."""
+
+
+def ending(view: RunView) -> dict[str, str]:
+    """How the run ended: whether well, and in a word."""
+    because = view.result["ended_because"] or view.result["state"]
+    if because == "done" and open_findings(view):
+        return {"kind": "bad", "text": OPEN_FINDING.text(view.language)}
+    if because == "done":
+        return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
+    endings = {
+        "meaning_failed": say(
+            view.language, zh="没有交易：代码与所说的不一致", en="not traded: the code is not what was said"
+        ),
+        "needs_answer": say(view.language, zh="在等待回答，没有结果", en="waits for an answer: no result"),
+        "cancelled": say(view.language, zh="中途停止", en="stopped before its end"),
+        "failed": say(view.language, zh="失败", en="failed"),
+    }
+    not_done = say(view.language, zh=f"没有完成（{because}）", en=f"not done ({because})")
+    return {"kind": "bad", "text": endings.get(because, not_done)}
+
+
+def open_findings(view: RunView) -> list[str]:
+    """Where the code is not what was said, a line each."""
+    return meaning_lines(view.result.get("validation") or {}, view.language)
+
+
+def caption(view: RunView) -> str:
+    """The small line over the title: data, window, and when it ran."""
+    words, source = labels(view.language), str(view.result["source"]["name"])
+    window, count = view.result.get("window") or {}, len(view.result.get("symbols") or ())
+    parts = [words.get(f"source_{source}", source)]
+    if window.get("start"):
+        many = "security" if count == 1 else "securities"
+        parts.append(say(view.language, zh=f"{count} 只证券", en=f"{count} {many}"))
+        parts.append(f"{shown_day(window['start'])} – {shown_day(window['end'])}")
+    return " · ".join([*parts, decided_by(view)])
+
+
+def decided_by(view: RunView) -> str:
+    """Who decides, in words."""
+    return labels(view.language).get(f"decider_{view.decider}", view.decider)
+
+
+def said_lines(view: RunView) -> Iterator[tuple[str, str]]:
+    """What was said and what became of it: a line and its kind (``done``, ``default``, ``open``)."""
+    words = labels(view.language)
+    for line in view.said:
+        label = re.split("[:：（(]", line, maxsplit=1)[0].strip()
+        kind = {
+            words["clause_default"]: "default",
+            words["clause_not_done"]: "open",
+            words["clause_unparsed"]: "open",
+        }
+        yield kind.get(label, "done"), named(line, view.names)
+    if question := view.result.get("open_question"):
+        yield "open", str(question["question"])
+        for number, text in enumerate(question.get("options") or [], 1):
+            yield "open", f"{number}. {text}"
+    for text in view.result.get("assumptions") or []:
+        if not any(text in line for line in view.said):
+            yield "default", f"{words['assumed']}{say(view.language, zh='：', en=': ')}{text}"
+
+
+def named(line: str, names: Mapping[str, str]) -> str:
+    """A line with the names of its codes: ``990030.SH`` becomes ``合成30 (990030.SH)``.
+
+    >>> named("traded: 990030.SH", {"990030.SH": "合成30"})
+    'traded: 合成30 (990030.SH)'
+    """
+    return _CODE.sub(
+        lambda found: f"{names[found[0]]} ({found[0]})" if names.get(found[0]) else found[0], line
+    )
+
+
+def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
+    """What a reader should know beside: findings of the checks, costs, what the result cannot tell."""
+    result, words = view.result, labels(view.language)
+    issues = (result.get("validation") or {}).get("issues_found", [])
+    others = (each for each in issues if not each["code"].startswith("meaning"))
+    yield words["check"], [_issue(each, view.language) for each in others if each["severity"] != "info"]
+    if proof := proof_text(result.get("causality"), view.language):
+        yield words["proof"], [proof]
+    if account := result.get("account"):
+        yield words["cost"], [_costs(account["costs"], words, view.language)]
+    notes = [note for note in result.get("notes") or [] if not note.startswith(_SYNTHETIC)]
+    yield words["cannot_tell"], [*notes, *_limits(view)]
+
+
+def proof_text(causality: Mapping[str, Any] | None, language: Language) -> str:
+    """The result of the look-ahead check in a sentence; empty without one."""
+    if not causality:
+        return ""
+    if not causality["causal"]:
+        return str(causality["text"])
+    coverage = causality["coverage"]
+    part, whole = coverage["proved"], coverage["sessions"]
+    if coverage["method"] == "sampled":
+        return say(
+            language,
+            zh=f"未来函数检查通过，但只是抽样：{whole} 个交易日中检查了 {part} 个",
+            en=f"passed, but sampled: checked at {part} of {whole} sessions",
+        )
+    return say(
+        language,
+        zh=f"未来函数检查通过：{whole} 个交易日的信号都只用当时已知的数据重算过，结果相同",
+        en=f"passed: at each of {whole} sessions the signal is the same from what was known by then alone",
+    )
+
+
+def provenance(view: RunView, left_out: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Where the data come from, and what the page lacks."""
+    words, source = labels(view.language), view.result["source"]
+    name = words.get(f"source_{source['name']}", str(source["name"]))
+    yield words["data"], [name, *(source.get("provenance") or ())]
+    yield words["notes"], list(left_out)
+
+
+def tiles(view: RunView) -> list[dict[str, Any]]:
+    """The six figures of the first screen; empty if nothing was traded."""
+    account = view.result.get("account")
+    if not account:
+        return []
+    words, texts = labels(view.language), {metric.name: metric for metric in table_metrics()}
+    benchmark = view.result.get("benchmark") or {}
+
+    def beside(name: str) -> str:
+        value = benchmark.get(name)
+        return "" if value is None else f"{words['benchmark_short']} {texts[name].text(value)}"
+
+    def tile(name: str, text: str = "", *, label: str = "", note: str = "", kind: str = "") -> dict[str, Any]:
+        value = account.get(name)
+        shown = text or ("–" if value is None else texts[name].text(value))
+        return {
+            "name": name,
+            "label": label or words[f"tile_{name}"],
+            "value": value,
+            "text": shown,
+            "beside": note,
+            "kind": kind,
+        }
+
+    won = account.get("win_rate")
+    fills = say(view.language, zh=f"成交 {account['trades']:,} 笔", en=f"{account['trades']:,} fills")
+    rate = "" if won is None else say(view.language, zh=f"盈利 {won:.0%} · ", en=f"{won:.0%} won · ")
+    return [
+        tile("return", note=beside("return"), kind=way(account["return"])),
+        tile("annual_return", note=beside("annual_return"), kind=way(account["annual_return"])),
+        tile("sharpe", note=beside("sharpe")),
+        tile("max_drawdown", note=_fall(account["drawdown"], view.language), kind="loss"),
+        tile("round_trips", f"{account['round_trips']:,}", note=rate + fills),
+        _proof_tile(view, words),
+    ]
+
+
+def _fall(dates: Mapping[str, str | None], language: Language) -> str:
+    if dates["peak"] is None:
+        return ""
+    end = shown_day(dates["trough"])
+    recovered = say(language, zh="未恢复", en="not recovered") if dates["recovery"] is None else ""
+    return " · ".join(filter(None, [f"{shown_day(dates['peak'])} – {end}", recovered]))
+
+
+def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
+    causality = view.result.get("causality")
+    text, note, kind = words["proof_daily"], words["proof_daily_note"], ""
+    if causality:
+        coverage, passed = causality["coverage"], causality["causal"]
+        sampled = coverage["method"] == "sampled"
+        text = words["proof_failed"] if not passed else words["proof_sampled" if sampled else "proof_passed"]
+        kind = "bad" if not passed or sampled else "good"
+        note = say(
+            view.language,
+            zh=f"{coverage['sessions']} 个交易日中的 {coverage['proved']} 个",
+            en=f"{coverage['proved']} of {coverage['sessions']} sessions",
+        )
+    return {
+        "name": "proof",
+        "label": words["proof"],
+        "value": None,
+        "text": text,
+        "beside": note,
+        "kind": kind,
+    }
+
+
+def sentence(view: RunView) -> str:
+    """What happened, in one plain sentence; empty if nothing was traded."""
+    account, benchmark = view.result.get("account"), view.result.get("benchmark") or {}
+    if not account:
+        return ""
+    won, sessions, costs = account.get("win_rate"), len(view.days), account["costs"]["total"]
+    trips, profit = (
+        account["round_trips"],
+        account["final_value"] / (1 + account["return"]) * account["return"],
+    )
+    index = view.result.get("index") or {}
+    others = [(labels(view.language)["benchmark"], benchmark), (labels(view.language)["index"], index)]
+    beside = [(name, each["return"]) for name, each in others if each.get("return") is not None]
+    if view.language == "zh":
+        compared = "".join(f"；{name} {_change(value, 'zh')}" for name, value in beside)
+        share = "" if won is None else f"，其中 {won:.0%} 盈利"
+        return (
+            f"{sessions} 个交易日里账户{_change(account['return'], 'zh')}（{profit:+,.0f}）{compared}。"
+            f"平仓 {trips:,} 笔{share}，费用共 {costs:,.0f}。"
+        )
+    compared = "".join(f"; {name} {_change(value, 'en')}" for name, value in beside)
+    share = "" if won is None else f", {won:.0%} of them with a profit"
+    closed = "1 trade" if trips == 1 else f"{trips:,} trades"
+    return (
+        f"In {sessions:,} sessions the account {_change(account['return'], 'en')} ({profit:+,.0f})"
+        f"{compared}. "
+        f"It closed {closed}{share}, and paid {costs:,.0f} in costs."
+    )
+
+
+def _change(value: float, language: Language) -> str:
+    if language == "zh":
+        return f"{'盈利' if value >= 0 else '亏损'} {abs(value):.2%}"
+    return f"{'gained' if value >= 0 else 'lost'} {abs(value):.2%}"
+
+
+def way(value: float | None) -> str:
+    """The class of a number's colour."""
+    return "" if not value or value != value else "gain" if value > 0 else "loss"  # noqa: PLR0124 - NaN
+
+
+def code_words(code: str, language: Language) -> str:
+    """A rejection's code in words."""
+    return labels(language).get(f"code_{code}", code)
+
+
+def _costs(costs: Mapping[str, float], words: Mapping[str, str], language: Language) -> str:
+    parts = [
+        f"{words.get(f'cost_{name}', name)} {amount:,.2f}"
+        for name, amount in costs.items()
+        if name != "total" and amount
+    ]
+    listed = say(language, zh="、", en=", ").join(parts)
+    return f"{costs['total']:,.2f}" + (say(language, zh=f"（{listed}）", en=f" ({listed})") if parts else "")
+
+
+def _issue(issue: Mapping[str, Any], language: str) -> str:
+    where = " ".join(filter(None, (issue.get("session"), issue.get("symbol"))))
+    place = f" ({where})" if language == "en" and where and where not in issue["message"] else ""
+    return issue_text(issue, language) + place
+
+
+def _limits(view: RunView) -> Iterator[str]:
+    """What the result does not tell, where no note of the run says it."""
+    result = view.result
+
+    def words(zh: str, en: str) -> str:
+        return say(view.language, zh=zh, en=en)
+
+    account = result.get("account")
+    if account and account["ex_dates"] is None:
+        yield words("数据中没有分红，无法知道除权除息", "the data have no dividends: ex-dates are not known")
+    elif account and account["ex_dates"]["count"]:
+        count, amount = account["ex_dates"]["count"], account["ex_dates"]["not_credited"]
+        yield words(
+            f"持有期间 {count} 次除权除息没有分红记录，约 {amount:,.0f} 未计入账户",
+            f"{count} ex-dates while held have no dividend in the data, about {amount:,.0f} not credited",
+        )
+    if result.get("not_judged"):
+        count = result["not_judged"]
+        yield words(f"区间的前 {count} 个交易日不参与评价", f"the first {count} sessions are not evaluated")
+
+
+def shown_day(value: Any) -> str:
+    """A session, a timestamp or ``YYYYMMDD``, as ``YYYY-MM-DD``; a dash for none."""
+    if value is None:
+        return "–"
+    return f"{value:%Y-%m-%d}" if hasattr(value, "strftime") else f"{value[:4]}-{value[4:6]}-{value[6:]}"

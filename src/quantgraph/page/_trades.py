@@ -1,0 +1,285 @@
+"""The fills of a run as round trips: what each sale closed, and what is still held at the end.
+
+A round trip is a sale with the purchases it closes, at average cost; a position that was sold in three orders
+makes three. Reasons are the ledger's codes here, and become words in :func:`reason_words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph._util.texts import Language, say
+from quantgraph.page._data import RunView
+
+Floats = NDArray[np.float64]
+Kind = Literal["closed", "delisted", "open"]
+
+_ROUNDING = 1e-6
+"""Of a holding: a rest below it is none."""
+_SPLIT, _FILL, _DELISTING = range(3)
+"""What comes first in a session."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundTrip:
+    """Shares that were bought and sold, or are still held; days are places of sessions.
+
+    ``profit`` has the charges of both sides; ``gain`` is the profit over what the shares had cost with
+    charges. ``mae`` and ``mfe``: the worst and the best price on the way over the mean purchase price, less
+    1. ``entry`` and ``exit`` are the places of the first purchase's fill and of the sale's, -1 without one.
+    Prices, profit and gain of what is held are at the last close; NaN where the bars do not tell.
+    """
+
+    symbol: str
+    kind: Kind
+    opened: int
+    closed: int
+    quantity: float
+    entry_price: float
+    exit_price: float
+    profit: float
+    gain: float
+    mae: float
+    mfe: float
+    entry: int
+    exit: int
+
+
+def round_trip_rows(view: RunView) -> pd.DataFrame:
+    """The round trips of a view, a row each, in the order of their ends; what is held comes last.
+
+    The columns are the fields of :class:`RoundTrip`, ``holding`` in sessions, and ``entry_reason`` and
+    ``exit_reason`` as in the ledger.
+    """
+    fills = view.fills.reset_index(drop=True)
+    columns, last = _Fills.of(view, fills), len(fills)
+    by_symbol = fills.groupby("symbol", sort=False).indices
+    trips = [
+        trip
+        for symbol, places in by_symbol.items()
+        for trip in _trips_of(view, columns, str(symbol), np.asarray(places).tolist())
+    ]
+    trips.sort(key=lambda trip: (trip.kind == "open", trip.closed, trip.exit if trip.exit >= 0 else last))
+    names = [each.name for each in fields(RoundTrip)]
+    table = pd.DataFrame([[getattr(trip, name) for name in names] for trip in trips], columns=names)
+    reasons = [*fills["reason"].tolist(), ""]
+    return table.assign(
+        holding=table["closed"] - table["opened"],
+        entry_reason=[reasons[place] for place in table["entry"]],
+        exit_reason=[trip.kind if trip.exit < 0 else reasons[trip.exit] for trip in trips],
+    )
+
+
+def trade_rows(view: RunView) -> pd.DataFrame:
+    """The fills of a view with what each sale closed: ``profit, holding, mae, mfe``, NaN in purchases."""
+    return with_profits(view.fills, round_trip_rows(view))
+
+
+def with_profits(fills: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
+    """The same, of round trips that are there already."""
+    fills = fills.reset_index(drop=True)
+    sold = trips[trips["exit"] >= 0].set_index("exit")
+    names = ("profit", "holding", "mae", "mfe")
+    found: pd.DataFrame = fills.assign(
+        **{name: sold[name].reindex(fills.index).astype(np.float64) for name in names}
+    )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fills:
+    """The fills of a run by columns; ``days`` and ``sessions`` are places."""
+
+    sessions: Mapping[str, int]
+    days: NDArray[np.int64]
+    sells: NDArray[np.bool_]
+    columns: Sequence[Floats]
+
+    @classmethod
+    def of(cls, view: RunView, fills: pd.DataFrame) -> _Fills:
+        sessions = {f"{day:%Y-%m-%d}": place for place, day in enumerate(view.days.index)}
+        return cls(
+            sessions=sessions,
+            days=np.asarray(fills["session"].map(sessions), dtype=np.int64),
+            sells=(fills["side"] == "sell").to_numpy(),
+            columns=[fills[name].to_numpy() for name in ("quantity", "price", "notional", "cost")],
+        )
+
+
+def _trips_of(view: RunView, fills: _Fills, symbol: str, places: Sequence[int]) -> Iterator[RoundTrip]:
+    splits = [(fills.sessions[day], _SPLIT, change) for day, change in view.splits.get(symbol, ())]
+    gone = [(fills.sessions[day], _DELISTING, paid) for day, paid in view.delistings.get(symbol, ())]
+    position = _Position(
+        symbol=symbol,
+        bars={name: _bars_of(view, name, symbol) for name in ("low", "high", "close")},
+        splits=[day for day, *_ in splits],
+    )
+    filled = [(int(fills.days[place]), _FILL, int(place)) for place in places]
+    for day, what, value in sorted([*splits, *filled, *gone], key=lambda event: event[:2]):
+        if what == _SPLIT:
+            position.held += value
+        elif what == _DELISTING:
+            yield from position.end(day, "delisted", value / position.held if position.held else np.nan)
+        else:
+            place = int(value)
+            quantity, price, notional, cost = (float(column[place]) for column in fills.columns)
+            if fills.sells[place]:
+                yield position.sell(day, place, quantity, price, notional - cost)
+            else:
+                position.buy(day, place, quantity, notional, cost)
+    yield from position.end(len(view.days) - 1, "open", position.last_close)
+
+
+def _bars_of(view: RunView, name: str, symbol: str) -> Floats | None:
+    frame = view.bars.get(name)
+    if frame is None or symbol not in frame.columns:
+        return None
+    return frame[symbol].reindex(view.days.index).to_numpy(dtype=np.float64)
+
+
+@dataclass(kw_only=True)
+class _Position:
+    """What is held of a symbol, at average cost, and since when."""
+
+    symbol: str
+    bars: Mapping[str, Floats | None]
+    splits: Sequence[int]
+    held: float = 0.0
+    paid: float = 0.0
+    """What the shares cost without charges; ``spent``, with them."""
+    spent: float = 0.0
+    opened: int = 0
+    entry: int = -1
+
+    @property
+    def last_close(self) -> float:
+        close = self.bars["close"]
+        known = np.array([]) if close is None else close[~np.isnan(close)]
+        return float(known[-1]) if len(known) else np.nan
+
+    def buy(self, day: int, place: int, quantity: float, notional: float, cost: float) -> None:
+        if self.held <= _ROUNDING:
+            self.opened, self.entry = day, place
+        self.held += quantity
+        self.paid += notional
+        self.spent += notional + cost
+
+    def sell(self, day: int, place: int, quantity: float, price: float, brought: float) -> RoundTrip:
+        part = min(quantity / self.held, 1.0)
+        mean, cost = self.paid / self.held, self.spent * part
+        worst, best = self._excursions(day, price)
+        self.held, self.paid, self.spent = (
+            self.held - quantity,
+            self.paid * (1 - part),
+            self.spent * (1 - part),
+        )
+        return RoundTrip(
+            symbol=self.symbol,
+            kind="closed",
+            opened=self.opened,
+            closed=day,
+            quantity=quantity,
+            entry_price=mean,
+            exit_price=price,
+            profit=brought - cost,
+            gain=brought / cost - 1,
+            mae=worst / mean - 1,
+            mfe=best / mean - 1,
+            entry=self.entry,
+            exit=place,
+        )
+
+    def end(self, day: int, kind: Kind, price: float) -> Iterator[RoundTrip]:
+        """What is held leaves without a sale, or stays to the end, at a price."""
+        if self.held <= _ROUNDING:
+            return
+        # A position that lasts to the close has lived through the day's low and high.
+        through = day + 1 if kind == "open" else day
+        trip = self.sell(through, -1, self.held, price, self.held * price)
+        values = {each.name: getattr(trip, each.name) for each in fields(RoundTrip)}
+        yield RoundTrip(**{**values, "kind": kind, "closed": day})
+
+    def _excursions(self, day: int, price: float) -> tuple[float, float]:
+        """The worst and the best price before ``day``, and the price of the end."""
+        low, high = self.bars["low"], self.bars["high"]
+        split = any(self.opened < each <= day for each in self.splits)  # the bars are as quoted
+        if low is None or high is None or split:
+            return np.nan, np.nan
+        return (
+            np.nanmin([price, *low[self.opened : day]]),
+            np.nanmax([price, *high[self.opened : day]]),
+        )
+
+
+def per_symbol(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a symbol, the largest profit or loss first: ``buys, sells, notional, cost, profit, won``."""
+    sells = rows["side"] == "sell"
+    table = pd.DataFrame(
+        {
+            "buys": (~sells).groupby(rows["symbol"]).sum(),
+            "sells": sells.groupby(rows["symbol"]).sum(),
+            "notional": rows["notional"].groupby(rows["symbol"]).sum(),
+            "cost": rows["cost"].groupby(rows["symbol"]).sum(),
+            "profit": rows["profit"].groupby(rows["symbol"]).sum(min_count=1),
+            "won": (rows["profit"] > 0).groupby(rows["symbol"]).sum(),
+        }
+    )
+    order = table["profit"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+    return table.reindex(order)
+
+
+def with_words(
+    trips: pd.DataFrame, rows: pd.DataFrame, rule: Mapping[str, Any], language: Language
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Round trips with ``entry_words`` and ``exit_words``, fills with ``words``: reasons for people."""
+
+    def of(codes: pd.Series[str], *, selling: bool) -> list[str]:
+        known = {code: reason_words(code, rule, language, selling=selling) for code in codes.unique()}
+        return [known[code] for code in codes]
+
+    words = np.where(
+        rows["side"] == "sell", of(rows["reason"], selling=True), of(rows["reason"], selling=False)
+    )
+    told = trips.assign(
+        entry_words=of(trips["entry_reason"], selling=False),
+        exit_words=of(trips["exit_reason"], selling=True),
+    )
+    return told, rows.assign(words=words)
+
+
+def per_reason(trips: pd.DataFrame) -> list[dict[str, Any]]:
+    """Totals by the reason of the exit, in words: ``reason, count, won, profit``, the most frequent first."""
+    groups = [
+        {
+            "reason": str(reason),
+            "count": len(group),
+            "won": int((group["profit"] > 0).sum()),
+            "profit": float(group["profit"].sum()),
+        }
+        for reason, group in trips.groupby("exit_words", sort=False)
+    ]
+    return sorted(groups, key=lambda group: -group["count"])
+
+
+def reason_words(code: str, rule: Mapping[str, Any], language: Language, *, selling: bool) -> str:
+    """A reason of the ledger for people; ``rule`` is the understood one, with ``entry`` and ``exit``.
+
+    >>> reason_words("signal 1", {"entry": "closes above its 20-day average"}, "en", selling=False)
+    'closes above its 20-day average'
+    """
+    if code in {"signal 1", "signal -1"}:
+        said = str(rule.get("exit" if selling else "entry") or "")
+        side = say(language, zh="卖出信号", en="sell signal") if selling else ""
+        return said or side or say(language, zh="买入信号", en="buy signal")
+    known = {
+        "buy and hold": say(language, zh="买入并持有", en="buy and hold"),
+        "open": say(language, zh="期末仍持有", en="still held at the end"),
+        "delisted": say(language, zh="退市", en="delisted"),
+    }
+    return known.get(code, code)
