@@ -82,18 +82,14 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     rule = (view.result.get("understanding") or {}).get("rule") or {}
     trips, rows = with_words(trips, with_profits(view.fills, trips), rule, view.language)
     data = page_data(view, rows, trips, inline=inline)
-    words, symbols = labels(view.language), per_symbol(rows)
-    mainland, counterexample = view.parameters.get("rules.market", "cn") == "cn", _counterexample(view)
-    episodes = _episodes(view)
-    more = {
-        "words": words,
-        "mainland": mainland,
+    counterexample, episodes = _counterexample(view), _episodes(view)
+    shared = {
+        "words": labels(view.language),
+        "mainland": view.parameters.get("rules.market", "cn") == "cn",
         "language": view.language,
-        "counterexample": _around(view, counterexample),
-        "episodes": _marked(episodes),
     }
-    text = page_json({**data.inside, **more})
-    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
+    more = {"counterexample": _around(view, counterexample), "episodes": _marked(episodes)}
+    text = page_json({**data.inside, **shared, **more})
     context = {
         **shared,
         **_first_screen(view),
@@ -111,6 +107,40 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     )
     card = share_card(view, view.result["question"], _card_numbers(view))
     return Page(html=html, files={} if inline else data.files, card=card)
+
+
+def _first_screen(view: RunView) -> dict[str, Any]:
+    return {
+        "ending": ending(view),
+        "caption": caption(view),
+        "open_findings": open_findings(view),
+        "tiles": tiles(view),
+        "sentence": sentence(view),
+        "said": list(said_lines(view)),
+        "facts": list(facts(view)),
+        "proof": proof_text(view.result.get("causality"), view.language),
+    }
+
+
+def _trade_tables(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame) -> dict[str, Any]:
+    symbols = per_symbol(rows)
+    return {
+        "trip_count": len(trips),
+        "trips_counted": _counted(trips, view.language),
+        "reasons": per_reason(trips),
+        "refused": _refusals(view),
+        "by_symbol": symbols.head(_SYMBOLS_LISTED),
+        "symbols_left_out": max(0, len(symbols) - _SYMBOLS_LISTED),
+    }
+
+
+def _return_tables(view: RunView) -> dict[str, Any]:
+    columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
+    return {
+        "numbers": list(metric_rows(columns)) if columns[0] else [],
+        "months": _months(view),
+        "month_names": _month_names(view.language),
+    }
 
 
 def _provenance(view: RunView, without_candles: int, *, inline: bool) -> dict[str, Any]:
