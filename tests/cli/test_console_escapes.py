@@ -218,20 +218,20 @@ def test_names_in_files_and_of_files(terminal, tmp_path):
     for text, name in files:
         path = folder / name
         path.write_text(text, encoding="utf-8")
-        status, shown = terminal("signal", SENTENCE, "--source", path, "--headless")
+        status, shown = terminal("run", "--signal-only", SENTENCE, "--source", path, "--headless")
         assert status in {1, 2}, shown
         harmless(shown)
-    harmless(terminal("signal", SENTENCE, "--source", path, "--headless", "--json")[1])
+    harmless(terminal("run", "--signal-only", SENTENCE, "--source", path, "--headless", "--json")[1])
 
 
 @plain
 def test_arguments(terminal, tmp_path):
     everything = " ".join(SAYABLE).replace("\x00", "")
     for arguments in (
-        ["signal", SENTENCE, "--model", everything, "--headless"],
-        ["signal", SENTENCE, "--source", everything[:200], "--headless"],
-        ["signal", SENTENCE, "--symbols", everything, "--headless"],
-        ["signal", SENTENCE, "--start", everything],
+        ["run", "--signal-only", SENTENCE, "--model", everything, "--headless"],
+        ["run", "--signal-only", SENTENCE, "--source", everything[:200], "--headless"],
+        ["run", "--signal-only", SENTENCE, "--symbols", everything, "--headless"],
+        ["run", "--signal-only", SENTENCE, "--start", everything],
         ["run", SENTENCE, "--cash", everything],
         ["run", SENTENCE, "--fund", everything],
         ["run", SENTENCE, "--budget", everything],
@@ -306,13 +306,13 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
     )
     refused, taken = "".join(IN_SOURCE[::5]), "[bold red]x[/] [link=http:x]y[/link] :smile:"
     with stub(code.replace("NAME", repr(refused)), " ".join(SAYABLE)):
-        status, shown = terminal("signal", PLAYED, "--headless")
+        status, shown = terminal("run", "--signal-only", PLAYED, "--headless")
         assert status == 1
         harmless(shown)
     with stub(
         code.replace("NAME", repr(taken)), " ".join(SAYABLE), analysis=" ".join(SAYABLE), unread=SAYABLE[:3]
     ):
-        status, shown = terminal("signal", PLAYED, "--headless")
+        status, shown = terminal("run", "--signal-only", PLAYED, "--headless", "--code")
         assert status == 0, shown
         panel = harmless(shown, *IN_SOURCE)
         for text in (text for text in IN_SOURCE if " " not in text):
@@ -324,17 +324,17 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
 def test_replies_and_questions_of_a_model(terminal, stub):
     texts = " ".join(SAYABLE)
     with stub(code_of(HOSTILE), texts):
-        status, shown = terminal("signal", PLAYED, "--headless")
+        status, shown = terminal("run", "--signal-only", PLAYED, "--headless")
         assert status == 1
         harmless(shown, HOSTILE[0])
     asks = {"clarification_question": texts, "task_type": texts}
     with stub("", texts, **asks):
-        status, shown = terminal("signal", PLAYED, "--headless", "--debug")
+        status, shown = terminal("run", "--signal-only", PLAYED, "--headless", "--debug")
         assert status == 1
         harmless(shown)
     params = {"ts_code": texts, "start_date": "", "end_date": "", "strategy_desc": "x"}
     with stub("", texts, user_intent={"type": "mixed", "params": params}, clarification_question=texts):
-        status, shown = terminal("signal", PLAYED, stdin=f"{texts.splitlines()[0]}\n\n")
+        status, shown = terminal("run", "--signal-only", PLAYED, stdin=f"{texts.splitlines()[0]}\n\n")
         assert status == 1
         harmless(shown)
 

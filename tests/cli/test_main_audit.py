@@ -128,7 +128,7 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "says"),
     [
-        (None, [], "bad_file: "),
+        (None, [], "is neither a file nor a run's folder"),
         ("", [], "bad_file: "),
         ('"""a docstring and no cell"""\n\n# %%\n\n', [], "has no code"),
         ("1 + 1", [], "code_failed: the strategy fails on the whole panel: no signal was handed over"),

@@ -42,7 +42,7 @@ def test_python_m_quantgraph_is_the_command() -> None:
 
 
 def test_a_shell_completes_commands_options_and_choices() -> None:
-    assert completed("quantgraph ru") == ["runs", "run"]
+    assert completed("quantgraph ru") == ["run", "runs"]
     assert completed("quantgraph run x --market ") == ["cn", "us"]
     assert "--session-budget" in completed("quantgraph run x --se")
 

@@ -1,4 +1,4 @@
-"""The page of a run: written after it by the command, written again and verified by ``quantgraph report``."""
+"""The page of a run: written after it by the command, written again and verified by ``quantgraph show``."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def test_a_page_that_cannot_be_written_leaves_the_result(tmp_path, monkeypatch):
 
 def test_a_page_is_written_again_and_verified(place):
     first, second = names(place)
-    told = command("report", first, "--out", place, "--lang", "zh")
-    assert told.stdout.strip() == str(place / first / "report.html")
+    told = command("show", first, "--out", place, "--lang", "zh")
+    assert told.stdout.splitlines()[-1] == f"页面: {place / first / 'report.html'}"
     assert "完成" in (place / first / "report.html").read_text()
-    assert command("report", "--verify", place / first / "report.html").exit_code == 0
+    assert command("show", "--verify", place / first / "report.html").exit_code == 0
     page = place / first / "report.html"
     page.write_text(page.read_text().replace("完成", "大赚", 1))
-    assert command("report", "--verify", page).exit_code == 1
-    assert command("report", first, second, "--out", place).stdout.strip() == str(place / "comparison.html")
+    assert command("show", "--verify", page).exit_code == 1
+    told = command("compare", first, second, "--out", place)
+    assert told.stdout.splitlines()[-1] == f"page: {place / 'comparison.html'}"

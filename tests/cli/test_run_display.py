@@ -47,7 +47,7 @@ def test_the_node_at_work_the_tokens_the_speed_and_the_time_left_are_shown(clock
     display.watch(RunEvent(kind="started", name="reflection"))
     display.watch(RunEvent(kind="tokens", name="reflection", number=12_345))
     clock.now += 9
-    assert "reflection  9 s  ·  12,345 tokens" in drawn(display)
+    assert "reading the sentence  9 s  ·  12,345 tokens" in drawn(display)
     display.watch(RunEvent(kind="node", name="reflection", text="-> data_fetch\nmore"))
     display.watch(RunEvent(kind="started", name="decision"))
     clock.now += 10
@@ -55,7 +55,7 @@ def test_the_node_at_work_the_tokens_the_speed_and_the_time_left_are_shown(clock
         display.watch(traded(number, 240))
     shown = drawn(display)  # 40 in 10 s, so 200 take 50 s
     assert (
-        "decision  10 s  ·  session 40 of 240, 20250102  ·  4.0/s  ·  about 50 s left  ·  12,345 tokens"
+        "trading day by day  10 s  ·  session 40 of 240, 20250102  ·  4.0/s  ·  about 50 s left  ·  12,345 tokens"
         in shown
     )
     assert "-> data_fetch" in shown
@@ -89,7 +89,7 @@ def test_only_the_last_nodes_are_kept_and_nothing_in_them_is_obeyed(clock: Clock
     assert "x\\x1b[2J [bold]y[/]" in shown
 
 
-def test_without_a_terminal_a_run_is_the_same_lines_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_run_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     display = RunDisplay()
     for event in (
         RunEvent(kind="started", name="reflection"),
@@ -103,7 +103,12 @@ def test_without_a_terminal_a_run_is_the_same_lines_as_ever(capsys: pytest.Captu
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == (
         "",
-        ["  Trade: 600519.SH", "reflection: -> data_fetch", "daily_loop: s0", "daily_loop: s50"],
+        [
+            "  Trade: 600519.SH",
+            "reading the sentence",
+            "trading day by day: s0",
+            "trading day by day: s50",
+        ],
     )
 
 

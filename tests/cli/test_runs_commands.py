@@ -71,7 +71,7 @@ def test_the_list_shows_whole_sentences_and_folders_and_what_is_not_shown(
     status, out, err = call("runs", "--out", first.parent, "--limit", "1")
     head, facts, sentence = out.splitlines()
     assert (status, err) == (0, "1 more, with --limit\n")
-    assert head.split() == ["started", "ended", "return", "drawdown", "decider", "folder"]
+    assert head.split() == ["started", "ended", "return", "drawdown", "decided", "by", "folder"]
     account = json.loads((second / "result.json").read_text())["account"]
     assert facts.split()[2:] == [
         "done",
@@ -111,11 +111,17 @@ def test_an_option_that_is_none_is_one_line(option: tuple[str, str], told: str) 
 
 def test_a_run_is_shown_as_it_was_at_its_end(two_runs: Any) -> None:
     for folder, out, err in two_runs:
-        assert call("show", folder) == (0, out, "")
+        status, again, err_again = call("show", folder)
+        assert (status, err_again) == (0, "")
+        *lines, page = again.splitlines()
+        assert lines == out.splitlines()
+        assert page.endswith(f": {folder / 'report.html'}")
         status, told, _ = call("show", folder.name, "--out", folder.parent, "--json")
         assert (status, json.loads(told)["run_id"]) == (0, folder.name)
         assert f": {folder / 'report.html'}\n" in err
-    assert call("show", "--out", two_runs[0][0].parent)[1] == two_runs[1][1]
+    latest = call("show", "--out", two_runs[0][0].parent)
+    assert latest[1].splitlines()[:-1] == two_runs[1][1].splitlines()
+    assert latest[2].startswith(f"run {two_runs[1][0].name}, the latest in ")
 
 
 def test_a_run_that_is_not_done_says_why_and_what_to_do(two_runs: Any, tmp_path: Path) -> None:
@@ -166,7 +172,7 @@ def test_what_is_no_run_or_not_whole_is_one_line(two_runs: Any, tmp_path: Path) 
         status, _, err = call("compare", name, first)
         assert (status == 2) == (name != "lacking"), err
         assert err.count("\n") == (name != "lacking")
-        status, _, err = call("report", name, first, "--to", "page.html")
+        status, _, err = call("compare", name, first, "--to", "page.html")
         assert (status, err.count("\n")) == (2, 1) if name != "lacking" else (0, 0), err
     status, out, _ = call("runs", "--json")
     ended = {row["run"]: row["ended"] for row in json.loads(out)["runs"]}

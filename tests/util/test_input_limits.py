@@ -217,7 +217,7 @@ def test_half_a_character_in_replies_of_a_model(command, monkeypatch, escaped, b
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test-secret")
         monkeypatch.setenv("QUANTGRAPH_MODEL", "stub")
         monkeypatch.setenv("QUANTGRAPH_MAX_ATTEMPTS", "1")
-        status, out, err = command("signal", SENTENCE, "--headless", "--json")
+        status, out, err = command("run", "--signal-only", SENTENCE, "--headless", "--json")
     assert "Traceback" not in err
     assert "UnicodeEncodeError" not in err + out
     result = json.loads(out)
@@ -279,7 +279,9 @@ def test_a_long_number_is_named_in_the_question(command):
 
 
 def test_a_typed_answer_that_is_not_text_is_asked_for_again(command):
-    status, out, err = command("signal", "5日均线上穿20日均线买入，下穿卖出", "--json", stdin=b"\xff\xfe\n")
+    status, out, err = command(
+        "run", "--signal-only", "5日均线上穿20日均线买入，下穿卖出", "--json", stdin=b"\xff\xfe\n"
+    )
     assert status == 1, err
     assert out, err
     assert json.loads(out)["ended_because"] == "needs_answer"
@@ -290,7 +292,7 @@ def test_a_file_with_a_name_that_is_not_text(command, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / os.fsdecode(b"\xff.csv")).write_text("ts_code,trade_date,open,high,low,close,vol\n")
-    status, _, err = command("signal", SENTENCE, "--source", folder, "--headless")
+    status, _, err = command("run", "--signal-only", SENTENCE, "--source", folder, "--headless")
     assert status == 2
     assert err.startswith(r"bad_file: the file name '\udcff.csv' is not UTF-8; rename the file")
     with pytest.raises(BadFile, match="is not UTF-8; rename the file"):

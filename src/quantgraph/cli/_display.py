@@ -21,6 +21,7 @@ from quantgraph.audit import issue_text, meaning_lines
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
+from quantgraph.runs import step_words
 from quantgraph.runtime.dialogue import RunEvent, numbered_options
 from quantgraph.subgraphs.signal import not_evaluated_text
 
@@ -33,8 +34,8 @@ Words = Callable[[str, str], str]
 _LABEL_WIDTH = len("largest weight")
 
 
-def show_result(result: Mapping[str, Any]) -> None:
-    """Print the summary of a run on stdout, in the language of the question."""
+def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
+    """Print the summary of a run on stdout, in the language of the question; the code last, if at all."""
     console = SafeConsole()
     language = language_of(result["question"])
 
@@ -60,14 +61,17 @@ def show_result(result: Mapping[str, Any]) -> None:
         )
     for line in result["source"].get("provenance", ()):
         console.print(literal(f"{words('数据', 'data')}: {line}"), soft_wrap=True)
-    _show_code(console, result, words)
     for table in _tables(result, words):
         if table.row_count:
             console.print(table)
     if result.get("equity"):
-        names = words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold")
+        names = words("账户", "account"), words("买入持有", "buy and hold")
         console.print("⢕⢕ {}  •• {}".format(*names))
         console.print(ansi_text(_equity_curves(result["equity"], width=min(console.width, 100))))
+    if with_code:
+        _show_code(console, result, words)
+    elif result["strategy"]:
+        console.print(f"{words('代码', 'code')}: {result['strategy']['path']}", soft_wrap=True)
     console.print(f"{words('文件夹', 'folder')}: {result['run_dir']}", soft_wrap=True)
 
 
@@ -123,15 +127,15 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["signal"]:
         counts = result["signal"]["counts"]
         text = words(
-            f"买入 {counts['buy']}，卖出 {counts['sell']}，不变 {counts['hold']}，无观点 {counts['nan']}",
-            f"{counts['buy']} buy, {counts['sell']} sell, {counts['hold']} keep, {counts['nan']} no opinion",
+            f"买入 {counts['buy']} 次，卖出 {counts['sell']} 次（每只股票每个交易日一格）",
+            f"{counts['buy']} buys, {counts['sell']} sells (cells of sessions and symbols)",
         )
         table.add_row(words("信号", "signal"), text)
     if result.get("causality"):
         text = result["causality"]["text"] + say(
             language_of(result["question"]), **not_evaluated_text(result)
         )
-        table.add_row(words("因果性", "causality"), text)
+        table.add_row(words("未来函数检查", "look-ahead"), text)
 
 
 def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
@@ -184,7 +188,7 @@ def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
 def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
     account, index = result["account"], result.get("index")
     beside = [result["benchmark"], *([index] if index else [])]
-    names = [words("等权买入持有", "equal-weight buy-and-hold"), words("指数", "index")]
+    names = [words("买入持有", "buy and hold"), words("指数", "index")]
     table.add_row("", words("账户", "account"), *names[: len(beside)], style="bold")
     language = language_of(result["question"])
     for metric in table_metrics():
@@ -192,7 +196,8 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
             columns = (account,) if metric.of == "account" else (account, *beside)
             cells = (metric.short_text(each.get(metric.name)) for each in columns)
             table.add_row(metric.words(language), *cells)
-    table.add_row(words("成交", "trades"), str(account["trades"]))
+    trips = words(f"平仓 {account['round_trips']} 笔", f"{account['round_trips']} closed")
+    table.add_row(words("交易", "trades"), trips + words("，成交 ", ", fills ") + str(account["trades"]))
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
 
 
@@ -257,8 +262,9 @@ _MINUTE, _HOUR = 60, 3600
 class RunDisplay:
     """Plain lines: one for each node, and one for every fifty sessions."""
 
-    def __init__(self, console: SafeConsole | None = None) -> None:
+    def __init__(self, console: SafeConsole | None = None, language: Language = "en") -> None:
         self.console = console or SafeConsole(stderr=True)
+        self.language = language
         self._sessions = 0
 
     def watch(self, event: RunEvent) -> None:
@@ -273,9 +279,10 @@ class RunDisplay:
             self._sessions += 1
             if self._sessions % _SESSIONS_A_LINE != 1:
                 return
-            line = f"daily_loop: {event.text}"
+            line = f"{step_words('daily_loop', self.language)}: {event.text}"
         else:
-            line = f"{event.name}: {event.text}" if event.text else event.name
+            text = "" if event.text.startswith("->") else event.text.removeprefix(f"{event.name}: ")
+            line = ": ".join(filter(None, (step_words(event.name, self.language), text)))
         print_status(line)
 
     @contextmanager
@@ -288,8 +295,8 @@ class LiveDisplay(RunDisplay):
     """What was understood stands above; below it the nodes that have finished, and how far the run is."""
 
     def __init__(self, console: SafeConsole, question: str) -> None:
-        super().__init__(console)
-        self._language = language_of(question)
+        super().__init__(console, language_of(question))
+        self._language = self.language
         self._title = question.strip()[:80]
         self._finished: list[tuple[str, str]] = []
         self._node, self._node_since = "", time.monotonic()
@@ -349,8 +356,10 @@ class LiveDisplay(RunDisplay):
         now = time.monotonic()
         nodes = Table.grid(padding=(0, 2))
         for name, text in self._finished:
-            nodes.add_row(literal(name, "cyan"), literal(text.splitlines()[0] if text else ""))
-        working = f"{self._node}  {_span(now - self._node_since)}" if self._node else ""
+            shown = "" if text.startswith("->") else text.removeprefix(f"{name}: ").partition("\n")[0]
+            nodes.add_row(literal(step_words(name, self.language), "cyan"), literal(shown))
+        step = step_words(self._node, self.language)
+        working = f"{step}  {_span(now - self._node_since)}" if step else ""
         tokens = f"{self._tokens:,} token{'s' if self._language == 'en' else ''}" if self._tokens else ""
         below = "  ·  ".join(filter(None, (working, self._progress(now), tokens)))
         parts = [nodes, literal(below, "green")] if self._finished else [literal(below, "green")]
@@ -383,7 +392,7 @@ def open_display(question: str) -> Iterator[RunDisplay]:
     """A live display if stderr is a terminal, else plain lines."""
     console = SafeConsole(stderr=True)
     if not console.is_terminal:
-        yield RunDisplay(console)
+        yield RunDisplay(console, language_of(question))
         return
     display = LiveDisplay(console, question)
     display.live.start(refresh=True)

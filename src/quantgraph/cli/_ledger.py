@@ -35,13 +35,13 @@ _MAX_NAMES = 20
 
 @contextmanager
 def open_ledger(
-    run: str | None, where: str | None, *, may_be_empty: bool = False
+    run: str | None, where: str | None, out: Path | None = None, *, may_be_empty: bool = False
 ) -> Iterator[tuple[Ledger, str, str | Path]]:
     """Open a ledger: it, the run's name and the ledger's place. An error ends the command in one line."""
     from quantgraph.broker.ledger import Ledger
 
     try:
-        place, name = _place(run, where)
+        place, name = _place(run, where, out)
         with Ledger(place) as book:
             name = name or (_name_in(run_folder_of(run, place)) if may_be_empty and not book.runs() else None)
             yield book, name or _only_run(book), place
@@ -94,7 +94,7 @@ def _name_in(folder: Path | None) -> str | None:
     return read_manifest(folder).run_id if folder and (folder / MANIFEST_FILE).is_file() else None
 
 
-def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
+def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | Path, str | None]:
     """Place of the ledger, and the run's name if it was given."""
     from quantgraph.settings import load_settings
 
@@ -102,9 +102,9 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
         if "://" not in where and not Path(where).is_file():
             raise BadOption(f"--ledger {where} is not a file", parameter="ledger")
         return where, None if run is None else Path(run).name
-    runs_dir = load_settings().runs_dir
+    runs_dir = out or load_settings().runs_dir
     if run is None:
-        return latest_ledger(runs_dir), None
+        return latest_run(_FILE, runs_dir) / _FILE, None
     for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
         if place.is_file():
             return place, None
@@ -115,21 +115,25 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {places}", parameter="run")
 
 
-def latest_ledger(runs_dir: Path) -> Path:
-    """The ledger that was written last, for a command without RUN."""
-    ledgers = sorted(runs_dir.glob(f"*/{_FILE}"), key=lambda path: path.stat().st_mtime)
-    if not ledgers:
-        raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
-    return ledgers[-1]
+def latest_run(has: str, runs_dir: Path | None = None) -> Path:
+    """The run whose file of this name was written last, for a command without RUN; says which it is."""
+    from quantgraph.settings import load_settings
+
+    place = runs_dir or load_settings().runs_dir
+    files = sorted(place.glob(f"*/{has}"), key=lambda path: path.stat().st_mtime)
+    if not files:
+        raise BadOption(f"RUN is missing, and {place} has no run with a {has} to take", parameter="run")
+    print_status(f"run {files[-1].parent.name}, the latest in {place}")
+    return files[-1].parent
 
 
 def recorded_folder(run: str | None, out: Path | None) -> Path:
     """The folder of a run that is named in the folder of runs; of the latest there without a name."""
-    from quantgraph.runs.folder import find_run_folder
+    from quantgraph.runs.folder import MANIFEST_FILE, find_run_folder
     from quantgraph.settings import load_settings
 
     runs_dir = out or load_settings().runs_dir
-    return find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+    return latest_run(MANIFEST_FILE, runs_dir) if run is None else find_run_folder(run, runs_dir)
 
 
 def _only_run(book: Ledger) -> str:

@@ -1,4 +1,4 @@
-"""The command ``quantgraph``: ``run``, ``signal`` and ``audit``, and its other subcommands."""
+"""The command ``quantgraph``: ``run`` and ``audit``, and its other subcommands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from typer.exceptions import TyperException
 
 from quantgraph._util.files import check_text
 from quantgraph.cli._console import (
@@ -32,158 +33,212 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._doctor import doctor
+from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
 from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
+from quantgraph.cli._ledger import latest_run
 from quantgraph.cli._run import (
     DeciderPlace,
+    ShowCode,
     decider_of,
     replay,
     resume,
     settings_with,
     shown_run,
 )
-from quantgraph.cli._runs import compare, logs, report, runs, show
+from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
     from quantgraph.market import Rulebook
+    from quantgraph.market.rules import MarketCode
     from quantgraph.runs import RunSpec
+    from quantgraph.settings import Settings
 
 
 _NAME = "quantgraph"
 """The command in its help and for completion, also as ``python -m quantgraph``."""
 
 app = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
 app.add_typer(ledger, name="ledger")
-for _command in (resume, replay, runs, show, compare, report, logs, mcp, doctor, trader):
-    app.command()(_command)
+for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader):
+    app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
+_DATA, _ACCOUNT, _ASKING, _MODEL, _OUTPUT = "Data", "Account", "Questions", "Model", "Output"
+"""Panels of the options in help."""
 Source = Annotated[
     str | None,
     typer.Option(
-        help="sample (synthetic), tushare, or a file or folder. Default: the settings', else sample."
+        help="sample (synthetic), tushare, or a file or folder. Default: the settings', else sample.",
+        rich_help_panel=_DATA,
     ),
 ]
-Start = Annotated[str | None, typer.Option(help="First date, YYYYMMDD; wins over the sentence.")]
-End = Annotated[str | None, typer.Option(help="Last date, YYYYMMDD; wins over the sentence.")]
+Start = Annotated[
+    str | None, typer.Option(help="First date, YYYYMMDD; wins over the sentence.", rich_help_panel=_DATA)
+]
+End = Annotated[
+    str | None, typer.Option(help="Last date, YYYYMMDD; wins over the sentence.", rich_help_panel=_DATA)
+]
 Symbols = Annotated[
-    str | None, typer.Option(help="Codes, names or an index code, joined by commas; win over the sentence.")
+    str | None,
+    typer.Option(
+        help="Codes, names or an index code, joined by commas; win over the sentence.", rich_help_panel=_DATA
+    ),
 ]
-Model = Annotated[str | None, typer.Option(help="A model's name, or keyless. Default: the settings'.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the runs; this one gets a folder in it. Default: the settings' runs_dir."),
-]
-Headless = Annotated[
-    bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
-]
-Confirm = Annotated[
-    bool, typer.Option("--confirm", help="Show what was understood, and ask before anything is traded.")
-]
-Budget = Annotated[
-    str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")
-]
-SessionBudget = Annotated[str | None, typer.Option(help="The same for each session.")]
 
 
-@app.command()
+@app.command(cls=PanelCommand)
 def run(  # noqa: PLR0917 - typer reads options from the parameters
     question: Question,
     source: Source = None,
     start: Start = None,
     end: End = None,
     symbols: Symbols = None,
-    cash: Annotated[float, typer.Option(help="Initial cash, in the market's currency.")] = 1_000_000,
+    fund: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE=KIND",
+            help="Kind of a mainland fund whose code does not tell; repeatable.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    signal_only: Annotated[
+        bool,
+        typer.Option(
+            "--signal-only", help="Stop at the checked signal; trade nothing.", rich_help_panel=_ACCOUNT
+        ),
+    ] = False,
+    cash: Annotated[
+        float, typer.Option(help="Initial cash, in the market's currency.", rich_help_panel=_ACCOUNT)
+    ] = 1_000_000,
     market: Annotated[
         Literal["cn", "us"] | None,
         typer.Option(
             help="cn: mainland China's rules and fees by date. us: US stocks. Default: by the codes.",
             show_default=False,
+            rich_help_panel=_ACCOUNT,
+        ),
+    ] = None,
+    costs: Annotated[
+        Literal["market", "none"],
+        typer.Option(
+            help="market: the fees of the day. none: no costs; years before the fee tables run, too.",
+            rich_help_panel=_ACCOUNT,
+        ),
+    ] = "market",
+    commission: Annotated[
+        float | None,
+        typer.Option(
+            help="Commission of each fill, as a fraction of its amount: 0.0003. Default: the market's.",
+            rich_help_panel=_ACCOUNT,
         ),
     ] = None,
     slippage_bps: Annotated[
-        float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
-    ] = 0,
-    confirm: Confirm = False,
-    approve: Annotated[bool, typer.Option(help="Ask before each session's orders are sent.")] = False,
-    fund: Annotated[
-        list[str] | None,
+        float,
         typer.Option(
-            metavar="CODE=KIND", help="Kind of a mainland fund whose code does not tell; repeatable."
+            help="Slippage of each fill, in hundredths of a percent of its amount.", rich_help_panel=_ACCOUNT
+        ),
+    ] = 0,
+    decider: DeciderPlace = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="Show what was understood, and ask before anything is traded.",
+            rich_help_panel=_ASKING,
+        ),
+    ] = False,
+    approve: Annotated[
+        bool,
+        typer.Option("--approve", help="Ask before each session's orders are sent.", rich_help_panel=_ASKING),
+    ] = False,
+    headless: Annotated[
+        bool,
+        typer.Option(
+            "--headless",
+            help="Ask nothing: take the documented defaults and list them as assumptions.",
+            rich_help_panel=_ASKING,
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model's name, or keyless. Default: the settings'.", rich_help_panel=_MODEL),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.",
+            rich_help_panel=_MODEL,
         ),
     ] = None,
-    decider: DeciderPlace = None,
-    model: Model = None,
-    budget: Budget = None,
-    session_budget: SessionBudget = None,
-    out: Out = None,
+    session_budget: Annotated[
+        str | None, typer.Option(help="The same for each session.", rich_help_panel=_MODEL)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the runs; this one gets a folder in it. Default: the settings' runs_dir.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    code: ShowCode = False,
     as_json: AsJson = False,
-    headless: Headless = False,
     debug: Debug = False,
 ) -> None:
-    """Turn a sentence into a signal and trade it in a simulated account, session by session."""
+    """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
         settings = settings_with(budget, session_budget)
+        _check_at_once(source, model, settings)
+        made = decider_of(decider)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
         from quantgraph.runs import run_strategy
 
-        more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
+        confirmed = _confirmed(confirm, headless=headless)
+        more = {"trade": not signal_only, "approve": approve and not signal_only, "confirm": confirmed}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
-        rules, made = _rules(market, slippage_bps, fund or []), decider_of(decider)
-    with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
+        rules = None if signal_only else _rules(market, slippage_bps, fund or [], costs, commission)
+    with shown_run(question, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules),
             source=source,
             decider=made,
             model=model,
-            slippage_bps=0 if rules else slippage_bps,
+            slippage_bps=0 if rules or signal_only else slippage_bps,
             out=out,
             resources=live,
         )
 
 
-@app.command()
-def signal(  # noqa: PLR0917
-    question: Question,
-    source: Source = None,
-    start: Start = None,
-    end: End = None,
-    symbols: Symbols = None,
-    confirm: Confirm = False,
-    model: Model = None,
-    budget: Budget = None,
-    session_budget: SessionBudget = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    headless: Headless = False,
-    debug: Debug = False,
-) -> None:
-    """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
-    with usage_errors(debug=debug), quick_imports():
-        settings = settings_with(budget, session_budget)
-        start_code_process(settings)
-        from quantgraph.runs import run_strategy
+def _check_at_once(source: str | None, model: str | None, settings: Settings) -> None:
+    """Refuse what is wrong with a source or a model before all that a run needs is imported."""
+    if source not in {None, "sample", "tushare"} and not Path(str(source)).exists():
+        from quantgraph.data import open_source
 
-        more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
-        spec = _specification(question, symbols, start=start, end=end, **more)
-    with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
-        live = replace(shown.live, settings=settings)
-        shown.result = run_strategy(spec, source=source, model=model, out=out, resources=live)
+        open_source(source)
+    if model not in {None, "keyless"} and settings.openai_api_key is None:
+        from quantgraph.llm import role_model
+
+        role_model("reflection", model=model, settings=settings)
 
 
-@app.command()
+@app.command(cls=PanelCommand)
 def audit(  # noqa: PLR0917
     strategy: Annotated[
-        Path, typer.Argument(metavar="STRATEGY.py", help="A strategy as a run saves it, or a run's folder.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[STRATEGY.py]",
+            help="A strategy as a run saves it, or a run's folder. Default: the latest run's.",
+        ),
+    ] = None,
     source: Annotated[
         str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
     ] = None,
@@ -202,6 +257,11 @@ def audit(  # noqa: PLR0917
 
     With ``--said``, show where the code does not do what the sentence says.
     """
+    with usage_errors():
+        strategy = strategy or latest_run("strategy.py")
+        if not strategy.exists():
+            problem = f"STRATEGY.py={strategy} is neither a file nor a run's folder"
+            raise BadOption(problem, parameter="strategy")
     from quantgraph._util.texts import language_of
     from quantgraph.runs import read_strategy
     from quantgraph.runs.verification import audit_strategy
@@ -290,18 +350,29 @@ def _confirmed(confirm: bool, *, headless: bool) -> bool:
     return confirm
 
 
-def _rules(market: str | None, slippage_bps: float, funds: Sequence[str]) -> Rulebook | None:
+def _rules(
+    market: str | None, slippage_bps: float, funds: Sequence[str], costs: str, commission: float | None
+) -> Rulebook | None:
     """The rules that the options say; None leaves them to the codes."""
     from quantgraph.market import Rulebook
 
     if market == "us" and funds:
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
+    kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
+    own = costs == "none" or commission is not None
+    if own and market is None:
+        option = "--costs none" if costs == "none" else f"--commission {commission}"
+        raise BadOption(f"{option} needs --market cn or --market us", parameter="market")
+    if costs == "none":
+        if commission is not None:
+            raise BadOption("--costs none and --commission; give one of them", parameter="costs")
+        return Rulebook.zero_cost(cast("MarketCode", market), slippage_bps=slippage_bps, funds=kinds)
     if market == "us":
-        return Rulebook.us(slippage_bps=slippage_bps)
+        return Rulebook.us(slippage_bps=slippage_bps, commission_bps=10_000 * (commission or 0))
     if market is None and not funds:
         return None
-    kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
-    return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
+    rates: dict[str, Any] = {} if commission is None else {"commission_rate": commission}
+    return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds, **rates)
 
 
 def _pair(fund: str) -> tuple[str, str]:
@@ -317,7 +388,7 @@ def main() -> None:
         for number, argument in enumerate(sys.argv[1:], 1):
             _check_encoding(argument, f"argument {number}")
             check_text(argument, f"argument {number}")
-        app(prog_name=_NAME)
+        sys.exit(app(prog_name=_NAME, standalone_mode=False) or 0)
 
 
 @contextmanager
@@ -327,6 +398,9 @@ def _errors_in_one_line() -> Iterator[None]:
         yield
     except BadOption as error:
         print_error(error, debug=False)
+        sys.exit(WRONG_USAGE)
+    except TyperException as error:
+        print_status(usage_line(error))
         sys.exit(WRONG_USAGE)
     except KeyboardInterrupt:
         print_status("cancelled")

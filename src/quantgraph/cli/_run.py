@@ -77,10 +77,14 @@ DeciderPlace = Annotated[
     str | None,
     typer.Option(
         "--decider",
+        rich_help_panel="Account",
         metavar="NAME|FILE.py:CLASS",
         help="Who decides: signal_rule (the default), buy_and_hold, dual_agent, execution, trader, or a "
         "class of a file, which must be as trusted as a program that you start.",
     ),
+]
+ShowCode = Annotated[
+    bool, typer.Option("--code", help="Show the signal's code too.", rich_help_panel="Output")
 ]
 RunsFolder = Annotated[
     Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
@@ -145,6 +149,7 @@ def shown_run(
     debug: bool,
     again: str = "",
     quiet: bool = False,
+    code: bool = False,
 ) -> Iterator[ShownRun]:
     """Show the result of the run that the block executes, and end with its exit status.
 
@@ -164,7 +169,7 @@ def shown_run(
     if as_json:
         echo_json(result)
     elif not quiet:
-        show_result(result)
+        show_result(result, with_code=code)
     _write_page(Path(result["run_dir"]), question)
     if result["ended_because"] != "done":
         print_end(result, again)
@@ -317,14 +322,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     What was answered before is not asked again, no model call that had returned is made again, and no
     session is traded twice.
     """
-    from quantgraph.runs import read_result, resume_run
-    from quantgraph.runs.folder import read_manifest
-
     with usage_errors(debug=debug):
         if question is not None and answer is None:
             raise BadOption("--question needs --answer TEXT", parameter="question")
         settings = settings_with(budget, session_budget)
         folder = recorded_folder(run, out or settings.runs_dir)
+        from quantgraph.runs import read_result, resume_run
+        from quantgraph.runs.folder import read_manifest
+
         manifest, before = read_manifest(folder), read_result(folder) or {}
         made = decider_of(decider)
     if before.get("ended_because") == "done":
@@ -368,9 +373,6 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
     is shown. 2: there is no such run.
     """
-    from quantgraph.recording import no_network
-    from quantgraph.runs import replay as replay_run
-    from quantgraph.runs.folder import read_manifest
     from quantgraph.settings import load_settings
 
     with ExitStack() as stack, usage_errors(debug=debug):
@@ -381,6 +383,10 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
             folder = stack.enter_context(_example(runs_dir if out or session else None))
         else:
             folder = recorded_folder(run, runs_dir)
+        from quantgraph.recording import no_network
+        from quantgraph.runs import replay as replay_run
+        from quantgraph.runs.folder import read_manifest
+
         made = decider_of(decider)
         if session is None:
             if model is not None:

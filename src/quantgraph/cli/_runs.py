@@ -1,4 +1,4 @@
-"""``quantgraph runs``, ``show``, ``compare``, ``report`` and ``logs``: what the folder of runs holds."""
+"""``quantgraph runs``, ``show``, ``compare`` and ``logs``: what the folder of runs holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from rich.cells import cell_len
 
-from quantgraph._util.texts import Note, language_of, say, short_line
+from quantgraph._util.texts import Language, Note, language_of, say, short_line
 from quantgraph.cli._console import (
     FAILED,
     AsJson,
@@ -31,11 +31,10 @@ from quantgraph.cli._ledger import (
     LedgerPlace,
     RunName,
     joined,
-    latest_ledger,
     open_ledger,
     recorded_folder,
 )
-from quantgraph.cli._run import RecordedRun, RunsFolder, complete_run, print_end, whole_folders
+from quantgraph.cli._run import RecordedRun, RunsFolder, ShowCode, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ _HEADINGS = (
     Note(zh="结束", en="ended"),
     Note(zh="收益", en="return"),
     Note(zh="最大回撤", en="drawdown"),
-    Note(zh="决策者", en="decider"),
+    Note(zh="由谁决定", en="decided by"),
     Note(zh="文件夹", en="folder"),
 )
 _NUMBERS = {2, 3}
@@ -75,8 +74,9 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """List runs, newest first: when, how it ended, return, drawdown, decider, folder, and the sentence."""
+    """List runs, newest first: when, how it ended, return, drawdown, who decided, folder, sentence."""
     with usage_errors(debug=debug):
+        _check_ended(ended)
         with quick_imports():
             from quantgraph.runs import list_runs
             from quantgraph.settings import load_settings
@@ -97,20 +97,22 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
         )
 
 
+def _check_ended(ended: str | None) -> None:
+    from quantgraph.runtime.graph_state import EndedBecause
+
+    ends = (*get_args(EndedBecause), *_UNENDED)
+    if ended is not None and ended not in ends:
+        valid = ", ".join(ends)
+        raise BadOption(f"--ended {ended} is not an end of a run; must be one of {valid}", parameter="ended")
+
+
 def _selected(
     table: pd.DataFrame, *, ended: str | None, since: str | None, decider: str | None, contains: str | None
 ) -> pd.DataFrame:
     """The rows that fit the options."""
     from quantgraph.market import session_of
-    from quantgraph.runtime.graph_state import EndedBecause
 
     if ended is not None:
-        ends = (*get_args(EndedBecause), *_UNENDED)
-        if ended not in ends:
-            valid = ", ".join(ends)
-            raise BadOption(
-                f"--ended {ended} is not an end of a run; must be one of {valid}", parameter="ended"
-            )
         table = table[table["ended"] == ended]
     if since is not None:
         table = table[table["started"] >= session_of(since, name="since").to_pydatetime().astimezone()]
@@ -156,28 +158,88 @@ def _padded(text: str, width: int, *, right: bool) -> str:
     return space + text if right else text + space
 
 
-def show(
-    run: RecordedRun = None, out: RunsFolder = None, as_json: AsJson = False, debug: Debug = False
+_PAGE = "Page"
+Lang = Annotated[
+    Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.", rich_help_panel=_PAGE)
+]
+Inline = Annotated[
+    bool,
+    typer.Option("--inline", help="One file with all in it, to send to somebody.", rich_help_panel=_PAGE),
+]
+ToFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write to this file, with all in it.", rich_help_panel=_PAGE),
+]
+OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)]
+
+
+def show(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RecordedRun = None,
+    open_it: OpenIt = False,
+    to: ToFile = None,
+    inline: Inline = False,
+    lang: Lang = None,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Check that a page is what its folder, or RUN, gives; exit status 1 if not.",
+            rich_help_panel=_PAGE,
+        ),
+    ] = None,
+    code: ShowCode = False,
+    out: RunsFolder = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
-    """Show a run as it was shown at its end; of one that did not come to its end, why and what to do."""
+    """Show a run's result again and write its page; of one that is not done, why and what to do next."""
     with usage_errors(debug=debug):
+        if verify is not None:
+            _verify(run, verify, out)
+            return
+        folder = recorded_folder(run, out)
         with quick_imports():
             from quantgraph.runs import open_run
 
-        folder = recorded_folder(run, out)
         result = open_run(folder.absolute())
         if as_json:
             echo_json(dict(result))
             return
         with whole_folders(folder):
-            _show(result)
+            _show(result, code=code)
+            if result["state"] == "ended":
+                _write_page([folder], lang=lang, inline=inline, to=to, open_it=open_it)
 
 
-def _show(result: RunResult) -> None:
+def _verify(run: str | None, page: Path, out: Path | None) -> None:
+    place = recorded_folder(run, out) if run else page.parent
+    from quantgraph.runs import verify_page
+
+    with whole_folders(place):
+        checked = verify_page(page, place)
+    sound = "the page is what the folder gives, the ledger is sound"
+    echo(f"{checked.run_id}: {checked.reason or sound}")
+    if not checked.ok:
+        raise typer.Exit(FAILED)
+
+
+def _write_page(
+    folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None, open_it: bool
+) -> None:
+    """Write the page of a run, or of several, and say where it is."""
+    from quantgraph.runs import write_page
+
+    page = write_page(folders, language=lang, inline=inline, to=to)
+    echo(f"{say(lang or locale_language(), zh='页面', en='page')}: {page}")
+    if open_it and not webbrowser.open(page.resolve().as_uri()):
+        print_status(f"no browser could be started: open {page}")
+
+
+def _show(result: RunResult, *, code: bool) -> None:
     from quantgraph.cli._display import show_result
 
     if result["state"] == "ended":
-        show_result(result)
+        show_result(result, with_code=code)
         if result["ended_because"] != "done":
             print_end(result)
         return
@@ -197,87 +259,37 @@ def _show(result: RunResult) -> None:
     )
 
 
-def compare(
+def compare(  # noqa: PLR0917 - typer reads options from the parameters
     runs: Annotated[
         list[str],
         typer.Argument(metavar="RUN RUN …", help="Folders, or names in --out.", autocompletion=complete_run),
     ],
+    open_it: OpenIt = False,
+    to: ToFile = None,
+    inline: Inline = False,
+    lang: Lang = None,
     out: RunsFolder = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Compare runs: their numbers, and what differs in what was said and in parameters."""
+    """Compare runs: their numbers, and what differs in what was said and in parameters; write the page."""
     with usage_errors(debug=debug):
+        folders = [recorded_folder(run, out).absolute() for run in runs]
         with quick_imports():
             import pandas as pd
 
             from quantgraph.runs import compare as compare_runs
-            from quantgraph.runs.folder import find_run_folder
-            from quantgraph.settings import load_settings
 
-        runs_dir = out or load_settings().runs_dir
-        folders = [find_run_folder(run, runs_dir).absolute() for run in runs]
         with whole_folders(*folders):
             found = compare_runs(*folders)
-    if as_json:
-        numbers = found.numbers.astype(object).where(found.numbers.notna(), None)
-        echo_json({"numbers": numbers.to_dict("index"), "differences": found.differences.to_dict("index")})
-        return
-    with pd.option_context("display.unicode.east_asian_width", True):
-        echo(str(found))
-
-
-def report(  # noqa: PLR0917 - typer reads options from the parameters
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN …]",
-            help="Folders of runs, or their names in --out; several are compared.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
-    lang: Annotated[
-        Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.")
-    ] = None,
-    inline: Annotated[bool, typer.Option(help="One file with all in it, to send to somebody.")] = False,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write to this file, with all in it.")
-    ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    verify: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Check that a page is what its folder, or RUN, gives.")
-    ] = None,
-    out: RunsFolder = None,
-    debug: Debug = False,
-) -> None:
-    """Write the page of a run again, or compare runs; nothing is run, and equal folders give equal bytes.
-
-    Exit status of --verify: 0 if the page is the folder's, 1 if not.
-    """
-    from quantgraph.runs import verify_page, write_page
-    from quantgraph.runs.folder import find_run_folder
-    from quantgraph.settings import load_settings
-
-    with usage_errors(debug=debug):
-        if verify is not None:
-            if len(runs or ()) > 1:
-                raise BadOption("--verify with several runs; a page is that of one", parameter="verify")
-            place = find_run_folder(runs[0], out or load_settings().runs_dir) if runs else verify.parent
-            with whole_folders(place):
-                checked = verify_page(verify, place)
-            sound = "the page is what the folder gives, the ledger is sound"
-            echo(f"{checked.run_id}: {checked.reason or sound}")
-            if not checked.ok:
-                raise typer.Exit(FAILED)
-            return
-        runs_dir = out or load_settings().runs_dir
-        named = runs or [str(latest_ledger(runs_dir).parent)]
-        folders = [find_run_folder(run, runs_dir) for run in named]
-        with whole_folders(*folders):
-            page = write_page(folders, language=lang, inline=inline, to=to)
-    echo(str(page))
-    if open_it and not webbrowser.open(page.resolve().as_uri()):
-        print_status(f"no browser could be started: open {page}")
+            if as_json:
+                numbers = found.numbers.astype(object).where(found.numbers.notna(), None)
+                differences = found.differences.to_dict("index")
+                echo_json({"numbers": numbers.to_dict("index"), "differences": differences})
+                return
+            with pd.option_context("display.unicode.east_asian_width", True):
+                echo(str(found))
+            _write_page(folders, lang=lang, inline=inline, to=to, open_it=open_it)
 
 
 _WIDTHS = (10, 9, 4, 11, 12, 12)
@@ -294,11 +306,12 @@ def logs(  # noqa: PLR0917 - typer reads options from the parameters
     symbol: Annotated[str | None, typer.Option(help="Only this symbol, such as 600519.SH.")] = None,
     session: Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Only this session.")] = None,
     ledger: LedgerPlace = None,
+    out: RunsFolder = None,
     as_json: AsJson = False,
     draw: Annotated[Path | None, typer.Option(help="Draw one execution to this file, FILE.svg.")] = None,
 ) -> None:
-    """Show step by step what a run's decider did: its tools, calculations and decisions."""
-    with open_ledger(run, ledger) as (book, run_id, _):
+    """Show step by step what a run's agent did: its tools, calculations and decisions."""
+    with open_ledger(run, ledger, out) as (book, run_id, _):
         if not book.has_run(run_id):
             raise BadOption(
                 f"RUN={run_id!r} is not in this ledger; it has {joined(book.runs())}", parameter="run"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.runs._notebook import step_words
     from quantgraph.runs._outputs import next_command, read_result, read_strategy
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
@@ -35,6 +36,7 @@ __all__ = [
     "resume_run",
     "run_strategy",
     "start_run",
+    "step_words",
     "verify_page",
     "write_page",
 ]

@@ -8,10 +8,10 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from quantgraph._util.texts import Note, language_of
+from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.runtime.dialogue import RunEvent
 
-STEPS = {
+_STEPS = {
     "reflection": Note(zh="理解句子", en="reading the sentence"),
     "data_fetch": Note(zh="取数据", en="fetching data"),
     "signal_generate": Note(zh="写信号代码", en="writing the signal's code"),
@@ -27,6 +27,11 @@ _SESSIONS = 20
 """Between two changes of the line: each is a message to the browser."""
 
 
+def step_words(node: str, language: Language) -> str:
+    """What a node does, for people; the name of a node that is not ours."""
+    return _STEPS[node].text(language) if node in _STEPS else node
+
+
 def notebook_watch(question: str) -> Callable[[RunEvent], None] | None:
     """What shows the events of a run in a notebook's cell; None outside of a notebook."""
     shell = sys.modules.get("IPython")
@@ -35,10 +40,10 @@ def notebook_watch(question: str) -> Callable[[RunEvent], None] | None:
     language, output = language_of(question), _Line()
 
     def watch(event: RunEvent) -> None:
-        if event.kind == "started" and event.name in STEPS:
-            output.show(f"{STEPS[event.name].text(language)} …")
+        if event.kind == "started":
+            output.show(f"{step_words(event.name, language)} …")
         elif event.kind == "traded" and (event.number % _SESSIONS == 0 or event.number == event.total):
-            output.show(f"{STEPS['decision'].text(language)}: {event.number:,} / {event.total:,}")
+            output.show(f"{step_words('decision', language)}: {event.number:,} / {event.total:,}")
 
     return watch
 

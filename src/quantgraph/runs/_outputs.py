@@ -29,7 +29,8 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFile
 from quantgraph.market import Moment
 from quantgraph.recording import PASSING_ERRORS, Recording
-from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest
+from quantgraph.runs.folder._folder import Manifest
+from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.graph_state import dialogue_of, progress_of, request_of, strategy_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols

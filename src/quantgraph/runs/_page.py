@@ -32,7 +32,8 @@ from quantgraph.page import (
 )
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
-from quantgraph.runs.folder._folder import MANIFEST_FILE, Manifest, existing_ledger, read_manifest
+from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest
+from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.endings import closing_text
 from quantgraph.sentences import Number, RequestContext, describe_value, read_request
 from quantgraph.sentences.evaluation import RuleData, RuleValues, open_conventions, values_of

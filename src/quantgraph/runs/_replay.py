@@ -49,10 +49,10 @@ from quantgraph.runs._start import begun_run
 from quantgraph.runs.folder._folder import (
     Manifest,
     existing_ledger,
-    find_run_folder,
     make_run_folder,
     read_manifest,
 )
+from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runs.verification._verification import (
     ReplayDifference,
     check_recorded_commits,

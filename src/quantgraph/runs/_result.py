@@ -30,7 +30,8 @@ from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.metrics import Drawdown, metric_rows
 from quantgraph.runs._outputs import PAGE_FILE, RESULT_FILE, can_be_resumed, initial_result, read_result
-from quantgraph.runs.folder._folder import MANIFEST_FILE, existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.folder._folder import existing_ledger, read_manifest
+from quantgraph.runs.folder._places import MANIFEST_FILE, find_run_folder
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
 

@@ -43,7 +43,6 @@ from quantgraph.runs._specification import OnClarifyMode, RunSpec, recorded_sour
 from quantgraph.runs.folder._folder import (
     Manifest,
     existing_ledger,
-    find_run_folder,
     ledger_location,
     library_versions,
     lock_run,
@@ -51,6 +50,7 @@ from quantgraph.runs.folder._folder import (
     recorded_ledger,
     staged_run_folder,
 )
+from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runtime import Resources, merge_resources, run_database_path
 from quantgraph.runtime.dialogue import Answer, OnClarify, check_answers_question
 from quantgraph.settings import load_settings

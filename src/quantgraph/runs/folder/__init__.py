@@ -8,15 +8,14 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.runs.folder._folder import (
-        MANIFEST_FILE,
         example_run_name,
         existing_ledger,
-        find_run_folder,
         ledger_location,
         lock_folder,
         read_manifest,
         unpack_example_run,
     )
+    from quantgraph.runs.folder._places import MANIFEST_FILE, find_run_folder
 
 __all__ = [
     "MANIFEST_FILE",

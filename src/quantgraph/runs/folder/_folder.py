@@ -36,6 +36,7 @@ from quantgraph._util.packages import package_versions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
+from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import run_database_path
 from quantgraph.runtime.graph_state import changed
 from quantgraph.settings import Settings
@@ -44,7 +45,6 @@ if os.name == "posix":
     import fcntl
 
 
-MANIFEST_FILE = "run.json"
 _FORMAT = 5
 _PREFIX = ".start-"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -141,24 +141,6 @@ def _check_format(path: Path, stored: dict[str, Any]) -> None:
             f"the run with the quantgraph that wrote it ({writer}), or begin a new run",
             file=str(path),
         )
-
-
-def find_run_folder(run: str | Path, runs_dir: Path) -> Path:
-    """The folder of a run, given as a path or as the run's name.
-
-    Raises
-    ------
-    BadOption
-        If there is no such run.
-    """
-    places = dict.fromkeys((Path(run), runs_dir / run))  # an absolute path is one place
-    for folder in places:
-        if (folder / MANIFEST_FILE).is_file():
-            return folder
-    message = f"RUN={str(run)!r}: there is no {MANIFEST_FILE} in {' or in '.join(map(str, places))}"
-    if any((folder / "ledger.sqlite").is_file() for folder in places):
-        message += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
-    raise BadOption(message, parameter="run")
 
 
 def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:

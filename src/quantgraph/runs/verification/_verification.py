@@ -36,7 +36,8 @@ from quantgraph.runs._outputs import (
     read_strategy,
     rows_checksum,
 )
-from quantgraph.runs.folder._folder import MANIFEST_FILE, ledger_location, read_manifest
+from quantgraph.runs.folder._folder import ledger_location, read_manifest
+from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.state import DataState, check_stored_commits
 from quantgraph.subgraphs.signal import HeldSignal, hold_against_words, indices_with_levels, words_in
