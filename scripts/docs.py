@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import math
 import os
 import re
 import shlex
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -99,6 +101,9 @@ def run_tests(code: str) -> None:
 def run_command(line: str) -> None:
     """Run a call of ``quantgraph``; of ``make``, see that the target is there."""
     program, *arguments = shlex.split(line)
+    program = program.removeprefix(".venv/bin/")
+    if "AAPL.csv" in arguments:
+        write_prices(Path("AAPL.csv"))
     if program == "make":
         targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         missing = [target for target in arguments if target not in targets]
@@ -118,6 +123,16 @@ def run_command(line: str) -> None:
                 raise SystemExit(f"{line}: ended with {ended.code}: {err.getvalue()}") from None
     if "--json" in arguments:
         json.loads(out.getvalue())
+
+
+def write_prices(path: Path) -> None:
+    """A file as a reader would have it: made-up prices in the columns of yfinance."""
+    lines = ["Date,Open,High,Low,Close,Volume"]
+    days = [date(2024, 1, 2) + timedelta(days=count) for count in range(360)]
+    for number, day in enumerate(each for each in days if each.weekday() < 5):
+        price = 180 + 20 * math.sin(number / 9)
+        lines.append(f"{day},{price:.2f},{price + 1:.2f},{price - 1:.2f},{price:.2f},50000000")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def picture() -> str:

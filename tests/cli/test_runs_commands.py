@@ -166,7 +166,7 @@ def test_what_is_no_run_or_not_whole_is_one_line(two_runs: Any, tmp_path: Path) 
         ("torn", "is damaged, or lacks a part: ValueError"),
         ("lacking", "strategy.py"),
     ):
-        status, _, err = call("show", name)
+        status, _, err = call("show", name, "--code")
         assert (status, err.count("\n")) == (2, 1), err
         assert told in err
         status, _, err = call("compare", name, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -73,7 +74,9 @@ def first_sentence(text: str | None) -> str:
 
 def usage_line(error: Any) -> str:
     """A wrong call in one line: what is wrong, the nearest name, and where help is."""
-    line = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    line = re.sub(r"Value error, |, unable to parse.*", "", " ".join(error.format_message().split())).rstrip(
+        "."
+    )
     wrong = getattr(error, "option_name", None)
     if wrong and error.ctx is not None and "Did you mean" not in line:
         known = [name for each in error.ctx.command.params for name in each.opts]

@@ -38,10 +38,10 @@ def open_ledger(
     run: str | None, where: str | None, out: Path | None = None, *, may_be_empty: bool = False
 ) -> Iterator[tuple[Ledger, str, str | Path]]:
     """Open a ledger: it, the run's name and the ledger's place. An error ends the command in one line."""
-    from quantgraph.broker.ledger import Ledger
-
     try:
         place, name = _place(run, where, out)
+        from quantgraph.broker.ledger import Ledger
+
         with Ledger(place) as book:
             name = name or (_name_in(run_folder_of(run, place)) if may_be_empty and not book.runs() else None)
             yield book, name or _only_run(book), place
@@ -221,10 +221,10 @@ def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = Fal
 
     Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
     """
-    from quantgraph.runs.folder import ledger_location
-    from quantgraph.runs.verification import check_run_folder
-
     with open_ledger(run, ledger, may_be_empty=True) as (book, run_id, place):
+        from quantgraph.runs.folder import ledger_location
+        from quantgraph.runs.verification import check_run_folder
+
         report = check_run_folder(run_folder_of(run, place), place)
         lines, problems = None, [fault.line for fault in report.faults]
         try:

@@ -195,7 +195,10 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
         settings = settings_with(budget, session_budget)
-        _check_at_once(source, model, settings)
+        _check_at_once(question, source, model, settings)
+        if (costs == "none" or commission is not None) and market is None:
+            option = "--costs none" if costs == "none" else f"--commission {commission}"
+            raise BadOption(f"{option} needs --market cn or --market us", parameter="market")
         made = decider_of(decider)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
@@ -218,8 +221,13 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         )
 
 
-def _check_at_once(source: str | None, model: str | None, settings: Settings) -> None:
-    """Refuse what is wrong with a source or a model before all that a run needs is imported."""
+def _check_at_once(question: str, source: str | None, model: str | None, settings: Settings) -> None:
+    """Refuse a wrong sentence, source or model before all that a run needs is imported."""
+    if not question.strip():
+        raise BadOption(
+            "SENTENCE is empty; describe a strategy, for example: "
+            "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
+        )
     if source not in {None, "sample", "tushare"} and not Path(str(source)).exists():
         from quantgraph.data import open_source
 
@@ -332,11 +340,6 @@ def _specification(
     from quantgraph.data.symbols import symbol_list
     from quantgraph.runs import RunSpec
 
-    if not question.strip():
-        raise BadOption(
-            "SENTENCE is empty; describe a strategy, for example: "
-            "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
-        )
     if cash is not None:
         more["cash"] = Account.opening(cash).cash
     return RunSpec(
@@ -359,10 +362,6 @@ def _rules(
     if market == "us" and funds:
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
-    own = costs == "none" or commission is not None
-    if own and market is None:
-        option = "--costs none" if costs == "none" else f"--commission {commission}"
-        raise BadOption(f"{option} needs --market cn or --market us", parameter="market")
     if costs == "none":
         if commission is not None:
             raise BadOption("--costs none and --commission; give one of them", parameter="costs")

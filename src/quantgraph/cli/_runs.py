@@ -199,7 +199,7 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
             return
         folder = recorded_folder(run, out)
         with quick_imports():
-            from quantgraph.runs import open_run
+            from quantgraph.runs import PAGE_FILE, open_run
 
         result = open_run(folder.absolute())
         if as_json:
@@ -208,7 +208,10 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
         with whole_folders(folder):
             _show(result, code=code)
             if result["state"] == "ended":
-                _write_page([folder], lang=lang, inline=inline, to=to, open_it=open_it)
+                written = folder / PAGE_FILE
+                again = lang or inline or to or not written.is_file()
+                page = _written_page([folder], lang=lang, inline=inline, to=to) if again else written
+                _show_page(page, lang, open_it=open_it)
 
 
 def _verify(run: str | None, page: Path, out: Path | None) -> None:
@@ -223,13 +226,14 @@ def _verify(run: str | None, page: Path, out: Path | None) -> None:
         raise typer.Exit(FAILED)
 
 
-def _write_page(
-    folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None, open_it: bool
-) -> None:
-    """Write the page of a run, or of several, and say where it is."""
+def _written_page(folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None) -> Path:
     from quantgraph.runs import write_page
 
-    page = write_page(folders, language=lang, inline=inline, to=to)
+    return write_page(folders, language=lang, inline=inline, to=to)
+
+
+def _show_page(page: Path, lang: Language | None, *, open_it: bool) -> None:
+    """Say where a page is, and open it."""
     echo(f"{say(lang or locale_language(), zh='页面', en='page')}: {page}")
     if open_it and not webbrowser.open(page.resolve().as_uri()):
         print_status(f"no browser could be started: open {page}")
@@ -289,7 +293,8 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
                 return
             with pd.option_context("display.unicode.east_asian_width", True):
                 echo(str(found))
-            _write_page(folders, lang=lang, inline=inline, to=to, open_it=open_it)
+            page = _written_page(folders, lang=lang, inline=inline, to=to)
+            _show_page(page, lang, open_it=open_it)
 
 
 _WIDTHS = (10, 9, 4, 11, 12, 12)

@@ -61,9 +61,9 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     text = say(
         user_language,
         zh=f"回测完成：收益 {account['return']:.2%}，最大回撤 {account['max_drawdown']:.2%}，"
-        f"成交 {account['trades']} 笔；等权买入持有 {benchmark['return']:.2%}。",
+        f"成交 {account['trades']} 笔；买入持有 {benchmark['return']:.2%}。",
         en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
-        f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
+        f"{account['trades']} fills; buy and hold {benchmark['return']:.2%}.",
     )
     request_notes = [] if trading.resources.makes_signal else request_of(state)["checked"]["notes"]
     notes = [*summary["notes"], *request_notes]

@@ -214,15 +214,15 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     bought, symbols = benchmark["bought"], benchmark["symbols"]
     if not bought:
         yield Note(
-            zh=f"等权买入持有在 {symbols} 只股票中一只也没有买到（均分的资金不够买一手）：它只是现金，"
+            zh=f"买入持有在 {symbols} 只股票中一只也没有买到（均分的资金不够买一手）：它只是现金，"
             "不能用来比较",
-            en=f"equal-weight buy-and-hold could buy none of {symbols} symbols (no share of the cash covered "
+            en=f"buy and hold could buy none of {symbols} symbols (no share of the cash covered "
             "a lot): it is cash, and nothing to compare with",
         )
     elif bought < symbols:
         yield Note(
-            zh=f"等权买入持有只买到 {symbols} 只股票中的 {bought} 只：其余在首个开盘时没有交易，"
+            zh=f"买入持有只买到 {symbols} 只股票中的 {bought} 只：其余在首个开盘时没有交易，"
             "或均分的资金不够买一手",
-            en=f"equal-weight buy-and-hold bought {bought} of {symbols} symbols: the others did not trade at "
+            en=f"buy and hold bought {bought} of {symbols} symbols: the others did not trade at "
             "its first open, or their share of the cash did not cover a lot",
         )

@@ -13,7 +13,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.runs._notebook import step_words
-    from quantgraph.runs._outputs import next_command, read_result, read_strategy
+    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result, read_strategy
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quantgraph.runs._start import prepare_run, resume_run, run_strategy, start_run
 
 __all__ = [
+    "PAGE_FILE",
     "ReplayResult",
     "RunResult",
     "RunSpec",

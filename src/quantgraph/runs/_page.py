@@ -466,7 +466,7 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
     folder = folder or file.parent
     if not (folder / MANIFEST_FILE).is_file():
         raise BadFile(
-            f"{file} lies outside of a run's folder: name the run, quantgraph report {run_id} --verify FILE",
+            f"{file} lies outside of a run's folder: name the run, quantgraph show {run_id} --verify FILE",
             file=str(file),
         )
     manifest = read_manifest(folder)

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # A first result
+# # Tutorial: from a sentence to a comparison
 #
 # One sentence in; an audited signal, trades in a ledger and a page to read come out. The data are
 # quantgraph's built-in sample. They are synthetic: nothing here says anything about a market.
@@ -20,8 +20,8 @@ result
 print(*result.understanding, sep="\n")
 
 # %% [markdown]
-# The code that made the signal. It was run again with the future changed after each session: the signal
-# stayed what it was, which is the proof on the first lines.
+# The code that made the signal. It was run again for each session from what was known by then, and the signal
+# stayed what it was: that is the look-ahead check of the first lines.
 
 # %%
 print(result.code)
@@ -29,26 +29,32 @@ print(result.code)
 # %% [markdown]
 # ## Tables
 #
-# Everything that was traded is in the run's ledger, and comes as frames. `profit` is that of a sale, all
-# charges included; `mae` and `mfe` are the worst and the best price while the position was open.
+# Everything that was traded is in the run's ledger, and comes as frames: round trips, fills, orders, equity,
+# months, drawdowns and all numbers. `profit` counts all charges; `mae` and `mfe` are the worst and the best price
+# on the way.
 
 # %%
-sales = result.trades.query("side == 'sell'")
-sales.nlargest(5, "profit")[
-    ["trade_date", "ts_code", "quantity", "price", "cost", "profit", "holding", "mae", "mfe"]
+result.round_trips.nlargest(5, "profit")[
+    ["ts_code", "opened", "closed", "quantity", "entry_price", "exit_price", "profit", "return", "mae", "mfe"]
 ]
 
 # %%
 result.orders["code"].replace("", "filled").value_counts()
 
 # %%
-result.equity.iloc[::40].round(2)
+result.monthly.mul(100).round(1)
+
+# %%
+result.drawdowns.head(3)
+
+# %%
+result.metrics.loc[["return", "sharpe", "max_drawdown", "win_rate"]].round(3)
 
 # %% [markdown]
 # ## The page
 #
-# `report()` writes one page with all of it: curves, drawdowns, each trade on its chart, every number with
-# its formula. It opens offline, and gets the same bytes when it is written again. Beside it lies a card to
+# `report()` writes one page with all of it: figures, curves, each trade on its chart with its reasons, every
+# number with its formula. It opens offline, and gets the same bytes when it is written again. Beside it lies a card to
 # share. `result.plot()` draws the curves here, to hover over.
 
 # %%
