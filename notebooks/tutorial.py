@@ -30,8 +30,8 @@ print(result.code)
 # ## Tables
 #
 # Everything that was traded is in the run's ledger, and comes as frames: round trips, fills, orders, equity,
-# months, drawdowns and all numbers. `profit` counts all charges; `mae` and `mfe` are the worst and the best price
-# on the way.
+# months, drawdowns and all numbers. `profit` counts all charges; `mae` and `mfe` are the worst and the best
+# price on the way.
 
 # %%
 result.round_trips.nlargest(5, "profit")[
@@ -54,8 +54,8 @@ result.metrics.loc[["return", "sharpe", "max_drawdown", "win_rate"]].round(3)
 # ## The page
 #
 # `report()` writes one page with all of it: figures, curves, each trade on its chart with its reasons, every
-# number with its formula. It opens offline, and gets the same bytes when it is written again. Beside it lies a card to
-# share. `result.plot()` draws the curves here, to hover over.
+# number with its formula. It opens offline, and gets the same bytes when it is written again. Beside it lies
+# a card to share. `result.plot()` draws the curves here, to hover over.
 
 # %%
 from IPython.display import SVG

@@ -24,7 +24,7 @@ SENTENCES = {
     "it crosses below, 2025",
     "page.zh-CN.png": "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年",
 }
-WIDTH = 960
+WIDTH = 1240
 COLOURS = 256
 
 
