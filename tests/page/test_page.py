@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.page._comparison import render_comparison, two_numbers
+from quantgraph.page._comparison import common_accounts, render_comparison, run_names, two_numbers
 from quantgraph.page._page import render_page
 from quantgraph.page._summary import ending, open_findings
 
@@ -24,7 +24,7 @@ def test_hostile_texts_stay_texts():
         assert "<img" not in text
         assert "<b>&" not in text
         assert "\u202e" not in text
-    assert page.html.count("</script>") == 4  # the data, plotly, and two of our own
+    assert page.html.count("</script>") == 5  # the data, plotly, and three of our own
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.html, re.DOTALL).group(
         1
     )
@@ -108,12 +108,15 @@ def test_runs_that_differ_in_two_numbers_are_a_table():
         )
 
     views = [run(fast, slow) for fast in (5, 10) for slow in (20, 40)]
-    grid = two_numbers(views)
-    assert grid["rows"] == [5, 10]
-    assert grid["columns"] == [20, 40]
-    assert grid["cells"] == [[0.25, 0.125], [0.5, 0.25]]
-    assert two_numbers(views[:3]) is None
-    assert two_numbers([*views, views[0]]) is None
+    accounts = common_accounts(views)[1]
+    grid = two_numbers(views, accounts)
+    assert grid["names"] == ["…-day over", "-day over …-day"]
+    assert (grid["rows"], grid["columns"]) == (["5", "10"], ["20", "40"])
+    assert grid["maps"]["return"]["cells"] == [[0.25, 0.125], [0.5, 0.25]]
+    assert (grid["maps"]["return"]["best"], grid["maps"]["return"]["worst"]) == ([1, 0], [0, 1])
+    assert run_names(views) == ["5 / 20", "5 / 40", "10 / 20", "10 / 40"]
+    assert two_numbers(views[:3], accounts[:3]) is None
+    assert two_numbers([*views, views[0]], [*accounts, accounts[0]]) is None
     page = render_comparison(views).html
-    assert page.count('class="heat"') == 4
+    assert page.count('class="heat') == 4
     assert "10-day over 40-day" in page

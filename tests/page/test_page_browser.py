@@ -18,7 +18,7 @@ from langchain_openai import ChatOpenAI
 from quantgraph import Ledger
 from quantgraph.page._data import MOST_CANDLES, MOST_FILLS
 from quantgraph.page._page import plotly_name, plotly_script, render_page
-from quantgraph.runs import RunSpec, run_strategy, write_page
+from quantgraph.runs import RunSpec, run_strategy, write_index, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import FaultyChatModel, misbehaving_in
@@ -258,15 +258,50 @@ def test_filter_sort_click_and_keys(chromium, runs):
         first = page.input_value("#session")
         page.keyboard.press("k")
         page.wait_for_function("first => document.getElementById('session').value > first", arg=first)
-        page.wait_for_selector("#story details.call")
+        page.wait_for_selector("#story .talk")
         page.keyboard.press("j")
         page.wait_for_function("first => document.getElementById('session').value === first", arg=first)
+
+
+def test_a_session_reads_as_a_conversation_with_its_drawing(chromium, runs):
+    with opened(chromium, write_page([runs["trader"]])) as page:
+        page.wait_for_selector("#story .talk")
+        page.evaluate("document.querySelectorAll('#story details').forEach((each) => { each.open = true; })")
+        assert page.locator("#story figure.drawing img").evaluate("image => image.naturalWidth") > 300
+        assert page.locator("#story .talk.asked table tbody tr").count() >= 6
+        assert page.locator("#story .talk.tool").count() >= 1
+        assert not re.search(r'[{\["]\s*"\w+"\s*:|```', page.inner_text("#story"))
 
 
 def test_two_runs_are_compared_on_one_page(chromium, runs):
     with opened(chromium, write_page([runs["done"], runs["approval"], runs["failed"]])) as page:
         page.wait_for_selector("#chart-compared .main-svg >> nth=0")
-        assert "没有完成（model_unavailable）" in page.locator("ol li").all_inner_texts()[2]
+        assert "没有完成（model_unavailable）" in page.locator("#runs li").all_inner_texts()[2]
+
+
+def test_a_map_of_four_runs_shows_another_number_and_sorts(chromium, tmp_path):
+    def run(fast, slow):
+        text = f"000341.SZ,000342.SZ，{fast}日均线上穿{slow}日均线买入，下穿卖出，2024年1月到6月"
+        return Path(run_strategy(text, out=tmp_path)["run_dir"])
+
+    folders = [run(fast, slow) for fast in (3, 5) for slow in (10, 20)]
+    with opened(chromium, write_page([*folders, run(4, 15)][:4])) as page:
+        assert page.locator("#grid td.best").count() == 1
+        before = page.inner_text("#grid tbody")
+        page.select_option("#mapped", "sharpe")
+        assert page.inner_text("#grid tbody") != before
+        page.wait_for_selector("#chart-compared .main-svg >> nth=0")
+        assert "3 / 10" in page.inner_text("#chart-compared")
+    with opened(chromium, write_page([*folders, run(4, 15)])) as page:
+        page.click("table.sortable thead th:nth-child(2)")
+        values = page.locator("table.sortable tbody td:nth-child(2)").evaluate_all(
+            "cells => cells.map((cell) => Number(cell.dataset.value))"
+        )
+        assert values == sorted(values, reverse=True)
+    with opened(chromium, write_index(tmp_path, language="zh")) as page:
+        assert page.locator("#runs tbody tr").count() == 6
+        page.fill("#filter", "4日均线")
+        assert page.locator("#runs tbody tr:visible").count() == 2
 
 
 def test_a_look_ahead_run_draws_its_counterexample(chromium, runs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -104,7 +104,7 @@ def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | 
         return where, None if run is None else Path(run).name
     runs_dir = out or load_settings().runs_dir
     if run is None:
-        return latest_run(_FILE, runs_dir) / _FILE, None
+        return latest_run(_FILE, runs_dir, _holds_a_run) / _FILE, None
     for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
         if place.is_file():
             return place, None
@@ -115,25 +115,47 @@ def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | 
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {places}", parameter="run")
 
 
-def latest_run(has: str, runs_dir: Path | None = None) -> Path:
-    """The run whose file of this name was written last, for a command without RUN; says which it is."""
+def latest_run(
+    has: str, runs_dir: Path | None = None, fits: Callable[[Path], bool] = lambda _file: True
+) -> Path:
+    """The run whose file of this name was written last and fits, for a command without RUN; says which."""
     from quantgraph.settings import load_settings
 
     place = runs_dir or load_settings().runs_dir
-    files = sorted(place.glob(f"*/{has}"), key=lambda path: path.stat().st_mtime)
-    if not files:
+    files = sorted(place.glob(f"*/{has}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    found = next(filter(fits, files), None) or next(iter(files), None)
+    if found is None:
         raise BadOption(f"RUN is missing, and {place} has no run with a {has} to take", parameter="run")
-    print_status(f"run {files[-1].parent.name}, the latest in {place}")
-    return files[-1].parent
+    print_status(f"run {found.parent.name}, the latest in {place}")
+    return found.parent
 
 
-def recorded_folder(run: str | None, out: Path | None) -> Path:
-    """The folder of a run that is named in the folder of runs; of the latest there without a name."""
+def _holds_a_run(file: Path) -> bool:
+    """Whether a ledger has traded sessions; a run that waits for an answer has an empty one."""
+    try:
+        return bool(json.loads(file.with_name("result.json").read_text(encoding="utf-8")).get("account"))
+    except (OSError, ValueError):
+        return True
+
+
+def can_go_on(file: Path) -> bool:
+    """Whether a run has not ended as done."""
+    try:
+        result = json.loads(file.with_name("result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    return bool(result.get("ended_because") != "done")
+
+
+def recorded_folder(
+    run: str | None, out: Path | None, fits: Callable[[Path], bool] = lambda _file: True
+) -> Path:
+    """The folder of a run that is named in the folder of runs; of the latest that fits without a name."""
     from quantgraph.runs.folder import MANIFEST_FILE, find_run_folder
     from quantgraph.settings import load_settings
 
     runs_dir = out or load_settings().runs_dir
-    return latest_run(MANIFEST_FILE, runs_dir) if run is None else find_run_folder(run, runs_dir)
+    return latest_run(MANIFEST_FILE, runs_dir, fits) if run is None else find_run_folder(run, runs_dir)
 
 
 def _only_run(book: Ledger) -> str:

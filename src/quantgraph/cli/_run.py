@@ -28,7 +28,7 @@ from quantgraph.cli._console import (
     print_status,
     usage_errors,
 )
-from quantgraph.cli._ledger import recorded_folder
+from quantgraph.cli._ledger import can_go_on, recorded_folder
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -326,7 +326,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         if question is not None and answer is None:
             raise BadOption("--question needs --answer TEXT", parameter="question")
         settings = settings_with(budget, session_budget)
-        folder = recorded_folder(run, out or settings.runs_dir)
+        folder = recorded_folder(run, out or settings.runs_dir, can_go_on)
         from quantgraph.runs import read_result, resume_run
         from quantgraph.runs.folder import read_manifest
 

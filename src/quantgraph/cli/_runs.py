@@ -59,6 +59,21 @@ _UNENDED = ("failed", "running", "unreadable")
 """What stands for an end of a run that has none."""
 
 
+_PAGE = "Page"
+Lang = Annotated[
+    Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.", rich_help_panel=_PAGE)
+]
+Inline = Annotated[
+    bool,
+    typer.Option("--inline", help="One file with all in it, to send to somebody.", rich_help_panel=_PAGE),
+]
+ToFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write to this file, with all in it.", rich_help_panel=_PAGE),
+]
+OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)]
+
+
 def runs(  # noqa: PLR0917 - typer reads options from the parameters
     out: RunsFolder = None,
     ended: Annotated[
@@ -71,6 +86,11 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
     decider: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decider's.")] = None,
     contains: Annotated[str | None, typer.Option(metavar="TEXT", help="In the sentence.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write the page of all runs, index.html.", rich_help_panel="Page")
+    ] = False,
+    open_it: OpenIt = False,
+    lang: Lang = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -83,6 +103,11 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
 
         place = out or load_settings().runs_dir
         table = list_runs(out)
+        if page or open_it:
+            from quantgraph.runs import write_index
+
+            _show_page(write_index(place, language=lang or locale_language()), lang, open_it=open_it)
+            return
         kept = _selected(table, ended=ended, since=since, decider=decider, contains=contains)
     rows = [_row(row) for row in kept.head(limit).to_dict("records")]
     if as_json:
@@ -156,21 +181,6 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
 def _padded(text: str, width: int, *, right: bool) -> str:
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
-
-
-_PAGE = "Page"
-Lang = Annotated[
-    Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.", rich_help_panel=_PAGE)
-]
-Inline = Annotated[
-    bool,
-    typer.Option("--inline", help="One file with all in it, to send to somebody.", rich_help_panel=_PAGE),
-]
-ToFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write to this file, with all in it.", rich_help_panel=_PAGE),
-]
-OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_PAGE)]
 
 
 def show(  # noqa: PLR0917 - typer reads options from the parameters

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.page._comparison import render_comparison, run_differences
+    from quantgraph.page._comparison import common_accounts, render_comparison, run_differences
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
     from quantgraph.page._drawings import sparkline
+    from quantgraph.page._index import render_index
     from quantgraph.page._page import Page, plotly_name, plotly_script, render_page
     from quantgraph.page._trades import round_trip_rows, trade_rows
 
@@ -24,9 +25,11 @@ __all__ = [
     "Page",
     "RunView",
     "SessionStory",
+    "common_accounts",
     "plotly_name",
     "plotly_script",
     "render_comparison",
+    "render_index",
     "render_page",
     "round_trip_rows",
     "run_differences",

@@ -1,47 +1,207 @@
-"""The page that compares runs: their curves, numbers, what was said differently, and a map of two numbers."""
+"""The page that compares runs: named by what differs, judged from a common day, with a map of two numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
-from quantgraph.page._data import RunView, curve, page_json
+import pandas as pd
+
+from quantgraph._util.texts import escape_controls, say, short_line
+from quantgraph.page._data import RunView, curve, drawdown, page_json
 from quantgraph.page._drawings import labels
 from quantgraph.page._page import Page, environment, scripts, shown_value
-from quantgraph.report.metrics import metric_rows
+from quantgraph.page._summary import shown_day, way
+from quantgraph.report import value_numbers
+from quantgraph.report.metrics import Metric, metric_rows, table_metrics
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LEAST_CELLS = 4
+_WORD = re.compile(r"[\u4e00-\u9fff]|[A-Za-z0-9_.%-]+|[^\w\s]")
+_LEAST_CELLS, _MOST_COLUMNS = 4, 4
+_NAME = 48
+"""Characters of the name of a run."""
+_MAPPED = ("return", "sharpe", "max_drawdown")
+_ROW_METRICS = ("return", "annual_return", "sharpe", "max_drawdown", "volatility", "round_trips", "win_rate")
+"""What a table shows that has a row a run."""
+_HIGHER = frozenset(
+    {
+        *("final_value", "return", "annual_return", "sharpe", "sortino", "calmar", "recovery_factor"),
+        *("max_drawdown", "value_at_risk", "expected_shortfall", "best_month", "worst_month"),
+        *("winning_months", "win_rate", "profit_factor", "realised"),
+    }
+)
+_LOWER = frozenset({"volatility", "time_under_water"})
 
 
 def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page:
     """Render the page that compares runs, in the language of the first one."""
     language = views[0].language
-    words = labels(language)
-    curves = {
-        view.run_id: curve(values / values.iloc[0])
-        for view in views
-        if (values := view.equity("account")) is not None
+    words, names = labels(language), run_names(views)
+    since, accounts = common_accounts(views)
+    series = {
+        name: values
+        for name, view in zip(names, views, strict=True)
+        if (values := _since(view.equity("account"), since)) is not None
     }
+    benchmark = _since(views[0].equity("benchmark"), since)
+    grid = two_numbers(views, accounts)
     mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
-    data = page_json({"words": words, "mainland": mainland, "curves": curves})
+    data = page_json(
+        {
+            "words": words,
+            "mainland": mainland,
+            "curves": {
+                escape_controls(name): curve(values / values.iloc[0] - 1) for name, values in series.items()
+            },
+            "falls": {escape_controls(name): curve(drawdown(values)) for name, values in series.items()},
+            "benchmark": None if benchmark is None else curve(benchmark / benchmark.iloc[0] - 1),
+            "grid": grid,
+        }
+    )
     html = (
         environment()
         .get_template("comparison.html.j2")
         .render(
             views=views,
+            names=names,
             language=language,
             words=words,
             mainland=mainland,
-            numbers=list(metric_rows([view.result.get("account") for view in views])),
-            differences=list(run_differences(views)),
-            grid=two_numbers(views),
+            judged=_judged(views, since),
+            by_row=len(views) > _MOST_COLUMNS,
+            rows=list(_run_rows(views, names, accounts)),
+            row_metrics=[metric for metric in table_metrics() if metric.name in _ROW_METRICS],
+            numbers=list(_compared(accounts)),
+            differences=[(name, _parts(cells)) for name, cells in run_differences(views)],
+            grid=grid,
             data=data,
-            **scripts("comparison.js", data, inline=inline, up=""),
+            **scripts("comparison.js", seed=data, inline=inline, up=""),
         )
     )
     return Page(html=html, files={}, card="")
+
+
+def run_names(views: Sequence[RunView]) -> list[str]:
+    """What tells runs apart: the numbers or the words of their sentences, a parameter, or their names."""
+    questions = [str(view.result["question"]) for view in views]
+    numbers = [_NUMBER.findall(text) for text in questions]
+    if len({_NUMBER.sub("#", text) for text in questions}) == 1:
+        differing = [at for at in range(len(numbers[0])) if len({each[at] for each in numbers}) > 1]
+        names = [" / ".join(each[at] for at in differing) for each in numbers]
+    else:
+        names = [own for _, own, _ in _parts(questions)]
+    if len({*names}) < len(views):
+        others = [name for name, _ in run_differences(views) if name not in {"question", "said"}]
+        cells = dict(run_differences(views))
+        also = [cells[others[0]][at] for at in range(len(views))] if others else [""] * len(views)
+        names = [" ".join(filter(None, pair)) for pair in zip(names, also, strict=True)]
+    names = [escape_controls(short_line(name, _NAME)) for name in names]
+    return [
+        name if name and names.count(name) == 1 else " ".join(filter(None, [name, view.run_id]))
+        for name, view in zip(names, views, strict=True)
+    ]
+
+
+def _parts(texts: Sequence[str]) -> list[tuple[str, str, str]]:
+    """What all texts begin with, what is a text's own, and what all end with, by whole words."""
+    spans = [list(_WORD.finditer(text)) for text in texts]
+    words = [[each[0] for each in found] for found in spans]
+    first = _common_start(words)
+    last = _common_start([each[first:][::-1] for each in words])
+    parts = []
+    for text, found in zip(texts, spans, strict=True):
+        own = found[first : len(found) - last]
+        begin, end = (own[0].start(), own[-1].end()) if own else (len(text), len(text))
+        parts.append((text[:begin], text[begin:end], text[end:]))
+    return parts
+
+
+def _common_start(lists: Sequence[Sequence[str]]) -> int:
+    """How many items all lists begin with."""
+    return sum(1 for _ in takewhile(lambda each: len({*each}) == 1, zip(*lists, strict=False)))
+
+
+def common_accounts(
+    views: Sequence[RunView],
+) -> tuple[pd.Timestamp | None, list[Mapping[str, Any] | None]]:
+    """The latest day from which a run is judged, and the accounts' numbers from that day on for all.
+
+    The day is None where all are judged from the same one: then the numbers are those of the results. What is
+    not computed from values alone (trades, turnover, invested share) is that of the whole run.
+    """
+    firsts = [_first_day(view) for view in views]
+    known = [day for day in firsts if day is not None]
+    accounts: list[Mapping[str, Any] | None] = [view.result.get("account") for view in views]
+    if len({*known}) < 2:
+        return None, accounts
+    since = max(known)
+    return since, [
+        account if account is None or values is None else {**account, **value_numbers(values)}
+        for account, values in (
+            (account, _since(view.equity("account"), since))
+            for account, view in zip(accounts, views, strict=True)
+        )
+    ]
+
+
+def _first_day(view: RunView) -> pd.Timestamp | None:
+    values, judged = view.equity("account"), view.result.get("evaluated_from")
+    if values is None or len(values) < 2:
+        return None
+    first = pd.Timestamp(values.index[1])
+    return first if judged is None else max(first, pd.Timestamp(judged))
+
+
+def _since(values: pd.Series[float] | None, since: pd.Timestamp | None) -> pd.Series[float] | None:
+    """Values from the last one before a day on, which stands for the initial cash."""
+    if values is None or since is None:
+        return values
+    return values.iloc[max(0, int(values.index.searchsorted(since)) - 1) :]
+
+
+def _judged(views: Sequence[RunView], since: pd.Timestamp | None) -> str:
+    if since is None:
+        return ""
+    day = shown_day(since)
+    return say(
+        views[0].language,
+        zh=f"各次运行的起评日不同：曲线和由净值算出的指标都从 {day} 起算",
+        en=f"the runs are judged from different days: curves and numbers of value are from {day} on, for all",
+    )
+
+
+def _run_rows(
+    views: Sequence[RunView], names: Sequence[str], accounts: Sequence[Mapping[str, Any] | None]
+) -> Iterator[dict[str, Any]]:
+    metrics = [metric for metric in table_metrics() if metric.name in _ROW_METRICS]
+    for view, name, account in zip(views, names, accounts, strict=True):
+        values = [(account or {}).get(metric.name) for metric in metrics]
+        yield {
+            "name": name,
+            "view": view,
+            "cells": [(metric.text(value), value) for metric, value in zip(metrics, values, strict=True)],
+        }
+
+
+def _compared(accounts: Sequence[Mapping[str, Any] | None]) -> Iterator[dict[str, Any]]:
+    """A row a number: its cells, which of them is the best, and of two runs the difference."""
+    for metric, cells in metric_rows(accounts):
+        row = {"metric": metric, "cells": cells, "best": _best(metric, cells), "difference": None, "way": ""}
+        numbers = [cell for cell in cells if isinstance(cell, int | float)]
+        if len(cells) == len(numbers) == 2:
+            change = numbers[1] - numbers[0]
+            sense = 1 if metric.name in _HIGHER else -1 if metric.name in _LOWER else 0
+            row |= {"difference": metric.text(change), "way": way(change * sense)}
+        yield row
+
+
+def _best(metric: Metric, cells: Sequence[Any]) -> int | None:
+    known = [(cell, at) for at, cell in enumerate(cells) if isinstance(cell, int | float)]
+    if len({cell for cell, _ in known}) < 2 or metric.name not in _HIGHER | _LOWER:
+        return None
+    return (max if metric.name in _HIGHER else min)(known)[1]
 
 
 def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
@@ -69,14 +229,17 @@ def _window(view: RunView) -> tuple[str, str]:
     return window.get("start") or "", window.get("end") or ""
 
 
-def two_numbers(views: Sequence[RunView]) -> dict[str, Any] | None:
-    """The returns of runs that differ in two numbers of their sentence or parameters, as a table.
+def two_numbers(
+    views: Sequence[RunView], accounts: Sequence[Mapping[str, Any] | None]
+) -> dict[str, Any] | None:
+    """The numbers of runs that differ in two numbers of their sentence or parameters, as maps.
 
     Returns
     -------
     dict or None
-        ``names`` of the two; ``rows`` and ``columns``, their values ascending; ``cells``, returns or
-        None. None if not exactly two differ, or two runs have the same.
+        ``names`` of the two, in the sentence's words; ``rows`` and ``columns``, their values ascending;
+        ``maps`` by metric: ``cells`` (numbers or None), ``texts``, and the places of the ``best`` and the
+        ``worst``. None if not exactly two differ, or two runs have the same.
     """
     found = [_numbers_of(view) for view in views]
     if len(views) < _LEAST_CELLS or len({frozenset(each) for each in found}) != 1:
@@ -85,19 +248,47 @@ def two_numbers(views: Sequence[RunView]) -> dict[str, Any] | None:
     if len(varying) != 2:
         return None
     first, second = varying
-    places = {(each[first], each[second]): view for each, view in zip(found, views, strict=True)}
+    places = {(each[first], each[second]): account for each, account in zip(found, accounts, strict=True)}
     if len(places) < len(views):
         return None
     rows, columns = (sorted({each[name] for each in found}) for name in varying)
-    cells = [[_return(places.get((row, column))) for column in columns] for row in rows]
-    return {"names": varying, "rows": rows, "columns": columns, "cells": cells}
+    metrics = [metric for metric in table_metrics() if metric.name in _MAPPED]
+    shown = [[f"{value:g}" for value in values] for values in (rows, columns)]
+    maps = {
+        metric.name: _map(metric, [[places.get((row, column)) for column in columns] for row in rows], views)
+        for metric in metrics
+    }
+    return {"names": varying, "rows": shown[0], "columns": shown[1], "maps": maps}
+
+
+def _map(
+    metric: Metric, accounts: Sequence[Sequence[Mapping[str, Any] | None]], views: Sequence[RunView]
+) -> dict[str, Any]:
+    cells = [[None if each is None else each.get(metric.name) for each in row] for row in accounts]
+    known = [
+        (cell, [at, column])
+        for at, row in enumerate(cells)
+        for column, cell in enumerate(row)
+        if cell is not None
+    ]
+    return {
+        "label": metric.words(views[0].language),
+        "cells": cells,
+        "texts": [["–" if cell is None else metric.text(cell) for cell in row] for row in cells],
+        "best": max(known)[1] if known else None,
+        "worst": min(known)[1] if known else None,
+    }
 
 
 def _numbers_of(view: RunView) -> dict[str, float]:
-    """The numbers of a sentence by their place in it, and the numeric parameters."""
+    """The numbers of a sentence by the words around them, and the numeric parameters."""
     question = str(view.result["question"])
-    words = _NUMBER.sub("#", question)
-    said = {f"{number}: {words}": float(text) for number, text in enumerate(_NUMBER.findall(question), 1)}
+    said: dict[str, float] = {}
+    for found in _NUMBER.finditer(question):
+        name = _around(question, found.start(), found.end())
+        while name in said:
+            name += "′"
+        said[name] = float(found[0])
     numeric = {
         name: float(value)
         for name, value in view.parameters.items()
@@ -106,6 +297,11 @@ def _numbers_of(view: RunView) -> dict[str, float]:
     return {**said, **numeric}
 
 
-def _return(view: RunView | None) -> float | None:
-    account = view.result.get("account") if view else None
-    return None if account is None else float(account["return"])
+def _around(text: str, start: int, end: int) -> str:
+    """The words around a number of a sentence, the number as …: ``crosses above the …-day average``."""
+    before = _WORD.findall(_NUMBER.split(text[:start])[-1])[-3:]
+    after = _WORD.findall(_NUMBER.split(text[end:])[0])[:3]
+    chinese = re.search("[\u4e00-\u9fff]", "".join([*before, *after]))
+    head = "".join(before) if chinese else " ".join(before) + " " * bool(before)
+    tail = "".join(after) if chinese else " ".join(after)
+    return escape_controls(f"{head}…{tail}")

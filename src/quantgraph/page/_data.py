@@ -8,7 +8,6 @@ What a page's script draws, as JSON: curves, fills, candles, sessions; large par
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -48,7 +47,8 @@ class CallStory:
 class SessionStory:
     """A session (``YYYYMMDD``) of a decider that thinks: its calls in order, the notes of its decision.
 
-    ``before`` and ``after`` are the shares held at the end of the session before, and of this one.
+    ``before`` and ``after`` are the shares held at the end of the session before, and of this one;
+    ``drawings`` the SVG of its executions, each with its symbol, ``*`` if it is of all at once.
     """
 
     session: str
@@ -56,6 +56,7 @@ class SessionStory:
     notes: Mapping[str, Any]
     before: Mapping[str, float] = field(default_factory=dict)
     after: Mapping[str, float] = field(default_factory=dict)
+    drawings: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -245,10 +246,11 @@ def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline:
     """Gather the JSON of a page, of fills and round trips whose reasons are words."""
     sessions = [f"{day:%Y-%m-%d}" for day in view.days.index]
     symbols = list(dict.fromkeys([*view.fills["symbol"], *view.refused["symbol"]]))
+    named = view.names if view.stories else symbols
     inside: dict[str, Any] = {
         "sessions": sessions,
         "symbols": [_shown(symbol) for symbol in symbols],
-        "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in symbols if symbol in view.names},
+        "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in named if symbol in view.names},
         "curves": _curves(view),
         "days": _days(view.days),
     }
@@ -492,7 +494,8 @@ def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: boo
 def _story(story: SessionStory) -> dict[str, Any]:
     return {
         "session": story.session,
-        "notes": _notes(story.notes),
+        "notes": _visible(story.notes),
+        "drawings": [[_shown(symbol), svg] for symbol, svg in story.drawings],
         "calls": [_call(call) for call in story.calls],
         "held": [
             [_shown(symbol), story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
@@ -511,9 +514,13 @@ def _call(call: CallStory) -> dict[str, Any]:
     }
 
 
-def _notes(notes: Mapping[str, Any]) -> str:
-    """Notes as indented JSON: the page reads it, and shows it."""
-    return escape_controls(json.dumps(notes, indent=1, ensure_ascii=False), multiline=True) if notes else ""
+def _visible(value: Any) -> Any:
+    """A JSON value without characters that are obeyed instead of shown."""
+    if isinstance(value, str):
+        return _shown(value)
+    if isinstance(value, Mapping):
+        return {_shown(str(name)): _visible(each) for name, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _shown(text: str) -> str:

@@ -96,7 +96,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
         **_trade_tables(view, rows, trips),
         **_return_tables(view),
         **_provenance(view, data.without_candles, inline=inline),
-        **scripts("page.js", view.run_id + text, inline=inline, up="../"),
+        **scripts("conversation.js", "page.js", seed=view.run_id + text, inline=inline, up="../"),
     }
     html = (
         environment()
@@ -187,10 +187,10 @@ def plotly_script() -> bytes:
     return Path(folder, "package_data", "plotly.min.js").read_bytes()
 
 
-def scripts(own: str, seed: str, *, inline: bool, up: str) -> dict[str, Any]:
+def scripts(*own: str, seed: str, inline: bool, up: str) -> dict[str, Any]:
     """The texts and places of scripts and style for a template, and the policy that lets nothing else run."""
     style, *texts = (
-        _HERE.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "base.js", own)
+        _HERE.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "base.js", *own)
     )
     texts = [plotly_script().decode(), *texts] if inline else texts
     hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in texts)

@@ -99,5 +99,24 @@ function later(id, build) {
 function drawAll() { for (const [id, build] of [...waiting]) { waiting.delete(id); draw(id, build); } }
 window.addEventListener("beforeprint", drawAll);
 
+// A click on a heading sorts the rows of a table.
+function sortable() {
+  document.querySelectorAll("table.sortable").forEach((table) => {
+    const sort = (event) => {
+      if (event.type === "keydown" && event.key !== "Enter") return;
+      const title = event.target.closest("th");
+      if (!title || !table.tHead.contains(title)) return;
+      const column = title.cellIndex;
+      const way = title.dataset.way === "down" ? 1 : -1;
+      table.querySelectorAll("thead th").forEach((each) => { delete each.dataset.way; });
+      title.dataset.way = way < 0 ? "down" : "up";
+      const key = (row) => { const cell = row.cells[column]; return cell.dataset.value === undefined ? cell.textContent : cell.dataset.value === "" ? -Infinity : Number(cell.dataset.value); };
+      table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (key(a) < key(b) ? -way : key(a) > key(b) ? way : 0)));
+    };
+    table.addEventListener("click", sort);
+    table.addEventListener("keydown", sort);
+  });
+}
+
 heat();
 byId("switch-colours").textContent = root.classList.contains("red-up") ? words.green_up : words.red_up;

@@ -368,22 +368,16 @@
     const story = await told(session);
     const symbol = data.symbols[fill.symbol];
     const note = story && about(story.notes, symbol);
-    if (note) byId("fill-story").append(make("pre", note));
+    if (note !== undefined) byId("fill-story").append(shownValue(note));
     const call = story && story.calls.findLast((each) => each.kind === "model" && (each.reply.includes(symbol) || each.path.endsWith(symbol) || each.tools.some(([, text]) => text.includes(symbol))));
-    if (call) byId("fill-story").append(make("h4", `${call.role} · ${call.model} · ${words.reply}`), make("pre", call.reply || call.tools.map((each) => each.join(" ")).join("\n")));
+    if (call) byId("fill-story").append(callTalk({ ...call, asked: [] }));
   }
-  function about(notes, symbol) {
-    if (!notes) return "";
-    const search = (value) => {
-      if (!value || typeof value !== "object") return undefined;
-      if (Object.hasOwn(value, symbol)) return value[symbol];
-      for (const each of Object.values(value)) { const found = search(each); if (found !== undefined) return found; }
-      return undefined;
-    };
-    let read;
-    try { read = JSON.parse(notes); } catch { return ""; }  // characters that were made visible are no JSON
-    const found = search(read);
-    return found === undefined ? "" : JSON.stringify(found, null, 1);
+  // What the notes have of a symbol, wherever they have it.
+  function about(value, symbol) {
+    if (!isObject(value)) return undefined;
+    if (Object.hasOwn(value, symbol)) return value[symbol];
+    for (const each of Object.values(value)) { const found = about(each, symbol); if (found !== undefined) return found; }
+    return undefined;
   }
 
   // ---- sessions of a decider that thinks ---------------------------------------------------------------
@@ -394,21 +388,6 @@
     for (const story of await load("sessions", file[0])) data.told[story.session] = story;
     return data.told[session];
   }
-  const table = (names, rows) => {
-    const made = make("table");
-    const head = make("tr");
-    names.forEach((name) => head.append(make("th", name, { scope: "col" })));
-    made.append(make("thead"));
-    made.tHead.append(head);
-    const body = make("tbody");
-    for (const row of rows) {
-      const line = make("tr");
-      row.forEach((cell) => line.append(make("td", cell)));
-      body.append(line);
-    }
-    made.append(body);
-    return made;
-  };
   async function showStory(session) {
     const place = byId("story");
     byId("session").value = session;
@@ -416,23 +395,16 @@
     place.replaceChildren(make("p", words.loading));
     const story = await told(session);
     if (byId("session").value !== session) return;
-    place.replaceChildren(make("h3", session, { id: "session-" + session }));
+    const date = `${session.slice(0, 4)}-${session.slice(4, 6)}-${session.slice(6)}`;
+    place.replaceChildren(make("h3", date, { id: "session-" + session }));
     if (!story) return;
-    const day = data.sessions.indexOf(`${session.slice(0, 4)}-${session.slice(4, 6)}-${session.slice(6)}`);
-    if (story.held.length) place.append(make("h4", words.positions), table([words.symbol, words.before, words.after], story.held.map(([symbol, ...shares]) => [symbol, ...shares.map(plain)])));
+    const day = data.sessions.indexOf(date);
+    if (story.held.length) place.append(make("h4", words.positions), rowTable([words.symbol, words.before, words.after], story.held.map(([symbol, ...shares]) => [nameOf(symbol), ...shares.map(plain)])));
     const orders = (fills?.rows ?? []).filter((fill) => fill.day === day).map((fill) => [fillColumns[2][2](fill), nameOf(data.symbols[fill.symbol]), plain(fill.quantity), plain(fill.price), data.reasons[fill.reason]]);
     for (const each of data.refused.filter((row) => row[0] === day)) orders.push(["✕ " + (each[2] === "sell" ? words.sell : words.buy), nameOf(data.symbols[each[1]]), plain(each[3]), words["code_" + each[4]] || each[4], each[5]]);
-    if (orders.length) place.append(make("h4", words.orders), table([words.side, words.symbol, words.quantity, words.price, words.reason], orders));
-    for (const call of story.calls) {
-      const details = make("details", null, { class: "call" });
-      const tokens = call.tokens === null ? "" : ` · ${call.tokens} ${words.tokens}`;
-      details.append(make("summary", `${call.role || call.kind}${call.model ? " · " + call.model : ""}${tokens}${call.failed ? " · ✕" : ""} · ${call.path}`));
-      for (const [who, text] of call.asked) details.append(make("h4", `${words.shown}: ${who}`), make("pre", text));
-      if (call.reply) details.append(make("h4", words.reply), make("pre", call.reply));
-      for (const [name, text] of call.tools) details.append(make("h4", name), make("pre", text));
-      place.append(details);
-    }
-    if (story.notes) place.append(make("h4", words.notes), make("pre", story.notes));
+    if (orders.length) place.append(make("h4", words.orders), rowTable([words.side, words.symbol, words.quantity, words.price, words.reason], orders));
+    if (!isEmpty(story.notes)) place.append(make("h4", words.decision), shownValue(Object.keys(story.notes).length === 1 ? Object.values(story.notes)[0] : story.notes));
+    place.append(conversation(story));
   }
   if (data.stories.length) {
     const step = (way) => {

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         win_rate,
     )
     from quantgraph.report._summary import BuyAndHold, format_counts, summarise, summary_notes
+    from quantgraph.report.metrics._registry import value_numbers
 
 __all__ = [
     "BuyAndHold",
@@ -42,6 +43,7 @@ __all__ = [
     "summarise",
     "summary_notes",
     "turnover",
+    "value_numbers",
     "win_rate",
     "yearly_returns",
 ]

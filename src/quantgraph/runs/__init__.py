@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result, read_strategy
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
-    from quantgraph.runs._result import RunResult, compare, list_runs, open_run
+    from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
     from quantgraph.runs._specification import RunSpec
     from quantgraph.runs._start import prepare_run, resume_run, run_strategy, start_run
 
@@ -39,6 +39,7 @@ __all__ = [
     "start_run",
     "step_words",
     "verify_page",
+    "write_index",
     "write_page",
 ]
 

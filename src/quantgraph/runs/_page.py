@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from quantgraph.page import (
     render_page,
 )
 from quantgraph.recording import Entry, Recorder
+from quantgraph.report import draw_execution
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest
 from quantgraph.runs.folder._places import MANIFEST_FILE
@@ -51,6 +52,10 @@ _PATHS = re.compile(
 )
 """Folders of an absolute path, in texts that also hold code and divisions."""
 _HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
+
+
+_DRAWINGS = 300
+"""Executions of a run that its page draws; ``quantgraph logs --draw`` draws each."""
 
 
 def view_run(folder: Path, *, language: Language | None = None, with_calls: bool = True) -> RunView:
@@ -80,7 +85,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     if place is not None and with_calls:
         with closing(Recorder(place).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
-        stories = _stories(by_session, notes, place, manifest.run_id)
+        stories = _stories(by_session, notes, place, manifest.run_id, spoken)
     signal, bars = _data(folder, result)
     shown = _placeless(result)
     told, command = _ending(shown, spoken)
@@ -230,6 +235,7 @@ def _stories(
     notes: Mapping[pd.Timestamp, Mapping[str, Any]],
     place: str | Path,
     run_id: str,
+    language: Language,
 ) -> tuple[SessionStory, ...]:
     told = {f"{session:%Y%m%d}": _without_folders(note) for session, note in notes.items()}
     if not (calls or told):
@@ -240,6 +246,14 @@ def _stories(
             shares = {name: float(each.quantity) for name, each in result.account.positions.items()}
             held[f"{result.session:%Y%m%d}"] = before, shares
             before = shares
+        drawings = defaultdict[str, list[tuple[str, str]]](list)
+        for each in ledger.executions(run_id)[:_DRAWINGS]:
+            steps = tuple(
+                replace(step, action=_without_folders(step.action), result=_without_folders(step.result))
+                for step in each.steps
+            )
+            drawing = draw_execution(replace(each, steps=steps), language=language)
+            drawings[f"{each.session:%Y%m%d}"].append((each.symbol, drawing.svg))
     return tuple(
         SessionStory(
             session=session,
@@ -247,6 +261,7 @@ def _stories(
             notes=told.get(session, {}),
             before=held.get(session, ({}, {}))[0],
             after=held.get(session, ({}, {}))[1],
+            drawings=drawings[session],
         )
         for session in sorted({*calls, *told})
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -14,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph._util.texts import (
     Language,
     Note,
@@ -496,6 +498,37 @@ def _row(folder: Path) -> dict[str, Any]:
         return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
 
 
+INDEX_FILE = "index.html"
+
+
+def write_index(folder: Path, *, language: Language) -> Path:
+    """Write ``index.html`` into a folder of runs: the page of all runs, newest first; nothing is run.
+
+    Equal folders give equal bytes; links are relative, so that the folder may be moved.
+
+    Raises
+    ------
+    BadOption
+        If ``folder`` is not a folder.
+    StorageUnavailable
+        If the disk is full or refuses.
+    """
+    from quantgraph.page import render_index
+    from quantgraph.runs._page import without_places
+
+    rows, results = [], {}
+    for row in list_runs(folder).to_dict("records"):
+        place = folder / str(row["run"])
+        shown = {"page": (place / PAGE_FILE).is_file(), "error": without_places(str(row["error"] or ""))}
+        rows.append({str(name): value for name, value in row.items()} | shown)
+        with suppress(QuantGraphError):
+            results[str(row["run"])] = read_result(place) or {}
+    path = folder / INDEX_FILE
+    with storage_errors(folder):
+        write_atomic(path, render_index(rows, results, language).encode())
+    return path
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunComparison:
     """Several runs beside each other.
@@ -504,7 +537,8 @@ class RunComparison:
     ----------
     numbers
         A row a number of the account, by its name in ``result["account"]``; a column a run; float64, NaN
-        where a run has none.
+        where a run has none. Where runs are judged from different days, those of the values are from the
+        latest of these days on, for all.
     differences
         A row a difference of what was said or of parameters, by its name; a column a run; ``str``. Empty if
         the runs differ in nothing.
@@ -551,7 +585,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     BadFile
         If one is damaged, or of another version.
     """
-    from quantgraph.page import run_differences
+    from quantgraph.page import common_accounts, run_differences
     from quantgraph.runs._page import view_run
 
     if len(runs) < 2:
@@ -565,7 +599,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
             raise BadOption(f"run {name} is given twice; compare takes different runs", parameter="runs")
     views = [view_run(result.folder, with_calls=False) for result in opened]
     language = views[0].language
-    rows = list(metric_rows([result.get("account") for result in opened]))
+    rows = list(metric_rows(common_accounts(views)[1]))
     differences = {**_said_differently([view.result for view in views]), **dict(run_differences(views))}
     return RunComparison(
         numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),

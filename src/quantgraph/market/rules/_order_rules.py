@@ -46,7 +46,8 @@ class DatedValues(Generic[T]):
         place = bisect_right(self._since, day)
         if not place:
             raise BadWindow(
-                f"the rulebook knows no {self._what} on {day}; its table begins on {self._since[0]}",
+                f"the rulebook knows no {self._what} on {day}; its table begins on {self._since[0]}: "
+                "begin then, or trade without fees (Rulebook.zero_cost(...), --costs none)",
                 day=str(day),
             )
         return self._values[place - 1]

@@ -96,7 +96,8 @@ class Track:
     """Values of the account, of its benchmark or of an index, the initial cash first."""
 
     values: pd.Series[float]
-    run: RunData
+    run: Any
+    """The :class:`RunData`; None for numbers of ``each``, which need the values alone."""
 
     @cached_property
     def is_positive(self) -> bool:
@@ -168,6 +169,12 @@ class Metric:
     def short_text(self, value: float | None) -> str:
         """The number as the terminal shows it."""
         return "-" if value is None else _FORMATS[self.format][1].format(value)
+
+
+def value_numbers(values: pd.Series[float]) -> dict[str, Any]:
+    """The numbers that follow from values alone, which begin with the initial cash, by name."""
+    track = Track(values=values, run=None)
+    return {metric.name: _json(metric.formula(track)) for metric in METRICS if metric.of == "each"}
 
 
 def table_metrics() -> list[Metric]:
