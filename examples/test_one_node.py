@@ -8,6 +8,7 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph import DataState
 from quantgraph.runtime import Resources
+from quantgraph.runtime.graph_state import changed
 from quantgraph.subgraphs.signal import reflection_node, route_from_reflection
 from quantgraph.testing import ScriptedChatModel
 
@@ -34,7 +35,7 @@ def test_reflection_reads_what_the_model_replies_and_fetches_first() -> None:
 
     assert update["quantgraph"]["request"]["checked"]["start"] == "20250101"
     assert update["data_ready"] is False
-    assert route_from_reflection({**state, **update}) == "data_fetch"
+    assert route_from_reflection(changed(state, update)) == "data_fetch"
     assert len(model.calls) == 1
 
 

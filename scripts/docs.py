@@ -3,7 +3,8 @@
 - ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are
   called, by pytest if they take fixtures;
 - a ``text`` block right after one holds what it printed;
-- ``bash`` lines are calls of ``quantgraph``, which are run, or of ``make``, whose target has to exist;
+- ``bash`` lines are calls of ``quantgraph``, which are run, or of ``make``, whose target has to exist, or
+  put its environment on the path;
 - ``toml`` blocks are read as settings; a ``mermaid`` block is the trading graph;
 - README.zh-CN.md has the blocks of README.md;
 - each notebook has the cells of the script beside it, and their outputs, from a run in an empty folder; it
@@ -101,7 +102,6 @@ def run_tests(code: str) -> None:
 def run_command(line: str) -> None:
     """Run a call of ``quantgraph``; of ``make``, see that the target is there."""
     program, *arguments = shlex.split(line)
-    program = program.removeprefix(".venv/bin/")
     if "AAPL.csv" in arguments:
         write_prices(Path("AAPL.csv"))
     if program == "make":
@@ -109,6 +109,8 @@ def run_command(line: str) -> None:
         missing = [target for target in arguments if target not in targets]
         if missing:
             raise SystemExit(f"{line}: the Makefile has no target {missing[0]}")
+        return
+    if line == "source .venv/bin/activate":
         return
     if program != "quantgraph":
         raise SystemExit(f"{line}: nobody knows how to check {program}")

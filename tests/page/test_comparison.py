@@ -44,7 +44,9 @@ def test_numbers_are_from_the_latest_day_that_a_run_is_judged_from():
     assert first["max_drawdown"] == pytest.approx(-0.1)
     assert first["trades"] == 3
     page = render_comparison(views).html
-    assert "from 2024-01-03 on, for all" in page
+    assert "Here each begins on 2024-01-03 with the same cash" in page
+    assert "5 +8.90%; 10 +8.90%" in page
+    assert first["final_value"] == pytest.approx(99.0)  # of the initial 100
     assert common_accounts([views[0], run("c", "x 7")]) == (
         None, [views[0].result["account"], {"return": pytest.approx(0.089), "trades": 3}],
     )  # fmt: skip

@@ -163,7 +163,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         bool,
         typer.Option(
             "--headless",
-            help="Ask nothing: take the documented defaults and list them as assumptions.",
+            help="Ask nothing: take the documented defaults; a question without one ends the run.",
             rich_help_panel=_ASKING,
         ),
     ] = False,

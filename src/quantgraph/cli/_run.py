@@ -201,8 +201,11 @@ def print_end(result: Mapping[str, Any], again: str = "") -> None:
 
     because = result["ended_because"]
     print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
+    shown = bool(result.get("asked"))  # at the prompt
+    options = () if shown else (result.get("open_question") or {}).get("options") or ()
     command = next_command(result, again or f"quantgraph resume {result['run_dir']}")
-    for line in (closing_text(because, "", language_of(result["question"])), command):
+    said = closing_text(because, "", language_of(result["question"]))
+    for line in (said, *(f"  {number}. {text}" for number, text in enumerate(options, 1)), command):
         if line:
             print_status(line)
 

@@ -299,12 +299,14 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
             if as_json:
                 numbers = found.numbers.astype(object).where(found.numbers.notna(), None)
                 differences = found.differences.to_dict("index")
-                echo_json({"numbers": numbers.to_dict("index"), "differences": differences})
+                echo_json(
+                    {"note": found.note, "numbers": numbers.to_dict("index"), "differences": differences}
+                )
                 return
-            with pd.option_context("display.unicode.east_asian_width", True):
-                echo(str(found))
             page = _written_page(folders, lang=lang, inline=inline, to=to)
-            _show_page(page, lang, open_it=open_it)
+        with pd.option_context("display.unicode.east_asian_width", True):
+            echo(str(found))
+        _show_page(page, lang, open_it=open_it)
 
 
 _WIDTHS = (10, 9, 4, 11, 12, 12)

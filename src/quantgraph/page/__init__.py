@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.page._comparison import common_accounts, render_comparison, run_differences
+    from quantgraph.page._comparison import (
+        common_accounts,
+        common_day_text,
+        render_comparison,
+        run_differences,
+    )
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
     from quantgraph.page._drawings import sparkline
     from quantgraph.page._index import render_index
     from quantgraph.page._page import Page, plotly_name, plotly_script, render_page
-    from quantgraph.page._trades import round_trip_rows, trade_rows
+    from quantgraph.page._trades import reason_words, round_trip_rows, trade_rows
 
 __all__ = [
     "FOLDER",
@@ -26,8 +31,10 @@ __all__ = [
     "RunView",
     "SessionStory",
     "common_accounts",
+    "common_day_text",
     "plotly_name",
     "plotly_script",
+    "reason_words",
     "render_comparison",
     "render_index",
     "render_page",

@@ -12,7 +12,7 @@ import pandas as pd
 from quantgraph._util.texts import escape_controls, say, short_line
 from quantgraph.page._data import RunView, curve, drawdown, page_json
 from quantgraph.page._drawings import labels
-from quantgraph.page._page import Page, environment, scripts, shown_value
+from quantgraph.page._page import Page, environment, red_rises, scripts, shown_value
 from quantgraph.page._summary import shown_day, way
 from quantgraph.report import value_numbers
 from quantgraph.report.metrics import Metric, metric_rows, table_metrics
@@ -47,11 +47,11 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
     }
     benchmark = _since(views[0].equity("benchmark"), since)
     grid = two_numbers(views, accounts)
-    mainland = all(view.parameters.get("rules.market", "cn") == "cn" for view in views)
+    red = all(map(red_rises, views))
     data = page_json(
         {
             "words": words,
-            "mainland": mainland,
+            "red_rises": red,
             "curves": {
                 escape_controls(name): curve(values / values.iloc[0] - 1) for name, values in series.items()
             },
@@ -68,8 +68,8 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
             names=names,
             language=language,
             words=words,
-            mainland=mainland,
-            judged=_judged(views, since),
+            red_rises=red,
+            judged=common_day_text(views, names),
             by_row=len(views) > _MOST_COLUMNS,
             rows=list(_run_rows(views, names, accounts)),
             row_metrics=[metric for metric in table_metrics() if metric.name in _ROW_METRICS],
@@ -91,7 +91,7 @@ def run_names(views: Sequence[RunView]) -> list[str]:
         differing = [at for at in range(len(numbers[0])) if len({each[at] for each in numbers}) > 1]
         names = [" / ".join(each[at] for at in differing) for each in numbers]
     else:
-        names = [own for _, own, _ in _parts(questions)]
+        names = [own.strip(" ,，.。;；") for _, own, _ in _parts(questions)]
     if len({*names}) < len(views):
         others = [name for name, _ in run_differences(views) if name not in {"question", "said"}]
         cells = dict(run_differences(views))
@@ -138,12 +138,19 @@ def common_accounts(
         return None, accounts
     since = max(known)
     return since, [
-        account if account is None or values is None else {**account, **value_numbers(values)}
-        for account, values in (
-            (account, _since(view.equity("account"), since))
-            for account, view in zip(accounts, views, strict=True)
-        )
+        account if account is None or values is None else {**account, **value_numbers(values * scale)}
+        for account, values, scale in (_with_equal_cash(view, since) for view in views)
     ]
+
+
+def _with_equal_cash(
+    view: RunView, since: pd.Timestamp
+) -> tuple[Mapping[str, Any] | None, pd.Series[float] | None, float]:
+    """The account, its values from a day on, and what makes them begin with the initial cash."""
+    whole = view.equity("account")
+    part = _since(whole, since)
+    scale = 1.0 if whole is None or part is None else float(whole.iloc[0] / part.iloc[0])
+    return view.result.get("account"), part, scale
 
 
 def _first_day(view: RunView) -> pd.Timestamp | None:
@@ -161,14 +168,19 @@ def _since(values: pd.Series[float] | None, since: pd.Timestamp | None) -> pd.Se
     return values.iloc[max(0, int(values.index.searchsorted(since)) - 1) :]
 
 
-def _judged(views: Sequence[RunView], since: pd.Timestamp | None) -> str:
+def common_day_text(views: Sequence[RunView], names: Sequence[str]) -> str:
+    """From which day runs are compared that are judged from different ones; empty if they are not."""
+    since = common_accounts(views)[0]
     if since is None:
         return ""
-    day = shown_day(since)
+    day, own = shown_day(since), [(view.result.get("account") or {}).get("return") for view in views]
+    told = [f"{name} {value:+.2%}" for name, value in zip(names, own, strict=True) if value is not None]
     return say(
         views[0].language,
-        zh=f"各次运行的起评日不同：曲线和由净值算出的指标都从 {day} 起算",
-        en=f"the runs are judged from different days: curves and numbers of value are from {day} on, for all",
+        zh=f"各次运行的起评日不同：这里都从 {day} 起、以同样的本金比较；交易、换手和费用仍是各自全程的。"
+        f"各自全程的收益：{'；'.join(told)}",
+        en=f"The runs are judged from different days. Here each begins on {day} with the same cash; trades, "
+        f"turnover and costs are still those of its whole run. Return of each whole run: {'; '.join(told)}",
     )
 
 

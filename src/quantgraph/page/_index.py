@@ -35,7 +35,7 @@ def render_index(
     results
         The content of ``result.json`` by run, of those that can be read.
     """
-    data = page_json({"words": labels(language), "mainland": True})
+    data = page_json({"words": labels(language), "red_rises": language == "zh"})
     return (
         environment()
         .get_template("runs.html.j2")

@@ -85,7 +85,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     counterexample, episodes = _counterexample(view), _episodes(view)
     shared = {
         "words": labels(view.language),
-        "mainland": view.parameters.get("rules.market", "cn") == "cn",
+        "red_rises": red_rises(view),
         "language": view.language,
     }
     more = {"counterexample": _around(view, counterexample), "episodes": _marked(episodes)}
@@ -152,6 +152,11 @@ def _provenance(view: RunView, without_candles: int, *, inline: bool) -> dict[st
         "models": _models(view.result.get("usage") or (), labels(view.language)),
         "parameters": [(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
     }
+
+
+def red_rises(view: RunView) -> bool:
+    """Whether gains are red at first: on Chinese pages of the mainland's market."""
+    return view.language == "zh" and view.parameters.get("rules.market", "cn") == "cn"
 
 
 def _models(usage: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> list[dict[str, Any]]:

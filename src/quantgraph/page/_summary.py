@@ -70,9 +70,8 @@ def said_lines(view: RunView) -> Iterator[tuple[str, str]]:
         }
         yield kind.get(label, "done"), named(line, view.names)
     if question := view.result.get("open_question"):
-        yield "open", str(question["question"])
         for number, text in enumerate(question.get("options") or [], 1):
-            yield "open", f"{number}. {text}"
+            yield "default", f"{number}. {text}"
     for text in view.result.get("assumptions") or []:
         if not any(text in line for line in view.said):
             yield "default", f"{words['assumed']}{say(view.language, zh='：', en=': ')}{text}"

@@ -34,7 +34,7 @@ byId("switch-theme").addEventListener("click", () => dark(!root.classList.contai
 byId("switch-colours").addEventListener("click", () => redUp(!root.classList.contains("red-up")));
 prefers.addEventListener("change", (event) => dark(event.matches));
 root.classList.toggle("dark", prefers.matches);
-root.classList.toggle("red-up", data.mainland);
+root.classList.toggle("red-up", data.red_rises);
 
 function heat() {
   const cells = [...document.querySelectorAll("td.heat")];

@@ -143,9 +143,9 @@ class RunResult(dict[str, Any]):
         last one of the run for what is held; ``holding`` in sessions; ``quantity`` in shares; ``entry_price``
         (mean) and ``exit_price`` (the last close for what is held); ``profit``, all charges counted, in the
         market's currency; ``return``, profit over cost; ``mae`` and ``mfe``, see :attr:`trades`;
-        ``entry_reason`` and ``exit_reason`` as in the ledger.
+        ``entry_reason`` and ``exit_reason`` in words, as on the page.
         """
-        from quantgraph.page import round_trip_rows
+        from quantgraph.page import reason_words, round_trip_rows
         from quantgraph.runs._page import view_trades
 
         place = self._ledger_place
@@ -153,6 +153,12 @@ class RunResult(dict[str, Any]):
             return pd.DataFrame(columns=_TRIP_COLUMNS)
         view = view_trades(self.folder, self, place)
         trips, days = round_trip_rows(view), view.days.index
+        rule = (self.get("understanding") or {}).get("rule") or {}
+        spoken = language_of(self["question"])
+        for side in ("entry", "exit"):
+            trips[f"{side}_reason"] = [
+                reason_words(code, rule, spoken, selling=side == "exit") for code in trips[f"{side}_reason"]
+            ]
         dated = {name: days[trips[name].to_numpy(dtype=np.int64)] for name in ("opened", "closed")}
         named = trips.assign(**dated).rename(columns={"symbol": "ts_code", "gain": "return"})
         return named.loc[:, _TRIP_COLUMNS]
@@ -538,14 +544,17 @@ class RunComparison:
     numbers
         A row a number of the account, by its name in ``result["account"]``; a column a run; float64, NaN
         where a run has none. Where runs are judged from different days, those of the values are from the
-        latest of these days on, for all.
+        latest of these days on, for all, with the same cash.
     differences
         A row a difference of what was said or of parameters, by its name; a column a run; ``str``. Empty if
         the runs differ in nothing.
+    note
+        From which day they are compared, if they are judged from different ones; else empty.
     """
 
     numbers: pd.DataFrame
     differences: pd.DataFrame
+    note: str
     _shown: pd.DataFrame
     """The numbers as texts, labelled in the language of the first run."""
     _nothing: str
@@ -557,13 +566,17 @@ class RunComparison:
             )
             for name, *cells in _rows_of(self.differences)
         ]
-        parts = [self._shown.to_string()] if len(self._shown) else []
+        parts = [*filter(None, [self.note]), *([self._shown.to_string()] if len(self._shown) else [])]
         return "\n\n".join([*parts, "\n".join(lines) or self._nothing])
 
     def _repr_html_(self) -> str:
         rows = [*_rows_of(self._shown), *_rows_of(self.differences)]
         nothing = [] if len(self.differences) else [self._nothing]
-        return html_table(rows, head=["", *self.numbers.columns]) + html_lines(nothing)
+        return (
+            html_lines([*filter(None, [self.note])])
+            + html_table(rows, head=["", *self.numbers.columns])
+            + html_lines(nothing)
+        )
 
 
 def _rows_of(table: pd.DataFrame) -> Iterator[list[str]]:
@@ -585,7 +598,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     BadFile
         If one is damaged, or of another version.
     """
-    from quantgraph.page import common_accounts, run_differences
+    from quantgraph.page import common_accounts, common_day_text, run_differences
     from quantgraph.runs._page import view_run
 
     if len(runs) < 2:
@@ -604,6 +617,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     return RunComparison(
         numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),
         differences=_table(differences, names).astype("str"),
+        note=common_day_text(views, names),
         _shown=_table(
             {metric.words(language): list(map(metric.text, cells)) for metric, cells in rows}, names
         ),

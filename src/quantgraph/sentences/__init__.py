@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from quantgraph.sentences._codegen import Watched, write_code
     from quantgraph.sentences._dates import malformed_dates, without_dates
     from quantgraph.sentences._describe import describe, describe_value
+    from quantgraph.sentences._periods import EARLIEST
     from quantgraph.sentences._request import Missing, ParsedRequest, RequestContext, read_request
     from quantgraph.sentences._roles import watched_of
     from quantgraph.sentences._rules import Number, TradingRule
     from quantgraph.sentences._text import clean_words, normalise, without_names
 
 __all__ = [
+    "EARLIEST",
     "Missing",
     "Number",
     "ParsedRequest",

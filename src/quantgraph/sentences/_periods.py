@@ -10,6 +10,8 @@ from datetime import date, timedelta
 
 from quantgraph.errors import BadWindow
 
+EARLIEST = "19000101"
+"""The start of *the full history*: the request begins with the first session of its data."""
 _YEAR_DIGITS = r"(?:19|20)\d{2}"
 _DAY = (
     rf"(?<![\d/.])(?:\d{{1,2}}/\d{{1,2}}/{_YEAR_DIGITS}|\d{{1,2}}\.\d{{1,2}}\.{_YEAR_DIGITS}|(?<!\d-)\d{{1,2}}-\d{{1,2}}-{_YEAR_DIGITS})"
@@ -207,6 +209,8 @@ _ROLLING = re.compile(
 )
 _NAMED = re.compile(
     r"(前年|去年|今年|本年度?|上个?月|本月|这个月|上个?季度|本季度|今年以来)"
+    r"|(全部(?:历史|数据|时间|区间)|(?:所有|整个|完整)(?:的)?(?:历史|数据)|全历史)"
+    r"|\b(?:(?:the\s+)?(?:full|entire|whole)\s+(?:history|period|file|data)|all\s+(?:(?:the|of\s+the)\s+)?(?:available\s+)?(?:data|history|dates))\b"
     r"|\b(last\s+year|this\s+year|last\s+month|this\s+month|last\s+quarter|this\s+quarter|year[\s-]to[\s-]date|ytd)\b",
     re.IGNORECASE,
 )
@@ -247,6 +251,8 @@ def _named(match: re.Match[str], last: date | None) -> Period:
     if last is None:
         return Period(unit="fixed")
     word = re.sub(r"\s+", " ", match[0].lower())
+    if match[2] or not (match[1] or match[3]):
+        return Period(unit="fixed", start=EARLIEST, end=_text(last))
     quarter = 3 * ((last.month - 1) // 3) + 1
     if word in ("前年", "去年", "last year"):
         return replace(_period("year", last.year - (2 if word == "前年" else 1), 1), relative=True)

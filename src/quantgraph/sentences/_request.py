@@ -39,7 +39,7 @@ from quantgraph.sentences._roles import (
     watched_of,
     watching_problem,
 )
-from quantgraph.sentences._rules import Average, OfIndex, TradingRule, fields_of, index_conditions
+from quantgraph.sentences._rules import Average, Compare, OfIndex, TradingRule, fields_of, index_conditions
 from quantgraph.sentences._securities import find_symbols, is_shouted
 from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (
@@ -461,8 +461,28 @@ def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: Request
 _LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
 
 
+_MOVES = re.compile(
+    r"跌破|跌穿|突破|升破|站上|\b(?:falls?|drops?|dips?|slips?|breaks?|rises?|climbs?|moves?|goes|gets?|comes?)\s+"
+    r"(?:back\s+)?(?:above|over|below|under)\b",
+    re.IGNORECASE,
+)
+_EACH_DAY = Note(
+    zh="条件成立的每一天都算；只算当天请说“上穿”“下穿”",
+    en='each day on which it is so; say "crosses" for the first alone',
+)
+
+
+def _state_notes(reading: RuleReading) -> Iterator[ClauseNote]:
+    """A note where words of a movement are read as a state: *falls below its 20-day average*."""
+    if reading.rule is not None:
+        for words, condition in ((reading.entry, reading.rule.entry), (reading.exit, reading.rule.exit)):
+            if isinstance(condition, Compare) and _MOVES.search(words):
+                yield ClauseNote(words=clean_words(words), became=_EACH_DAY, status="default")
+
+
 def _notes(found: _RuleOfLines, plan: SaidPlan) -> tuple[ClauseNote, ...]:
-    """What is settled and is not the rule as said: clauses given up, words given up, and a default exit."""
+    """What is settled and is not the rule as said: clauses given up, words given up, defaults of the rule."""
+    plan = replace(plan, notes=(*plan.notes, *_state_notes(found.reading)))
     left = [ClauseNote(words=words, became=_LEFT_OUT, status="not_done") for words in found.dropped]
     reading = found.reading
     if reading.rule is None or not reading.exit_is_default:

@@ -90,7 +90,7 @@ STOPPED = {
 }
 
 
-@pytest.mark.parametrize("answer", ["1", "go on without stop at 5%", "without it", "skip it"])
+@pytest.mark.parametrize("answer", ["1", "yes", "go on without stop at 5%", "without it", "skip it"])
 def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, graph_of, answer):
     cast = play.Cast(reflect=play.intent(**STOPPED))
     graph = graph_of(cast, checkpointer=InMemorySaver())
@@ -102,6 +102,21 @@ def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, 
     assert final["ended_because"] == "done"
     not_done = [each for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"]
     assert [each["words"] for each in not_done] == ["stop at 5%"]
+
+
+@pytest.mark.parametrize("answer", ["cancel", "取消"])
+def test_cancel_ends_the_request_whatever_is_asked(play, graph_of, answer):
+    cast = play.Cast(reflect=play.intent(start_date="", end_date=""))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    waiting = graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    assert waiting["__interrupt__"][0].value["kind"] == "window"
+    assert graph.invoke(Command(resume=answer), THREAD)["ended_because"] == "cancelled"
+
+
+def test_a_plain_no_to_going_on_without_a_clause_ends_the_request(play, graph_of):
+    graph = graph_of(play.Cast(reflect=play.intent(**STOPPED)), checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    assert graph.invoke(Command(resume="no"), THREAD)["ended_because"] == "cancelled"
 
 
 def test_a_clause_of_one_english_word_is_named_not_done_and_is_no_code(play, graph_of):

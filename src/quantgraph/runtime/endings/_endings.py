@@ -161,10 +161,11 @@ def closing_text(because: str, why: str, language: str) -> str:
         return ""
     what, then = (note.text(language) for note in _ENDINGS[because])
     detail = why.removeprefix(f"{because}: ").rstrip(".。")
+    asks = detail.endswith(("?", "？"))
     return say(
         language,
-        zh=f"未完成（{because}）：{what}{'：' if detail else ''}{detail}。{then}",
-        en=f"Not done ({because}): {what}{': ' if detail else ''}{detail}. {then}",
+        zh=f"未完成（{because}）：{what}{'：' if detail else ''}{detail}{'' if asks else '。'}{then}",
+        en=f"Not done ({because}): {what}{': ' if detail else ''}{detail}{'' if asks else '.'} {then}",
     )
 
 

@@ -25,7 +25,7 @@ from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
-from quantgraph.sentences.phrases import joined_spans, said_windows
+from quantgraph.sentences.phrases import joined_spans, said_windows, says_a_rule
 from quantgraph.subgraphs.signal._agents import (
     Params,
     ReflectionReply,
@@ -449,6 +449,9 @@ def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], li
     """What is open beside a question: parts, words not read, other questions; and the words of these."""
     user_language, reply = language(reading.state), reading.reply
     missing = [part for part in missing_parts(reading.kind, reading.params) if part != task["kind"]]
+    text = said_text(reading.state)
+    if "strategy" in missing and reply and reply.unread and says_a_rule(text, names_in(text, reading.source)):
+        missing.remove("strategy")  # it was said, beside words that were not read
     lines = [_OPEN_PARTS[part].text(user_language) for part in missing]
     unread = [word for word in (reply.unread if reply else ()) if word not in task["reason"]]
     if unread:

@@ -49,6 +49,7 @@ _ACCEPT = re.compile(
 
 
 _REFUSE = re.compile(r"\W*(不|不是|不对|不要|取消|否|no|n|nope|cancel|stop|wrong)\W*", re.IGNORECASE)
+_CANCEL = re.compile(r"\W*(取消|退出|cancel|quit|abort)\W*", re.IGNORECASE)
 _WAIVE = re.compile(
     r"\W*(不要|不用|不使用|不执行|去掉|忽略|没有.{0,8}也|算了|继续|go on|without|ignore|skip|drop|forget"
     r"|leave .{0,20}out)",
@@ -88,6 +89,15 @@ def is_refusal(answer: str) -> bool:
     (True, True, False)
     """
     return bool(_REFUSE.fullmatch(answer))
+
+
+def is_cancel(answer: str) -> bool:
+    """Whether an answer gives up the whole request.
+
+    >>> is_cancel("取消"), is_cancel("Cancel."), is_cancel("cancel the stop loss")
+    (True, True, False)
+    """
+    return bool(_CANCEL.fullmatch(answer))
 
 
 def is_waiver(answer: str, words: Sequence[str], language: Language) -> bool:

@@ -239,5 +239,6 @@ def not_evaluated_text(summary: Mapping[str, Any]) -> dict[str, str]:
         return {"zh": "", "en": ""}
     return {
         "zh": f"；信号每一行需要 {need} 个交易日，区间的前 {count} 个不参与评价，从 {first} 起评价",
-        "en": f"; each row needs {need} sessions: the first {count} are not evaluated, up to {first}",
+        "en": f"; each row needs {need} sessions: the first {count} are not evaluated, numbers are from "
+        f"{first} on",
     }

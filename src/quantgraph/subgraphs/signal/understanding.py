@@ -24,6 +24,7 @@ from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
+from quantgraph.sentences import EARLIEST
 from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
@@ -205,7 +206,7 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
         ("unparsed", words("未解读", "not read")),
     ):
         lines += [
-            label + colon + " → ".join(filter(None, (clause["words"], clause["became"])))
+            label + colon + " → ".join(filter(None, (clause["words"], clause["became"].removeprefix(label))))
             for clause in understanding["clauses"]
             if clause["status"] == status
         ]
@@ -299,15 +300,16 @@ def check_request(
     UnknownSymbol, BadWindow, FutureRequested, BadOption
         If the user has to correct a parameter.
     """
-    traded = ",".join(symbols["trade"])
+    traded, since = ",".join(symbols["trade"]), params["start_date"]
+    since = f"{source.sessions()[0]:%Y%m%d}" if since == EARLIEST else since
     as_of = source.moment
-    resolved, start, end, notes = read_window(source, as_of, traded, params["start_date"], params["end_date"])
+    resolved, start, end, notes = read_window(source, as_of, traded, since, params["end_date"])
     if not resolved.symbols:
         raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
     watched = [code for code in symbols["watch"] if code not in symbols["index"]]
     codes = ",".join([*symbols["trade"], *watched])
     if watched:
-        notes = read_window(source, as_of, codes, params["start_date"], params["end_date"])[3]
+        notes = read_window(source, as_of, codes, since, params["end_date"])[3]
     if source.invents(resolved.symbols):
         notes = [*notes, _SYNTHETIC]
     return {

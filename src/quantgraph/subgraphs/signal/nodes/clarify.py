@@ -41,6 +41,7 @@ from quantgraph.subgraphs.signal._updates import (
     answer_update,
     default_answer,
     failure_reason,
+    is_cancel,
     is_default,
     is_refusal,
     is_waiver,
@@ -204,7 +205,7 @@ def _take_default(
         )
         unanswered: Clarification = {**task, "options": options, "default": default}
         whole = task["reason"] + open_lines(unanswered.pop("also_open", []), task["language"])
-        ended = end_update(state, "needs_answer", f"needs_answer: {whole}")
+        ended = end_update(state, "needs_answer", f"needs_answer: {' '.join(whole.split(chr(10)))}")
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
     if task["kind"] == "bars":
@@ -218,16 +219,25 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
     except BadOption as error:
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
         return {**ended, "open_question": task}
+    text = _accepted(task, text)
     if task["kind"] == "bars":
-        text = task["default"] if task["default"] and is_default(text) else text
         return _bars_decided(state, task, text, who, resources)
     if task["kind"] == "confirmation":
         return _confirmed(state, task, text, who, resources)
     if task["kind"] == "meaning":
         return _fault_decided(state, task, text, who, resources)
-    return _answered(
-        state, task, task["default"] if task["default"] and is_default(text) else text, who, resources
-    )
+    declined = task["kind"] == "plan" and is_refusal(text)
+    if is_cancel(text) or (declined and not is_waiver(text, task["unread"], task["language"])):
+        return end_update(state, "cancelled", f"cancelled: {text}")
+    return _answered(state, task, text, who, resources)
+
+
+def _accepted(task: Clarification, text: str) -> str:
+    """What a plain yes takes: the default, or the only option of a question without one."""
+    if not is_default(text):
+        return text
+    only = task["options"][0] if len(task["options"]) == 1 else text
+    return task["default"] or only
 
 
 def _bars_decided(
