@@ -46,11 +46,12 @@ def test_a_position_that_was_sold_whole_begins_anew():
         fill(2, "buy", 100.0, 10.0),
         fill(3, "sell", 100.0, 12.0),
     ]
-    rows = trade_rows(view_of(fills, DAYS, low=LOW, high=HIGH))
+    view = view_of(fills, DAYS, low=LOW, high=HIGH)
+    rows = trade_rows(view)
     assert rows["holding"].tolist()[1::2] == [1, 1]
     assert rows["profit"].tolist()[1::2] == pytest.approx([-100, 200])
     assert rows["profit"].isna().tolist() == [True, False, True, False]
-    table = per_symbol(rows)
+    table = per_symbol(rows, round_trip_rows(view))
     assert table.loc["A", ["buys", "sells", "profit", "won"]].tolist() == [2, 2, 100, 1]
 
 

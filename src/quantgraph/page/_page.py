@@ -7,7 +7,7 @@ import calendar
 import functools
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import version
@@ -32,6 +32,7 @@ from quantgraph.page._summary import (
     code_words,
     ending,
     facts,
+    not_done,
     open_findings,
     proof_text,
     provenance,
@@ -57,6 +58,7 @@ _UNKNOWN: Mapping[str, Any] = {
 _AROUND = 40
 """Sessions before and after the cell of a counterexample."""
 _SYMBOLS_LISTED = 200
+_REFUSED_LISTED = 20
 _CARD = ("return", "annual_return", "max_drawdown", "sharpe")
 
 
@@ -113,6 +115,7 @@ def _first_screen(view: RunView) -> dict[str, Any]:
     return {
         "ending": ending(view),
         "caption": caption(view),
+        "not_done": not_done(view),
         "open_findings": open_findings(view),
         "tiles": tiles(view),
         "sentence": sentence(view),
@@ -123,12 +126,13 @@ def _first_screen(view: RunView) -> dict[str, Any]:
 
 
 def _trade_tables(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame) -> dict[str, Any]:
-    symbols = per_symbol(rows)
+    symbols = per_symbol(rows, trips)
     return {
         "trip_count": len(trips),
         "trips_counted": _counted(trips, view.language),
         "reasons": per_reason(trips),
         "refused": _refusals(view),
+        "refused_orders": list(_refused_orders(view)),
         "by_symbol": symbols.head(_SYMBOLS_LISTED),
         "symbols_left_out": max(0, len(symbols) - _SYMBOLS_LISTED),
     }
@@ -352,6 +356,12 @@ def _cells(months: pd.DataFrame, year: int) -> list[float | None]:
 def _refusals(view: RunView) -> list[tuple[str, int]]:
     counts = view.refused["code"].value_counts()
     return [(code_words(str(code), view.language), int(count)) for code, count in counts.items()]
+
+
+def _refused_orders(view: RunView) -> Iterator[dict[str, Any]]:
+    for row in view.refused.head(_REFUSED_LISTED).to_dict("records"):
+        told = {str(name): value for name, value in row.items()}
+        yield told | {"words": code_words(str(row["code"]), view.language)}
 
 
 def _counterexample(view: RunView) -> Mapping[str, Any] | None:

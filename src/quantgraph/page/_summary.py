@@ -13,6 +13,7 @@ from quantgraph.page._drawings import labels
 from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
+_SIZES = ("ticket", "weights", "max_positions", "max_weight")
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 """How a note begins that a badge of the page says already."""
 
@@ -95,11 +96,84 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
     others = (each for each in issues if not each["code"].startswith("meaning"))
     yield words["check"], [_issue(each, view.language) for each in others if each["severity"] != "info"]
     if proof := proof_text(result.get("causality"), view.language):
-        yield words["proof"], [proof]
+        yield words["proof"], [proof + _sessions_before(view)]
     if account := result.get("account"):
+        yield words["size"], [_size(view)]
+        yield words["compared_with"], list(_compared_with(view))
         yield words["cost"], [_costs(account["costs"], words, view.language)]
     notes = [note for note in result.get("notes") or [] if not note.startswith(_SYNTHETIC)]
     yield words["cannot_tell"], [*notes, *_limits(view)]
+
+
+def _sessions_before(view: RunView) -> str:
+    """How many of the sessions that were checked are before the window; empty if none is."""
+    causality = view.result["causality"]
+    count = causality["coverage"]["sessions"] - len(view.days) if causality["causal"] else 0
+    if not view.result.get("account") or count <= 0:
+        return ""
+    return say(
+        view.language,
+        zh=f"（其中 {count} 个在交易之前，是均线等的起步期）",
+        en=f" ({count} of them before the first trading day, for averages and the like to begin)",
+    )
+
+
+def not_done(view: RunView) -> list[str]:
+    """Words of the sentence that were given up before it was traded."""
+    clauses = (view.result.get("understanding") or {}).get("clauses") or []
+    if not view.result.get("account"):
+        return []
+    agreed = say(view.language, zh="（同意去掉后运行）", en=" (it was agreed to go on without)")
+    return [str(each["words"]) + agreed for each in clauses if each["status"] == "not_done" and each["words"]]
+
+
+def _size(view: RunView) -> str:
+    """How much a purchase takes, of the rule that trades a signal; who decides it, of another decider."""
+    if view.decider != "signal_rule":
+        return say(view.language, zh=f"由{decided_by(view)}决定", en=f"chosen by the {decided_by(view)}")
+    chosen = {name: view.parameters.get(f"decider.{name}") for name in _SIZES}
+    if chosen["ticket"] is not None:
+        each = say(
+            view.language, zh=f"每笔买入 {chosen['ticket']}", en=f"{chosen['ticket']} for each purchase"
+        )
+    elif chosen["weights"] is not None:
+        each = say(view.language, zh="按给定的权重", en="the weights that were given")
+    else:
+        each = say(
+            view.language,
+            zh="每笔买入为总资产除以持仓数（含当日买入），不超过可用资金；只有一只时用全部资金",
+            en="each purchase: all assets over the number of positions, those bought that day included, "
+            "as far as the cash goes; a lone one takes it all",
+        )
+    limits = [
+        say(view.language, zh=f"最多 {most} 只", en=f"at most {most} positions")
+        for most in (chosen["max_positions"],)
+        if most is not None
+    ]
+    if float(chosen["max_weight"] or 1) < 1:
+        most = f"{float(chosen['max_weight'] or 1):.0%}"
+        limits.append(say(view.language, zh=f"每只最多 {most}", en=f"at most {most} in one"))
+    return say(view.language, zh="；", en="; ").join([each, *limits])
+
+
+def _compared_with(view: RunView) -> Iterator[str]:
+    """What stands beside the account: buy and hold of which stocks, levels of which index."""
+    words, benchmark, index = labels(view.language), view.result.get("benchmark"), view.result.get("index")
+    if benchmark:
+        count = benchmark["symbols"]
+        yield say(
+            view.language,
+            zh=f"{words['benchmark']}：首日等额买入这 {count} 只，一直持有",
+            en=f"{words['benchmark']}: the {count} traded in equal parts at the first open, and held"
+            if count > 1
+            else f"{words['benchmark']}: all cash in it at the first open",
+        )
+    if index:
+        yield say(
+            view.language,
+            zh="指数：点位，不计分红和费用",
+            en="index: its levels, without dividends and costs",
+        )
 
 
 def proof_text(causality: Mapping[str, Any] | None, language: Language) -> str:
@@ -200,33 +274,40 @@ def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
 
 
 def sentence(view: RunView) -> str:
-    """What happened, in one plain sentence; empty if nothing was traded."""
-    account, benchmark = view.result.get("account"), view.result.get("benchmark") or {}
+    """What happened, in two or three plain sentences; empty if nothing was traded."""
+    account, spoken = view.result.get("account"), view.language
     if not account:
         return ""
-    won, sessions, costs = account.get("win_rate"), len(view.days), account["costs"]["total"]
-    trips, profit = (
-        account["round_trips"],
-        account["final_value"] / (1 + account["return"]) * account["return"],
+    others = [(labels(spoken)[name], view.result.get(name) or {}) for name in ("benchmark", "index")]
+    space = say(spoken, zh="", en=" ")
+    compared = "".join(
+        say(spoken, zh="；", en="; ") + f"{name}{space}{_change(each['return'], spoken)}"
+        for name, each in others
+        if each.get("return") is not None
     )
-    index = view.result.get("index") or {}
-    others = [(labels(view.language)["benchmark"], benchmark), (labels(view.language)["index"], index)]
-    beside = [(name, each["return"]) for name, each in others if each.get("return") is not None]
-    if view.language == "zh":
-        compared = "".join(f"；{name} {_change(value, 'zh')}" for name, value in beside)
-        share = "" if won is None else f"，其中 {won:.0%} 盈利"
-        return (
-            f"{sessions} 个交易日里账户{_change(account['return'], 'zh')}（{profit:+,.0f}）{compared}。"
-            f"平仓 {trips:,} 笔{share}，费用共 {costs:,.0f}。"
+    profit = account["final_value"] / (1 + account["return"]) * account["return"]
+    cash, change = account["final_value"] - profit, _change(account["return"], spoken)
+    whole = say(
+        spoken,
+        zh=f"{len(view.days)} 个交易日里，{cash:,.0f} 的账户{change}（{profit:+,.0f}）{compared}。",
+        en=f"In {len(view.days):,} sessions the account of {cash:,.0f} {change} ({profit:+,.0f}){compared}. ",
+    )
+    return whole + _closed_trades(account, profit, spoken)
+
+
+def _closed_trades(account: Mapping[str, Any], profit: float, language: Language) -> str:
+    trips, won, costs = account["round_trips"], account.get("win_rate"), account["costs"]["total"]
+    closed = say(language, zh=f"平仓 {trips:,} 笔", en=f"It closed {trips:,} trade{'s' * (trips != 1)}")
+    if won is not None:
+        realised = account["realised"]
+        rest = profit - realised
+        closed += say(
+            language,
+            zh=f"，其中 {won:.0%} 盈利，合计 {realised:+,.0f}；其余 {rest:+,.0f} 来自持仓和分红",
+            en=f", {won:.0%} of them with a profit, {realised:+,.0f} in all; "
+            f"{rest:+,.0f} is from holdings and dividends",
         )
-    compared = "".join(f"; {name} {_change(value, 'en')}" for name, value in beside)
-    share = "" if won is None else f", {won:.0%} of them with a profit"
-    closed = "1 trade" if trips == 1 else f"{trips:,} trades"
-    return (
-        f"In {sessions:,} sessions the account {_change(account['return'], 'en')} ({profit:+,.0f})"
-        f"{compared}. "
-        f"It closed {closed}{share}, and paid {costs:,.0f} in costs."
-    )
+    return closed + say(language, zh=f"。费用共 {costs:,.0f}。", en=f". Costs were {costs:,.0f}.")
 
 
 def _change(value: float, language: Language) -> str:

@@ -217,8 +217,12 @@ class _Position:
         )
 
 
-def per_symbol(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a symbol, the largest profit or loss first: ``buys, sells, notional, cost, profit, won``."""
+def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
+    """A row a symbol, the largest profit or loss first.
+
+    ``buys, sells, won`` are counts, ``profit`` is that of sales, ``open_profit`` that of what is held.
+    """
+    still = trips[trips["kind"] == "open"].groupby("symbol")["profit"].sum()
     sells = rows["side"] == "sell"
     table = pd.DataFrame(
         {
@@ -227,10 +231,12 @@ def per_symbol(rows: pd.DataFrame) -> pd.DataFrame:
             "notional": rows["notional"].groupby(rows["symbol"]).sum(),
             "cost": rows["cost"].groupby(rows["symbol"]).sum(),
             "profit": rows["profit"].groupby(rows["symbol"]).sum(min_count=1),
+            "open_profit": still.astype(np.float64),
             "won": (rows["profit"] > 0).groupby(rows["symbol"]).sum(),
         }
     )
-    order = table["profit"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+    whole = table["profit"].fillna(0.0) + table["open_profit"].fillna(0.0)
+    order = whole.abs().sort_values(ascending=False, kind="stable").index
     return table.reindex(order)
 
 

@@ -58,6 +58,7 @@ const layout = (more) => {
   const axes = {};
   for (const name of ["xaxis", "yaxis", "yaxis2", "yaxis3"]) axes[name] = { ...axis, ...(more[name] || {}) };
   axes.xaxis.tickformatstops ||= dates;
+  if (!more.xaxis?.tickformat) axes.xaxis.hoverformat = "%Y-%m-%d";
   if (!more.yaxis2) delete axes.yaxis2;
   if (!more.yaxis3) delete axes.yaxis3;
   return { ...base, ...more, ...axes };

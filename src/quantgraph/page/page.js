@@ -2,7 +2,7 @@
 // The page of a run.
 {
   const NAMES = ["account", "benchmark", "index"];
-  const DASHES = { account: "solid", benchmark: "dash", index: "dot" };
+  const DASHES = { account: "solid", benchmark: "solid", index: "dot" };
   const shade = (name) => ({ account: colour("accent"), benchmark: colour("other"), index: colour("quiet") })[name];
   const lines = (curves, more = {}) => NAMES.filter((name) => curves[name]).map((name) => ({
     type: "scatter", mode: "lines", name: words[name], x: curves[name].x, y: curves[name].y,
@@ -14,18 +14,18 @@
   // The deepest falls are shaded, with their depth at the trough.
   const falls = () => ({
     shapes: data.episodes.map(([, peak, , end]) => ({ type: "rect", x0: peak, x1: end, yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("loss"), opacity: 0.07, layer: "below" })),
-    annotations: data.episodes.map(([depth, , trough]) => ({ x: trough, yref: "paper", y: 0, yanchor: "bottom", text: percent(depth), showarrow: false, font: { size: 11, color: colour("loss") } })),
+    annotations: data.episodes.map(([depth, , trough]) => ({ x: trough, yref: "paper", y: 0, yanchor: "bottom", text: `${percent(depth)} ${escaped(words.from_peak)}`, showarrow: false, font: { size: 11, color: colour("loss") } })),
   });
   if (curves.equity) {
     const log = byId("log");
     const equity = () => {
       const traces = lines(curves.equity);
-      if (log.checked) return [traces, { ...falls(), yaxis: { type: "log", tickformat: ",.0f" } }];
       for (const trace of traces) {
         trace.customdata = trace.y;
-        trace.y = fromStart(trace);
-        trace.hovertemplate = "%{y:+.2%} (%{customdata:,.0f})";
+        trace.y = log.checked ? fromStart(trace).map((value) => 1 + value) : fromStart(trace);
+        trace.hovertemplate = log.checked ? "%{y:.4f} (%{customdata:,.0f})" : "%{y:+.2%} (%{customdata:,.0f})";
       }
+      if (log.checked) return [traces, { ...falls(), yaxis: { type: "log", tickformat: ".2f", title: { text: words.growth } } }];
       return [traces, { ...falls(), yaxis: { tickformat: "+.0%" } }];
     };
     draw("chart-equity", equity);
@@ -149,6 +149,7 @@
       const body = make("tbody");
       const rows = all ? view.shown : view.shown.slice(view.page * PAGE, view.page * PAGE + PAGE);
       rows.forEach((each) => body.append(view.line(each)));
+      if (!rows.length) { const none = make("tr"); none.append(make("td", words.no_match, { colspan: columns.length })); body.append(none); }
       table.replaceChildren(head, body);
       const pages = Math.max(1, Math.ceil(view.shown.length / PAGE));
       const [back, place, on] = prefix === "trade-" ? ["page-back", "page", "page-on"] : ["fills-back", "fills-page", "fills-on"];
