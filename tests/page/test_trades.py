@@ -121,3 +121,11 @@ def test_totals_by_the_reason_of_the_exit():
     sold, held = per_reason(told)
     assert sold == {"reason": "crosses below", "count": 2, "won": 1, "profit": pytest.approx(-50 + 40)}
     assert held["reason"] == "still held at the end"
+
+
+def test_what_is_held_is_an_open_profit_of_its_symbol():
+    view = view_of([fill(0, "buy", 100.0, 10.0), fill(1, "buy", 100.0, 12.0)], DAYS, low=LOW, high=HIGH)
+    table = per_symbol(trade_rows(view), round_trip_rows(view))
+    # the last close is that of LOW: 200 shares, bought for 2,200
+    assert table.loc["A", "open_profit"] == pytest.approx(200 * LOW[-1] - 2200)
+    assert np.isnan(table.loc["A", "profit"])

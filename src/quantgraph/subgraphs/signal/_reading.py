@@ -447,9 +447,8 @@ def with_open_questions(reading: Reading, asked: Question) -> Question:
 
 def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What is open beside a question: parts, words not read, other questions; and the words of these."""
-    user_language, reply = language(reading.state), reading.reply
+    user_language, reply, text = language(reading.state), reading.reply, said_text(reading.state)
     missing = [part for part in missing_parts(reading.kind, reading.params) if part != task["kind"]]
-    text = said_text(reading.state)
     if "strategy" in missing and reply and reply.unread and says_a_rule(text, names_in(text, reading.source)):
         missing.remove("strategy")  # it was said, beside words that were not read
     lines = [_OPEN_PARTS[part].text(user_language) for part in missing]

@@ -205,12 +205,13 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
         ("not_done", words("不执行", "not done")),
         ("unparsed", words("未解读", "not read")),
     ):
-        lines += [
-            label + colon + " → ".join(filter(None, (clause["words"], clause["became"].removeprefix(label))))
-            for clause in understanding["clauses"]
-            if clause["status"] == status
-        ]
+        for clause in (each for each in understanding["clauses"] if each["status"] == status):
+            told = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
+            lines.append(label + colon + " → ".join(told))
     return lines
+
+
+_SAID = ("", "不执行", "not done")  # by the label of the line
 
 
 def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
@@ -302,14 +303,13 @@ def check_request(
     """
     traded, since = ",".join(symbols["trade"]), params["start_date"]
     since = f"{source.sessions()[0]:%Y%m%d}" if since == EARLIEST else since
-    as_of = source.moment
-    resolved, start, end, notes = read_window(source, as_of, traded, since, params["end_date"])
+    resolved, start, end, notes = read_window(source, source.moment, traded, since, params["end_date"])
     if not resolved.symbols:
         raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
     watched = [code for code in symbols["watch"] if code not in symbols["index"]]
     codes = ",".join([*symbols["trade"], *watched])
     if watched:
-        notes = read_window(source, as_of, codes, since, params["end_date"])[3]
+        notes = read_window(source, source.moment, codes, since, params["end_date"])[3]
     if source.invents(resolved.symbols):
         notes = [*notes, _SYNTHETIC]
     return {
