@@ -23,7 +23,7 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 79_175,
+    "lines": 79_174,
     "lines of statements": 41_585,
     "modules": 306,
     "modules that a stranger sees": 73,

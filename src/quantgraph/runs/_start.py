@@ -97,8 +97,7 @@ def run_strategy(
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
         The live objects of the run: settings, such as ``load_settings(budget="calls=100")``, ledger,
-        checkpointer, who answers, what watches and what stops it. In a notebook a line of the cell's output
-        shows the progress where nothing else watches.
+        checkpointer, who answers, what watches (in a notebook, if nothing else: a line) and what stops it.
 
     Returns
     -------

@@ -301,8 +301,8 @@ def check_request(
     UnknownSymbol, BadWindow, FutureRequested, BadOption
         If the user has to correct a parameter.
     """
-    traded, since = ",".join(symbols["trade"]), params["start_date"]
-    since = f"{source.sessions()[0]:%Y%m%d}" if since == EARLIEST else since
+    traded, first = ",".join(symbols["trade"]), f"{source.sessions()[0]:%Y%m%d}"
+    since = first if params["start_date"] == EARLIEST else params["start_date"]
     resolved, start, end, notes = read_window(source, source.moment, traded, since, params["end_date"])
     if not resolved.symbols:
         raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
