@@ -25,8 +25,8 @@ from quantgraph.cli._console import (
     protocol_streams,
     usage_errors,
 )
-from quantgraph.cli._ledger import recorded_folder
-from quantgraph.cli._run import RecordedRun, RunsFolder, settings_with, shown_run
+from quantgraph.cli._ledger import RunsFolder, recorded_folder
+from quantgraph.cli._run import RecordedRun, settings_with, shown_run
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 if TYPE_CHECKING:

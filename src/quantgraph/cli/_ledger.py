@@ -179,6 +179,9 @@ def joined(names: Iterable[str]) -> str:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into ledgers and check them.")
 
+RunsFolder = Annotated[
+    Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
+]
 RunName = Annotated[
     str | None,
     typer.Argument(
@@ -226,9 +229,11 @@ _ENDINGS = {
 
 
 @app.command()
-def show(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
+def show(
+    run: RunName = None, ledger: LedgerPlace = None, out: RunsFolder = None, as_json: AsJson = False
+) -> None:
     """Show where a run stands: cash, holdings, cost, profit."""
-    with open_ledger(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger, out=out) as (book, run_id, _):
         book.check(run_id)
         summary = _summary(book, run_id)
     if as_json:
@@ -238,12 +243,14 @@ def show(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = Fals
 
 
 @app.command()
-def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
+def check(
+    run: RunName = None, ledger: LedgerPlace = None, out: RunsFolder = None, as_json: AsJson = False
+) -> None:
     """Check a run: the hash chain of its ledger, a replay of every session, and every file of the run.
 
     Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
     """
-    with open_ledger(run, ledger, may_be_empty=True) as (book, run_id, place):
+    with open_ledger(run, ledger, out=out, may_be_empty=True) as (book, run_id, place):
         from quantgraph.runs.folder import ledger_location
         from quantgraph.runs.verification import check_run_folder
 
@@ -295,12 +302,13 @@ def export(
         ),
     ] = ExportFormat.JSONL,
     ledger: LedgerPlace = None,
+    out: RunsFolder = None,
 ) -> None:
     """Write the journal, the fills, the rejections, the notes, or AI-Trader's records of a run to a file."""
     from quantgraph.broker.ledger import write_fills, write_rejections
     from quantgraph.integrations.ai_trader import write_positions
 
-    with open_ledger(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger, out=out) as (book, run_id, _):
         to = _export_file(to, run_id, form)
         replaced = to.exists()
         book.check(run_id)

@@ -28,7 +28,7 @@ from quantgraph.cli._console import (
     print_status,
     usage_errors,
 )
-from quantgraph.cli._ledger import can_go_on, recorded_folder
+from quantgraph.cli._ledger import RunsFolder, can_go_on, recorded_folder
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -85,9 +85,6 @@ DeciderPlace = Annotated[
 ]
 ShowCode = Annotated[
     bool, typer.Option("--code", help="Show the signal's code too.", rich_help_panel="Output")
-]
-RunsFolder = Annotated[
-    Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
 ]
 
 _USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch, UnknownQuestion)

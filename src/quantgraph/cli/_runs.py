@@ -30,11 +30,12 @@ from quantgraph.cli._console import (
 from quantgraph.cli._ledger import (
     LedgerPlace,
     RunName,
+    RunsFolder,
     joined,
     open_ledger,
     recorded_folder,
 )
-from quantgraph.cli._run import RecordedRun, RunsFolder, ShowCode, complete_run, print_end, whole_folders
+from quantgraph.cli._run import RecordedRun, ShowCode, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
