@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 79_174,
-    "lines of statements": 41_585,
+    "lines": 79_208,
+    "lines of statements": 41_608,
     "modules": 306,
     "modules that a stranger sees": 73,
     "exported names": 597,

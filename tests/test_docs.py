@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -94,3 +96,46 @@ def test_the_defaults_in_the_settings_table_are_the_defaults() -> None:
 
 def test_the_python_that_runs_the_commands_is_this_one() -> None:
     assert (Path(sys.executable).parent / "quantgraph").exists()
+
+
+PHRASES = {
+    r"for want of": "without, ran out of",
+    r"(?:is|are) told\b(?! apart)": "sees, reads, gets; we tell it",
+    r"beside each other": "side by side",
+    r"(?:ends?|ended) so again": "end the same way",
+    r"is wanted": "must be, is required",
+    r"takes? the place of|in the place of": "replaces, instead of",
+    r"by some trick|hang by a hair|takes? leave of|leave to send": "what happens, in plain words",
+    r"answers were none|a dict is none|rejected is none|if it is none\b": "is not valid, is not one",
+    r"(?:is|are) held against": "is compared with",
+    r"(?:is|are) asked about\b": "who asks: quantgraph asks",
+    r"what lives|what a day is worked with": "the thing's name",
+    r"(?<!there )(?:is|are) no (?!longer|more|later|way|other|opinion)\w": "is not a",
+    r"how well it is locked in|as yet no|of no character": "what is missing, in plain words",
+}
+"""Phrases that sound translated, and what to write instead."""
+
+
+def _public_docstrings() -> dict[str, str]:
+    found, module = {}, ""
+    for line in (ROOT / "tests" / "faces.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith(" "):
+            module = line.strip()
+            continue
+        thing = getattr(importlib.import_module(module), line.strip(), None)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            found[f"{module}.{line.strip()}"] = inspect.getdoc(thing) or ""
+    return found
+
+
+def test_documents_and_docstrings_are_in_plain_english() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (*docs.PAGES, *docs.SCRIPTS)}
+    texts |= _public_docstrings()
+    assert len(texts) > 300
+    found = [
+        f"{name}: {match[0]!r}; write: {instead}"
+        for name, text in texts.items()
+        for phrase, instead in PHRASES.items()
+        for match in re.finditer(phrase, " ".join(text.split()), re.IGNORECASE)
+    ]
+    assert found == []

@@ -96,7 +96,7 @@ class RunView:
         The strategy's source, empty if there is none.
     closing, resumed_by
         If it is not done: what happened, and what to do next; and the command that goes on with it, empty if
-        it would end so again.
+        it would end the same way.
     missing
         Names of files and folders of the run that are gone, so that the page lacks what they had.
     """
@@ -252,6 +252,8 @@ def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline:
         "symbols": [_shown(symbol) for symbol in symbols],
         "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in named if symbol in view.names},
         "curves": _curves(view),
+        "var": (view.result.get("account") or {}).get("value_at_risk"),
+        "splits": {_shown(symbol): [day for day, _ in events] for symbol, events in view.splits.items()},
         "days": _days(view.days),
     }
     data = PageData(inside=inside)

@@ -22,6 +22,7 @@ from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph.page._data import (
     FOLDER,
     MOST_FILLS,
+    CallStory,
     RunView,
     page_data,
     page_json,
@@ -59,6 +60,7 @@ _AROUND = 40
 """Sessions before and after the cell of a counterexample."""
 _SYMBOLS_LISTED = 200
 _REFUSED_LISTED = 20
+_KEYLESS = "quantgraph-keyless-planner"
 _CARD = ("return", "annual_return", "max_drawdown", "sharpe")
 
 
@@ -116,6 +118,7 @@ def _first_screen(view: RunView) -> dict[str, Any]:
         "ending": ending(view),
         "caption": caption(view),
         "not_done": not_done(view),
+        "rule_decided": bool(view.stories) and {each.model for each in _model_calls(view)} == {_KEYLESS},
         "open_findings": open_findings(view),
         "tiles": tiles(view),
         "sentence": sentence(view),
@@ -123,6 +126,10 @@ def _first_screen(view: RunView) -> dict[str, Any]:
         "facts": list(facts(view)),
         "proof": proof_text(view.result.get("causality"), view.language),
     }
+
+
+def _model_calls(view: RunView) -> Iterator[CallStory]:
+    return (call for story in view.stories for call in story.calls if call.kind == "model")
 
 
 def _trade_tables(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame) -> dict[str, Any]:

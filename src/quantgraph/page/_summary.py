@@ -13,6 +13,8 @@ from quantgraph.page._drawings import labels
 from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
+_FEW = 60
+"""Sessions below which numbers of a year are doubtful."""
 _SIZES = ("ticket", "weights", "max_positions", "max_weight")
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 """How a note begins that a badge of the page says already."""
@@ -129,6 +131,12 @@ def not_done(view: RunView) -> list[str]:
 
 def _size(view: RunView) -> str:
     """How much a purchase takes, of the rule that trades a signal; who decides it, of another decider."""
+    if view.decider == "execution":
+        return say(
+            view.language,
+            zh="由智能体的选项固定，不由模型决定",
+            en="fixed by the agent's options, not by its model",
+        )
     if view.decider != "signal_rule":
         return say(view.language, zh=f"由{decided_by(view)}决定", en=f"chosen by the {decided_by(view)}")
     chosen = {name: view.parameters.get(f"decider.{name}") for name in _SIZES}
@@ -169,10 +177,13 @@ def _compared_with(view: RunView) -> Iterator[str]:
             else f"{words['benchmark']}: all cash in it at the first open",
         )
     if index:
+        traded = (view.result.get("understanding") or {}).get("trade") or []
+        known = view.result.get("symbols") or []
+        name = "".join(view.names.get(code, code) for code in traded if code not in known)
         yield say(
             view.language,
-            zh="指数：点位，不计分红和费用",
-            en="index: its levels, without dividends and costs",
+            zh=f"指数：{name}点位，不计分红和费用",
+            en=f"index: the levels{' of ' * bool(name)}{name}, without dividends and costs",
         )
 
 
@@ -230,7 +241,8 @@ def tiles(view: RunView) -> list[dict[str, Any]]:
         }
 
     won = account.get("win_rate")
-    fills = say(view.language, zh=f"成交 {account['trades']:,} 笔", en=f"{account['trades']:,} fills")
+    count = account["trades"]
+    fills = say(view.language, zh=f"成交 {count:,} 笔", en=f"{count:,} fill{'s' * (count != 1)}")
     rate = "" if won is None else say(view.language, zh=f"盈利 {won:.0%} · ", en=f"{won:.0%} won · ")
     return [
         tile("return", note=beside("return"), kind=way(account["return"])),
@@ -357,6 +369,11 @@ def _limits(view: RunView) -> Iterator[str]:
         yield words(
             f"持有期间 {count} 次除权除息没有分红记录，约 {amount:,.0f} 未计入账户",
             f"{count} ex-dates while held have no dividend in the data, about {amount:,.0f} not credited",
+        )
+    if account and len(view.days) < _FEW:
+        yield words(
+            f"只有 {len(view.days)} 个交易日：按年折算的数字没有多少意义",
+            f"{len(view.days)} sessions are few: numbers of a year mean little",
         )
     if result.get("not_judged"):
         count = result["not_judged"]

@@ -220,7 +220,8 @@ class _Position:
 def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
     """A row a symbol, the largest profit or loss first.
 
-    ``buys, sells, won`` are counts, ``profit`` is that of sales, ``open_profit`` that of what is held.
+    ``buys, sells, won`` are counts, ``profit`` is that of sales, ``open_profit`` that of what is held,
+    ``whole`` both.
     """
     still = trips[trips["kind"] == "open"].groupby("symbol")["profit"].sum()
     sells = rows["side"] == "sell"
@@ -236,6 +237,7 @@ def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
         }
     )
     whole = table["profit"].fillna(0.0) + table["open_profit"].fillna(0.0)
+    table["whole"] = whole
     order = whole.abs().sort_values(ascending=False, kind="stable").index
     return table.reindex(order)
 

@@ -78,6 +78,8 @@ function draw(id, build) {
   if (!window.Plotly) { byId("no-script").hidden = false; return; }
   drawn.set(id, build);
   const [traces, more] = build();
+  const days = traces[0]?.x;
+  if (days?.length < 15 && /^\d{4}-\d\d-\d\d$/.test(days[0])) more.xaxis = { dtick: DAY, ...more.xaxis };
   window.Plotly.react(figure, traces, layout(more), options);
 }
 function redraw() { for (const [id, build] of drawn) draw(id, build); }

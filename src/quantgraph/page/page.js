@@ -14,8 +14,10 @@
   // The deepest falls are shaded, with their depth at the trough.
   const falls = () => ({
     shapes: data.episodes.map(([, peak, , end]) => ({ type: "rect", x0: peak, x1: end, yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("loss"), opacity: 0.07, layer: "below" })),
-    annotations: data.episodes.map(([depth, , trough]) => ({ x: trough, yref: "paper", y: 0, yanchor: "bottom", text: `${percent(depth)} ${escaped(words.from_peak)}`, showarrow: false, font: { size: 11, color: colour("loss") } })),
+    annotations: data.episodes.map(([depth, , trough]) => ({ x: trough, yref: "paper", y: 0, yanchor: "bottom", text: `${percent(depth, depth > -0.01 ? 2 : 1)} ${escaped(words.from_peak)}`, showarrow: false, font: { size: 11, color: colour("loss") } })),
   });
+  // So many decimals that neighbouring ticks differ.
+  const shares = (traces) => { const all = traces.flatMap((trace) => trace.y); return Math.max(...all) - Math.min(...all) < 0.03 ? ".2%" : ".0%"; };
   if (curves.equity) {
     const log = byId("log");
     const equity = () => {
@@ -26,12 +28,12 @@
         trace.hovertemplate = log.checked ? "%{y:.4f} (%{customdata:,.0f})" : "%{y:+.2%} (%{customdata:,.0f})";
       }
       if (log.checked) return [traces, { ...falls(), yaxis: { type: "log", tickformat: ".2f", title: { text: words.growth } } }];
-      return [traces, { ...falls(), yaxis: { tickformat: "+.0%" } }];
+      return [traces, { ...falls(), yaxis: { tickformat: "+" + shares(traces) } }];
     };
     draw("chart-equity", equity);
     log.addEventListener("change", () => draw("chart-equity", equity));
     later("chart-drawdown", () => [lines(curves.drawdown, { hovertemplate: "%{y:.2%}" }).map((line, number) => (number ? line : { ...line, fill: "tozeroy" })),
-      { yaxis: { tickformat: ".0%" } }]);
+      { yaxis: { tickformat: shares(lines(curves.drawdown)) } }]);
     const years = months.map((row) => ({
       year: row.querySelector("th").textContent,
       account: Number(row.cells[13].dataset.value), benchmark: row.cells[14].dataset.value,
@@ -52,9 +54,9 @@
         yaxis: { domain: [0.72, 1] }, yaxis2: { domain: [0.36, 0.64], tickformat: ".0%" }, yaxis3: { domain: [0, 0.3] } }]);
     }
     const order = curves.returns.y.map((value, place) => [value, curves.returns.x[place]]).sort((a, b) => a[0] - b[0]);
-    const fifth = order.length ? order[Math.floor(order.length * 0.05)][0] : 0;
+    const fifth = data.var ?? 0;
     later("chart-returns", () => [[{ type: "histogram", x: curves.returns.y, marker: { color: colour("accent") }, nbinsx: 60, hovertemplate: "%{x}: %{y}<extra></extra>" }],
-      { xaxis: { tickformat: ".1%", tickformatstops: [] }, hovermode: "closest", bargap: 0.04, showlegend: false,
+      { xaxis: { tickformat: order.length && order.at(-1)[0] - order[0][0] < 0.01 ? ".2%" : ".1%", tickformatstops: [] }, hovermode: "closest", bargap: 0.04, showlegend: false,
         shapes: [{ type: "line", x0: fifth, x1: fifth, yref: "paper", y0: 0, y1: 1, line: { dash: "dash", color: colour("loss") } }],
         annotations: [{ x: fifth, yref: "paper", y: 1, yanchor: "bottom", text: `${escaped(words.var)} ${signed(fifth)}`, showarrow: false, font: { color: colour("loss") } }] }]);
     const extremes = byId("extremes");
@@ -153,7 +155,8 @@
       table.replaceChildren(head, body);
       const pages = Math.max(1, Math.ceil(view.shown.length / PAGE));
       const [back, place, on] = prefix === "trade-" ? ["page-back", "page", "page-on"] : ["fills-back", "fills-page", "fills-on"];
-      byId(place).textContent = `${view.page + 1} / ${pages} · ${view.shown.length.toLocaleString("en-US")}`;
+      const counts = [view.page + 1, pages, view.shown.length];
+      byId(place).textContent = words.page_of.replace(/#/g, () => counts.shift().toLocaleString("en-US"));
       byId(back).disabled = view.page === 0;
       byId(on).disabled = view.page + 1 >= pages;
       byId(back).onclick = () => { view.page -= 1; view.show(); };
@@ -292,7 +295,9 @@
     const close = make("button", "✕ " + words.close_it, { type: "button" });
     close.addEventListener("click", closeTrip);
     tools.append(close);
-    cell.append(tools, reasonLine(words.entry_reason, trip.reason_in, trip, "opened"), reasonLine(words.exit_reason, trip.reason_out, trip, "closed"),
+    const split = (data.splits[data.symbols[trip.symbol]] || []).some((day) => day > data.sessions[trip.opened] && day <= data.sessions[trip.closed]);
+    const shares = `${plain(trip.quantity)} · ${fixed(trip.entry_price)} → ${fixed(trip.exit_price)} · ${words.holding}: ${plain(trip.holding)} · ${words.mae} ${percent(trip.mae)} · ${words.mfe} ${percent(trip.mfe)}`;
+    cell.append(tools, make("p", shares + (split ? " · " + words.split_note : ""), { class: "quiet" }), reasonLine(words.entry_reason, trip.reason_in, trip, "opened"), reasonLine(words.exit_reason, trip.reason_out, trip, "closed"),
       make("p", null, { id: "symbol-text", class: "quiet" }), make("figure", null, { id: "chart-symbol", class: "chart tall" }), make("div", null, { id: "fill-story" }));
     row.append(cell);
     return row;
@@ -400,6 +405,7 @@
     place.replaceChildren(make("h3", date, { id: "session-" + session }));
     if (!story) return;
     const day = data.sessions.indexOf(date);
+    place.append(make("p", words.decided_at_open, { class: "quiet" }));
     if (story.held.length) place.append(make("h4", words.positions), rowTable([words.symbol, words.before, words.after], story.held.map(([symbol, ...shares]) => [nameOf(symbol), ...shares.map(plain)])));
     const orders = (fills?.rows ?? []).filter((fill) => fill.day === day).map((fill) => [fillColumns[2][2](fill), nameOf(data.symbols[fill.symbol]), plain(fill.quantity), plain(fill.price), data.reasons[fill.reason]]);
     for (const each of data.refused.filter((row) => row[0] === day)) orders.push(["✕ " + (each[2] === "sell" ? words.sell : words.buy), nameOf(data.symbols[each[1]]), plain(each[3]), words["code_" + each[4]] || each[4], each[5]]);

@@ -120,7 +120,7 @@ def questions_used_up(result: Mapping[str, Any]) -> bool:
 
 
 def next_command(result: Mapping[str, Any], command: str) -> str:
-    """``command``, which resumes a run, with what it needs; empty if the run would end so again."""
+    """``command``, which resumes a run, with what it needs; empty if the run would end the same way."""
     because, error = result["ended_because"], result["error"]
     if because == "needs_answer":
         return "" if questions_used_up(result) else f"{command} --answer TEXT"

@@ -420,7 +420,7 @@ def write_page(
     Raises
     ------
     BadFile
-        If a folder is no run's, or was written by another version.
+        If a folder is not of a run, or was written by another version.
     StorageUnavailable
         If the disk is full or refuses; the run's result stands.
     """
@@ -468,7 +468,7 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
     Raises
     ------
     BadFile
-        If the file is no page of a run, or the folder is not the run's.
+        If the file is not a page of a run, or the folder is not the run's.
     """
     try:
         text = file.read_text(encoding="utf-8")

@@ -194,7 +194,7 @@ def create_node_agent(
     """Build the agent of a node or a decider: its calls are limited, its tools recorded.
 
     Its messages are not checkpointed. ``live_tools`` names tools that act on the decision itself, such as one
-    that submits an order: they run again in a replay, and identical calls of them are no loop.
+    that submits an order: they run again in a replay, and identical calls of them are not a loop.
     """
     agent = create_agent(
         model,

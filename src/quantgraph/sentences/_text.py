@@ -123,7 +123,7 @@ _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """A text without names of things that are no part of it, such as what a decider is called.
+    """A text without names of things that are not part of it, such as what a decider is called.
 
     >>> without_names("Dual agent on 000341.SZ; agents", ["dual agent"]), without_names("用执行代理买入", ["执行代理"])
     ('  on 000341.SZ; agents', '用 买入')

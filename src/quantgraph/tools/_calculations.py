@@ -329,7 +329,7 @@ def check_calculation(
 
     A number matches if it is within half a unit of its own last decimal, or within 0.01 %, of that over the
     bars that the model was shown or over all that are known. A formula that reads another series than the
-    indicator's, or names an earlier session, is held against itself alone; so is a number that only its
+    indicator's, or names an earlier session, is compared with itself alone; so is a number that only its
     formula explains.
 
     Parameters

@@ -188,7 +188,7 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     """Decide on features that are complete, with a prompt and a client at hand: the second of the agents.
 
     ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
-    are no hold go into the memory of ``pipeline_ctx``.
+    are not hold go into the memory of ``pipeline_ctx``.
     """
     config = read_config(cfg)
     features = fill_features(check_features_list(features_list), bars_data or {})
@@ -291,7 +291,7 @@ def _cash_of(portfolio: Any) -> float | None:
 def _remember(
     pipeline: PipelineContext, decisions: Mapping[str, Mapping[str, Any]], features: Features
 ) -> None:
-    """Add the decisions that are no hold to the memory; a hold takes the place of one that was rejected.
+    """Add the decisions other than hold to the memory; a hold takes the place of one that was rejected.
 
     Features without a date make no memory: the clock's would not be the day that was decided.
     """

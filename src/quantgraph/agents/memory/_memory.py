@@ -308,7 +308,7 @@ def episodes_of(
     """Return the decisions that were traded, with the outcomes known at the view's moment, oldest first.
 
     An episode is a decision of a session's notes (``notes["decisions"]``) to increase, decrease or close,
-    whose order was filled, at least in part. What was rejected is none, and neither is a hold. Its outcome is
+    whose order was filled, at least in part. A rejected order or a hold is not an episode. Its outcome is
     the return in percent from the price of the fill to the open ``horizon`` sessions later, or to the first
     open after that, adjusted for dividends and splits; for a decrease or a close its sign is turned. It is
     known from the session of that open on.

@@ -99,7 +99,7 @@ _ALL = "*"
 
 
 class TraderAgent(TraderOptions, Decider):
-    """A model trades a portfolio by itself: it is told the day, calls tools, and says when it is done.
+    """A model trades a portfolio by itself: it reads the day, calls tools, and says when it is done.
 
     At each session's open it is given yesterday's positions and closes and today's opens, and replies with
     calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the morning's account by the
@@ -120,9 +120,9 @@ class TraderAgent(TraderOptions, Decider):
     results_as
         ``messages``: each call is answered by a tool message. ``text``: all are answered by one text.
     memory
-        Whether it is told what it traded on earlier days of the run, and what came of it.
+        Whether it reads what it traded on earlier days of the run, and what came of it.
     watched
-        Symbols whose prices it is told, beside those it holds, where more than 120 can be traded.
+        Symbols whose prices it reads, beside those it holds, where more than 120 can be traded.
     window
         Characters of a session's conversation, from 4,000; older results are shortened.
     tool_timeout

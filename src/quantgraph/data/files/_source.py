@@ -300,7 +300,7 @@ class CallerTables(FrameSource):
     Raises
     ------
     BadOption
-        If something is no frame, or a name is no text.
+        If something is not a frame, or a name is not a text.
     BadFile
         If a table is not valid; it is named as in ``tables``, and rows are counted from 1.
     """

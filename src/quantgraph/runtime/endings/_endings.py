@@ -209,7 +209,7 @@ def only_thanks(state: Mapping[str, Any]) -> bool:
 
 
 def thanked_update(state: Mapping[str, Any]) -> Update:
-    """Return the update that answers thanks by a friendly message; empty if the newest one is no thanks."""
+    """Return the update that answers thanks by a friendly message; empty if the newest one does not thank."""
     if not only_thanks(state):
         return {}
     text = say(

@@ -261,7 +261,7 @@ def _are_groups(value: object) -> bool:
 
 
 def request_of(state: Mapping[str, Any]) -> RequestGroup:
-    """Return what is wanted."""
+    """Return the request."""
     empty: RequestGroup = {
         "given": {},
         "as_of": None,

@@ -99,7 +99,7 @@ def given_account(state: Mapping[str, Any], *, cash: float) -> Account:
     Raises
     ------
     BadOption
-        If it is none.
+        If it is not an account.
     """
     if "account" not in state:
         return Account.opening(state.get("cash", cash))

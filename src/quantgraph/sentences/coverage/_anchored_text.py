@@ -43,8 +43,8 @@ class ReadParameters:
     names
         ``ts_code`` by security name, for the names in the text.
     before
-        The request that the text changes, in words: they are no additions, and what the text puts something
-        else in place of is no anchor.
+        The request that the text changes, in words: they are not additions, and what the text puts something
+        else in place of is not an anchor.
     """
 
     codes: tuple[str, ...] = ()

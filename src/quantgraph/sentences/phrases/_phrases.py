@@ -76,7 +76,7 @@ def said_symbols(
     names
         ``ts_code`` by security name.
     listed
-        Codes of the source: other words in capitals are no codes. Without it all of them are.
+        Codes of the source: other words in capitals are not codes. Without it all of them are.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
 
 
 def names_exit(text: str) -> bool:
-    """Whether a text has a word of selling; never to sell is no exit.
+    """Whether a text has a word of selling; never to sell is not an exit.
 
     >>> names_exit("RSI低于30买入，高于70卖出"), names_exit("buy the dip"), names_exit("RSI低于30买入，一直拿着不卖")
     (True, False, False)
