@@ -199,7 +199,7 @@ def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
     assert told["account"]["buys_not_followed"] == 3
     assert [str(note)[:58] for note in summary_notes(told)] == [
         "3 buy signals led to no order: too little cash for a lot, ",
-        "equal-weight buy-and-hold bought 1 of 2 symbols: the other",
+        "buy and hold bought 1 of 2 symbols: the others did not tra",
     ]
 
 

@@ -80,7 +80,7 @@ def test_a_stopped_run_says_cancelled(tmp_path):
         [*command, "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     for line in process.stderr:
-        if line.startswith("daily_loop"):
+        if line.startswith("逐日交易"):
             break
     (told,) = results(tmp_path)
     assert told["state"] == "running"

@@ -169,7 +169,7 @@ def test_the_limit_is_a_setting(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", [["signal", "5日均线上穿20日均线买入", "--headless", "--source"], ["verify"]]
+    "command", [["run", "--signal-only", "5日均线上穿20日均线买入", "--headless", "--source"], ["verify"]]
 )
 def test_the_command_says_it_in_one_line(tmp_path, monkeypatch, capsys, command):
     path = bomb(tmp_path / "bars.csv.gz", 9, start=HEADER.encode(), block=b"\n" * MEGABYTE)
