@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from quantgraph.page._trades import (
@@ -129,3 +130,27 @@ def test_what_is_held_is_an_open_profit_of_its_symbol():
     # the last close is that of LOW: 200 shares, bought for 2,200
     assert table.loc["A", "open_profit"] == pytest.approx(200 * LOW[-1] - 2200)
     assert np.isnan(table.loc["A", "profit"])
+
+
+@pytest.mark.parametrize(
+    ("code", "en", "zh"),
+    [
+        ("stop_loss 9.20, 8% below 10", "stop 9.20, 8% below 10", "止损 9.20（比 10 低 8%）"),
+        (
+            "take_profit 11.01, 10.01% above 10, reached in the entry session, tried again",
+            "target 11.01, 10.01% above 10, reached in the entry session, tried again",
+            "止盈 11.01（比 10 高 10.01%），买入当日触及，再次尝试",
+        ),
+        ("max_holding 20", "held long enough 20", "持有到期 20"),
+    ],
+)
+def test_the_exits_of_a_plan_are_told_in_words_and_counted_by_kind(code, en, zh):
+    assert reason_words(code, {}, "en", selling=True) == en
+    assert reason_words(code, {}, "zh", selling=True) == zh
+    trips = pd.DataFrame(
+        {"entry_reason": ["signal 1"] * 2, "exit_reason": [code, "signal -1"], "profit": 1.0}
+    )
+    rows = pd.DataFrame({"side": [], "reason": []}, dtype=str)
+    told, _ = with_words(trips, rows, {"exit": "crosses below"}, "en")
+    kind = en.rstrip("0123456789 ") if code.startswith("max") else en.split()[0]
+    assert [row["reason"] for row in per_reason(told)] == [kind, "crosses below"]

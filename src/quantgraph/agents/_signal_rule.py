@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -164,8 +165,11 @@ class SignalRule(SignalRuleOptions, Decider):
         listed = partial(_orders, rules=rules, session=session, numbers=count(1))
         exits = listed("sell", _positions_to_exit(signal, account), reason="signal -1")
         after_exits = market.copy(pending=False)
-        after_exits.batch(exits)
-        entries = self._entries(view, signal, account, kept=len(after_exits.account.positions))
+        sold = {order.symbol for order in exits}
+        after_exits.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
+        left = len(after_exits.account.positions)
+        waiting = _waiting(signal, context.exited) if context.plan.reentry == "new_signal" else set()
+        entries = self._entries(view, signal, account, kept=left, waiting=waiting)
         if not entries:
             return exits
         prices = _prices(view, market, {*account.positions, *entries})
@@ -185,11 +189,15 @@ class SignalRule(SignalRuleOptions, Decider):
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
         return self.rule.signal or names[0]
 
-    def _entries(self, view: View, signal: pd.DataFrame, account: Account, *, kept: int) -> list[str]:
+    def _entries(
+        self, view: View, signal: pd.DataFrame, account: Account, *, kept: int, waiting: AbstractSet[str]
+    ) -> list[str]:
         entries = sorted(
             symbol
             for symbol in _long_symbols(view, signal)
-            if symbol not in account.positions and (self.rule.weights is None or symbol in self.rule.weights)
+            if symbol not in account.positions
+            and symbol not in waiting
+            and (self.rule.weights is None or symbol in self.rule.weights)
         )
         return (
             entries if self.rule.max_positions is None else entries[: max(0, self.rule.max_positions - kept)]
@@ -245,6 +253,16 @@ def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quan
             if since_entry.size and since_entry[-1] == -1:
                 exits[symbol] = position.quantity
     return exits
+
+
+def _waiting(signal: pd.DataFrame, exited: Mapping[str, pd.Timestamp]) -> set[str]:
+    """Symbols that a plan has sold and whose row was 1 ever since: they wait for a new signal."""
+    return {
+        symbol
+        for symbol, day in exited.items()
+        if symbol in signal.columns
+        and (signal[symbol].to_numpy()[signal.index.searchsorted(day) :] == 1).all()
+    }
 
 
 def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext, TradePlan
+    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext
+    from quantgraph.broker._plan import TradePlan, plan_words
     from quantgraph.broker.accounts._account import Account
     from quantgraph.broker.accounts._orders import (
         BlockRule,
@@ -50,6 +51,7 @@ __all__ = [
     "SessionResult",
     "TradePlan",
     "check_decider",
+    "plan_words",
     "simulate",
     "validate_decision",
 ]

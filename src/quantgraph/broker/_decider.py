@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
+from quantgraph.broker._plan import TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
 from quantgraph.broker.session._session import Session
@@ -31,27 +32,6 @@ if TYPE_CHECKING:
 
 
 _SCOPE_NAME_LENGTH = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class TradePlan:
-    """How a signal becomes positions, as far as it was said; None where it was not.
-
-    Attributes
-    ----------
-    max_positions
-        Largest number of positions.
-    stop_loss, take_profit, trailing_stop
-        Fractions of the price of the entry, or for ``trailing_stop`` of the highest close since.
-    max_holding
-        Sessions that a position is held at most.
-    """
-
-    max_positions: int | None = None
-    stop_loss: float | None = None
-    take_profit: float | None = None
-    trailing_stop: float | None = None
-    max_holding: int | None = None
 
 
 def _no_model(role: str) -> Any:
@@ -69,7 +49,7 @@ class RunContext:
     Attributes
     ----------
     plan
-        What the user said of positions.
+        How positions end, beside what the decider orders.
     rule
         The user's rule in words, for a decider that reads it; "" without one.
     language
@@ -86,7 +66,7 @@ class RunContext:
         Keeps one step of a decision.
     """
 
-    plan: TradePlan = TradePlan()
+    plan: TradePlan = field(default_factory=TradePlan)
     rule: str = ""
     language: Language = "en"
     history: Callable[[], Sequence[SessionResult]] = tuple
@@ -104,6 +84,8 @@ class _Background:
     account: Account
     rules: Rulebook
     run: RunContext
+    exits: tuple[Order, ...]
+    exited: Mapping[str, pd.Timestamp]
     variables: Context
 
 
@@ -123,6 +105,8 @@ class DecisionContext:
         The rulebook in force. Default: mainland China's.
     run
         What the run hands on. Default: an empty plan, no history, no models.
+    exits, exited
+        Of the plan, see the properties. Default: none.
     """
 
     def __init__(
@@ -132,12 +116,16 @@ class DecisionContext:
         *,
         rules: Rulebook | None = None,
         run: RunContext | None = None,
+        exits: Sequence[Order] = (),
+        exited: Mapping[str, pd.Timestamp] | None = None,
     ) -> None:
         _BACKGROUND[self] = _Background(
             view=view,
             account=account,
             rules=rules or Rulebook.mainland(),
             run=run or RunContext(),
+            exits=tuple(exits),
+            exited=dict(exited or {}),
             variables=copy_context(),
         )
         # The lock guards the market and the names of the open scopes, which threads share.
@@ -172,8 +160,18 @@ class DecisionContext:
 
     @property
     def plan(self) -> TradePlan:
-        """How a signal becomes positions, as far as it was said; a copy."""
+        """How positions end, beside what the decider orders; a copy."""
         return replace(_BACKGROUND[self].run.plan)
+
+    @property
+    def exits(self) -> tuple[Order, ...]:
+        """The sales that the plan sends at this open; the decider need not repeat them."""
+        return _BACKGROUND[self].exits
+
+    @property
+    def exited(self) -> Mapping[str, pd.Timestamp]:
+        """The session of the plan's last sale, of symbols that were not bought since; a copy."""
+        return dict(_BACKGROUND[self].exited)
 
     @property
     def rule(self) -> str:

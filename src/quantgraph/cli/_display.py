@@ -18,6 +18,7 @@ from rich.table import Table
 
 from quantgraph._util.texts import Language, escape_controls, language_of, say
 from quantgraph.audit import issue_text, meaning_lines
+from quantgraph.broker import plan_words
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
@@ -131,6 +132,9 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
             f"{counts['buy']} buys, {counts['sell']} sells (cells of sessions and symbols)",
         )
         table.add_row(words("信号", "signal"), text)
+    if result.get("plan"):
+        said = plan_words(result["plan"], language_of(result["question"]))
+        table.add_row(words("计划", "plan"), literal(words("、", ", ").join(said)))
     if result.get("causality"):
         text = result["causality"]["text"] + say(
             language_of(result["question"]), **not_evaluated_text(result)

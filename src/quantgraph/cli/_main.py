@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -50,6 +51,7 @@ from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
+    from quantgraph.broker import TradePlan
     from quantgraph.market import Rulebook
     from quantgraph.market.rules import MarketCode
     from quantgraph.runs import RunSpec
@@ -71,7 +73,8 @@ for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader)
     app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
-_DATA, _ACCOUNT, _ASKING, _MODEL, _OUTPUT = "Data", "Account", "Questions", "Model", "Output"
+_DATA, _ACCOUNT, _EXITS, _ASKING = "Data", "Account", "Exits", "Questions"
+_MODEL, _OUTPUT = "Model", "Output"
 """Panels of the options in help."""
 Source = Annotated[
     str | None,
@@ -146,6 +149,30 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             help="Slippage of each fill, in hundredths of a percent of its amount.", rich_help_panel=_ACCOUNT
         ),
     ] = 0,
+    stop_loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="8%", help="Sell at this loss from the mean fill price.", rich_help_panel=_EXITS
+        ),
+    ] = None,
+    take_profit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="20%", help="Sell at this gain from the mean fill price.", rich_help_panel=_EXITS
+        ),
+    ] = None,
+    trailing_stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="10%", help="Sell so far below the highest close since.", rich_help_panel=_EXITS
+        ),
+    ] = None,
+    max_holding: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Sell at the open, N sessions after the entry.", rich_help_panel=_EXITS
+        ),
+    ] = None,
     decider: DeciderPlace = None,
     confirm: Annotated[
         bool,
@@ -207,11 +234,14 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         confirmed = _confirmed(confirm, headless=headless)
         more = {"trade": not signal_only, "approve": approve and not signal_only, "confirm": confirmed}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
+        plan = _plan(
+            stop_loss=stop_loss, take_profit=take_profit, trailing_stop=trailing_stop, max_holding=max_holding
+        )
         rules = None if signal_only else _rules(market, slippage_bps, fund or [], costs, commission)
     with shown_run(question, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
-            replace(spec, rules=rules),
+            replace(spec, rules=rules, plan=plan),
             source=source,
             decider=made,
             model=model,
@@ -219,6 +249,24 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             out=out,
             resources=live,
         )
+
+
+def _plan(*, max_holding: int | None, **fractions: str | None) -> TradePlan | None:
+    """The exits of the options; None without any. ``8%`` is 0.08."""
+    from quantgraph.broker import TradePlan
+
+    said: dict[str, Any] = {name: text for name, text in fractions.items() if text is not None}
+    for name, text in said.items():
+        try:
+            said[name] = Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ArithmeticError as error:
+            option = "--" + name.replace("_", "-")
+            raise BadOption(
+                f"{option} {text}: must be a share, such as 8% or 0.08", parameter=name
+            ) from error
+    if max_holding is not None:
+        said["max_holding"] = max_holding
+    return TradePlan(**said) if said else None
 
 
 def _check_at_once(question: str, source: str | None, model: str | None, settings: Settings) -> None:

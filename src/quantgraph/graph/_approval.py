@@ -15,10 +15,10 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Decision, DecisionContext, Order, Rejection, Session, SessionResult
+from quantgraph.broker import Decision, Order, Rejection, Session, SessionResult
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import OrderProposal, collect_decision, propose_orders
+from quantgraph.broker.session import OrderProposal, collect_decision, context_of, exits_of, propose_orders
 from quantgraph.errors import BadOption
 from quantgraph.graph._state import Proposal, TradingState
 from quantgraph.graph._trading import Trading
@@ -44,7 +44,12 @@ _YES, _NO, _ALL_LATER = (tuple(words) for words in zip(*_WORDS.values(), strict=
 _ALSO_YES, _ALSO_NO = ("是", "yes", "y"), ("否", "no", "n")
 _SEPARATOR = r"[\s,，、;；]+"
 _SIDES = {"buy": "买入", "sell": "卖出"}
-_TYPES = {"open": ("开盘", "at the open"), "close": ("收盘", "at the close"), "limit": ("限价", "at a limit")}
+_TYPES = {
+    "open": ("开盘", "at the open"),
+    "close": ("收盘", "at the close"),
+    "limit": ("限价", "at a limit"),
+    "stop": ("止损价", "at a stop"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,14 +162,10 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     ledger = trading.open_run(run_id, state)
     if _is_done(ledger, state):
         return {"proposal": None}
-    session = Session.open(trading.market(state), day, ledger.account(run_id))
+    market, run = trading.market(state), trading.run_context(run_id, state)
+    session = Session.open(market, day, ledger.account(run_id), exits_of(run, market))
     with trading.growing_view(run_id, state, day) as walk:
-        context = DecisionContext(
-            walk.at(Moment(day, "open")),
-            session.account,
-            rules=trading.rules,
-            run=trading.run_context(run_id, state),
-        )
+        context = context_of(session, walk.at(Moment(day, "open")), run)
         decision = collect_decision(trading.decider, context)
     orders = decision.orders
     proposal: Proposal = {
@@ -235,8 +236,9 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
     proposal, run_id = state.get("proposal"), state["run_id"]
     if proposal is None or proposal["session"] != state["session"]:
         return None
-    account = trading.ledger_of(run_id).account(run_id)
-    session = Session.open(trading.market(state), session_of(state["session"]), account)
+    account, market = trading.ledger_of(run_id).account(run_id), trading.market(state)
+    exits = exits_of(trading.run_context(run_id, state), market)
+    session = Session.open(market, session_of(state["session"]), account, exits)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))

@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.agents import SignalRule, given_decider
-from quantgraph.broker import Account, Decider, check_decider
+from quantgraph.broker import Account, Decider, TradePlan, check_decider
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.data.symbols import rules_of
@@ -52,6 +52,7 @@ def create_trading_graph(
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
+    plan: TradePlan | None = None,
     on_clarify: OnClarify | None = None,
     approve: bool = False,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -75,6 +76,8 @@ def create_trading_graph(
         the source have, mainland China's if they do not tell.
     mark_at
         Whether holdings are valued at each session's ``close`` or ``open``.
+    plan
+        How positions end, beside what the decider orders: stops, a target, a holding time.
     approve
         Whether each session's orders need approval before they are sent: a question of the kind ``approval``,
         asked as ``on_clarify`` says. Orders not approved are rejected as ``not_approved`` in the ledger, and
@@ -97,7 +100,7 @@ def create_trading_graph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    _check_arguments(rules, given.decider, mark_at)
+    _check_arguments(rules, given.decider, mark_at, plan)
     trader, settings = given.decider or SignalRule(), given.settings or load_settings()
     market = open_source(given.source, settings=settings)
     given = replace(given, decider=trader, source=market, settings=settings)
@@ -107,6 +110,7 @@ def create_trading_graph(
         rules=rules or _rules_of(market),
         cash=_positive(cash),
         mark_at=mark_at,
+        plan=plan or TradePlan(),
         approve=approve,
     )
     compiled = build_trading_graph(trading).compile(checkpointer=given.checkpointer, name="trading")
@@ -159,7 +163,11 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     return graph
 
 
-def _check_arguments(rules: object, decider: object, mark_at: str) -> None:
+def _check_arguments(rules: object, decider: object, mark_at: str, plan: object) -> None:
+    if not isinstance(plan, TradePlan | None):
+        raise BadOption(
+            f"plan must be a TradePlan, such as TradePlan(stop_loss=0.08), not {plan!r}", parameter="plan"
+        )
     if not isinstance(rules, Rulebook | None):
         raise BadOption(
             f"rules must be a Rulebook, such as Rulebook.mainland() or Rulebook.us(), not {rules!r}",

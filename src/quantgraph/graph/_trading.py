@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
 
-from quantgraph.broker import Decider, Market, RunContext
+from quantgraph.broker import Decider, Market, RunContext, TradePlan
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_identity
@@ -55,6 +55,7 @@ class Trading:
     rules: Rulebook
     cash: Decimal
     mark_at: MarkAt = "close"
+    plan: TradePlan = field(default_factory=TradePlan)
     approve: bool = False
     _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
@@ -81,7 +82,7 @@ class Trading:
         """Return the ledger, with the run in it."""
         request = request_of(state)["checked"]
         identity = {
-            **run_identity(self.market(state), self.decider),
+            **run_identity(self.market(state), self.decider, self.plan),
             "code_hash": self.strategy(state).get("code_hash"),
             "window": [request["start"], request["end"]],
             **({"approve": True} if self.approve else {}),
@@ -130,6 +131,7 @@ class Trading:
         """Return what the running node hands to the decisions of a run."""
         ledger = self.ledger_of(run_id)
         context = RunContext(
+            plan=self.plan,
             rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),
             history=partial(ledger.history, run_id),

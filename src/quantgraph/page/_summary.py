@@ -8,6 +8,7 @@ from typing import Any
 
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
+from quantgraph.broker import plan_words
 from quantgraph.page._data import RunView
 from quantgraph.page._drawings import labels
 from quantgraph.report.metrics import table_metrics
@@ -72,6 +73,9 @@ def said_lines(view: RunView) -> Iterator[tuple[str, str]]:
             words["clause_unparsed"]: "open",
         }
         yield kind.get(label, "done"), named(line, view.names)
+    if plan := view.result.get("plan"):
+        said = say(view.language, zh="、", en=", ").join(plan_words(plan, view.language))
+        yield "done", say(view.language, zh=f"计划：{said}", en=f"plan: {said}")
     if question := view.result.get("open_question"):
         for number, text in enumerate(question.get("options") or [], 1):
             yield "default", f"{number}. {text}"

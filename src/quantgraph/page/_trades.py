@@ -6,6 +6,7 @@ makes three. Reasons are the ledger's codes here, and become words in :func:`rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -245,7 +246,10 @@ def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
 def with_words(
     trips: pd.DataFrame, rows: pd.DataFrame, rule: Mapping[str, Any], language: Language
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Round trips with ``entry_words`` and ``exit_words``, fills with ``words``: reasons for people."""
+    """Round trips with ``entry_words``, ``exit_words`` and ``exit_group``, fills with ``words``: for people.
+
+    The group of an exit by a plan is its kind alone, without prices.
+    """
 
     def of(codes: pd.Series[str], *, selling: bool) -> list[str]:
         known = {code: reason_words(code, rule, language, selling=selling) for code in codes.unique()}
@@ -256,7 +260,10 @@ def with_words(
     )
     told = trips.assign(
         entry_words=of(trips["entry_reason"], selling=False),
-        exit_words=of(trips["exit_reason"], selling=True),
+        exit_words=(ended := of(trips["exit_reason"], selling=True)),
+        exit_group=[
+            _group(code, words, language) for code, words in zip(trips["exit_reason"], ended, strict=True)
+        ],
     )
     return told, rows.assign(words=words)
 
@@ -270,9 +277,38 @@ def per_reason(trips: pd.DataFrame) -> list[dict[str, Any]]:
             "won": int((group["profit"] > 0).sum()),
             "profit": float(group["profit"].sum()),
         }
-        for reason, group in trips.groupby("exit_words", sort=False)
+        for reason, group in trips.groupby("exit_group", sort=False)
     ]
     return sorted(groups, key=lambda group: -group["count"])
+
+
+_PLANNED = re.compile(
+    r"(stop_loss|take_profit|trailing_stop|max_holding) ([\d.]+)(?:, (\S+%) (below|above) ([\d.]+))?"
+    r"(, reached in the entry session)?(, tried again)?"
+)
+_KINDS = {
+    "stop_loss": ("止损", "stop"),
+    "take_profit": ("止盈", "target"),
+    "trailing_stop": ("移动止损", "trailing stop"),
+    "max_holding": ("持有到期", "held long enough"),
+}
+
+
+def _group(code: str, words: str, language: Language) -> str:
+    """The words of an exit by a plan without its prices; of another one, its words."""
+    planned = _PLANNED.fullmatch(code)
+    return say(language, zh=_KINDS[planned[1]][0], en=_KINDS[planned[1]][1]) if planned else words
+
+
+def _plan_words(planned: re.Match[str], language: Language) -> str:
+    """``stop_loss 9.20, 8% below 10, tried again`` for people."""
+    kind, price, share, way, basis, early, again = planned.groups()
+    zh, en = (f"{name} {price}" for name in _KINDS[kind])
+    if share:
+        zh += f"（比 {basis} {'低' if way == 'below' else '高'} {share}）"
+        en += f", {share} {way} {basis}"
+    zh += "，买入当日触及" * bool(early) + "，再次尝试" * bool(again)
+    return say(language, zh=zh, en=f"{en}{early or ''}{again or ''}")
 
 
 def reason_words(code: str, rule: Mapping[str, Any], language: Language, *, selling: bool) -> str:
@@ -285,6 +321,8 @@ def reason_words(code: str, rule: Mapping[str, Any], language: Language, *, sell
         said = str(rule.get("exit" if selling else "entry") or "")
         side = say(language, zh="卖出信号", en="sell signal") if selling else ""
         return said or side or say(language, zh="买入信号", en="buy signal")
+    if planned := _PLANNED.fullmatch(code):
+        return _plan_words(planned, language)
     known = {
         "buy and hold": say(language, zh="买入并持有", en="buy and hold"),
         "open": say(language, zh="期末仍持有", en="still held at the end"),

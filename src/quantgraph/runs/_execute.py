@@ -96,7 +96,11 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
         graph: Any
         if spec.trade:
             graph = create_trading_graph(
-                cash=spec.cash, rules=spec.rules, approve=spec.approve, resources=resources
+                cash=spec.cash,
+                rules=spec.rules,
+                plan=spec.plan,
+                approve=spec.approve,
+                resources=resources,
             )
         else:
             graph = create_signal_subgraph(resources=resources)

@@ -255,9 +255,10 @@ def code_hashes() -> dict[str, str]:
 def _spec_values(spec: RunSpec) -> dict[str, Any]:
     """All of the specification but how questions are answered."""
     values = spec.as_json()
-    rules = values.pop("rules")
-    del values["on_clarify"]
-    return values | {f"rules.{name}": value for name, value in rules.items()}
+    rules, plan = values.pop("rules"), spec.plan.to_json() if spec.plan else {}
+    del values["on_clarify"], values["plan"]
+    parts = {f"rules.{name}": value for name, value in rules.items()}
+    return values | parts | {f"plan.{name}": value for name, value in plan.items()}
 
 
 def _of_decider(name: str) -> bool:

@@ -72,6 +72,7 @@ def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
         "source": {name: value for name, value in manifest.source.items() if name != "open" and value != []},
         "started": manifest.started,
         "versions": dict(manifest.versions),
+        **({"plan": manifest.spec.plan.to_json()} if manifest.spec.plan else {}),
     }
 
 

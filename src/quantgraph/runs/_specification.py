@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.files import check_text
 from quantgraph._util.texts import Language
-from quantgraph.broker import Account
+from quantgraph.broker import Account, TradePlan
 from quantgraph.data import FrameSource, MarketDataSource
 from quantgraph.data.files import CallerTables, FileSource
 from quantgraph.data.sample import SampleSource
@@ -42,6 +42,8 @@ class RunSpec:
         The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
         source's files or frames, have (of two markets, those that the sentence names); mainland China's if
         there are none.
+    plan
+        How positions end, beside what the decider orders; None: as it orders.
     trade
         False stops after the signal.
     approve
@@ -66,6 +68,7 @@ class RunSpec:
     end: str = ""
     cash: Decimal = Decimal(1_000_000)
     rules: Rulebook | None = None
+    plan: TradePlan | None = None
     trade: bool = True
     approve: bool = False
     confirm: bool = False

@@ -41,7 +41,8 @@ RejectionCode = Literal[
 REJECTION_CODES: tuple[RejectionCode, ...] = get_args(RejectionCode)
 
 SIZES = ("quantity", "target_quantity", "target_weight", "target_value")
-_NUMBERS = (*SIZES, "limit_price")
+PRICES = ("limit_price", "stop_price")
+_NUMBERS = (*SIZES, *PRICES)
 
 
 def normalize_quantity(quantity: Quantity) -> Quantity:
@@ -75,13 +76,19 @@ class Order:
         Value to hold afterwards, in the market's currency.
     type
         ``open``: at the opening price. ``close``: at the closing price. ``limit``: at ``limit_price`` or
-        better, good for the session.
+        better, good for the session. ``stop``: once the price reaches ``stop_price``, at it, or at the open
+        if that is beyond it already; good for the session.
     limit_price
         Worst price that is accepted; only with type ``limit``.
+    stop_price
+        Price at which the order becomes one; only with type ``stop``.
     sequence
         Number within the decider's session, unique, from 1.
     reason
         The decider's reason, for people.
+    trigger
+        What a trade plan reached, with the session of the entry: ``stop_loss 20240105``; empty for an order
+        of the decider. Each try of one exit has the same.
 
     Raises
     ------
@@ -102,30 +109,42 @@ class Order:
     target_value: Decimal | None = None
     type: OrderType = "open"
     limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
     sequence: int
     reason: str = ""
+    trigger: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("symbol", "reason"):
+        for name in ("symbol", "reason", "trigger"):
             if not isinstance(getattr(self, name), str):
                 self._refuse(name, "must be text")
         _one_size(self)
-        if self.limit_price is not None:
-            _convert_whole(self, "limit_price")
+        for name in PRICES:
+            if getattr(self, name) is not None:
+                _convert_whole(self, name)
         if self.side not in (None, *get_args(Side)) or (self.side is None) != (self.quantity is None):
             self._refuse("side", "must be 'buy' or 'sell' with a quantity, and None with a target")
         if self.type not in get_args(OrderType):
             self._refuse("type", f"must be one of {', '.join(get_args(OrderType))}")
-        if (self.limit_price is not None) != (self.type == "limit"):
-            self._refuse("limit_price", "must be a price with type 'limit', and None otherwise")
-        limit = self.limit_price
-        if limit is not None and not (_is_number(limit, Decimal) and limit > 0):
-            self._refuse("limit_price", "must be a Decimal > 0")
+        self._check_prices()
         if not is_whole(self.sequence) or self.sequence < 1:
             self._refuse("sequence", "must be a whole number >= 1")
 
+    def _check_prices(self) -> None:
+        for name in PRICES:
+            price, kind = getattr(self, name), name.removesuffix("_price")
+            if (price is not None) != (self.type == kind):
+                self._refuse(name, f"must be a price with type {kind!r}, and None otherwise")
+            if price is not None and not (_is_number(price, Decimal) and price > 0):
+                self._refuse(name, "must be a Decimal > 0")
+
     def _refuse(self, name: str, valid: str) -> None:
         raise BadOption(f"{name}={getattr(self, name)!r:.80} of {self.symbol!s:.80}; {valid}", parameter=name)
+
+    @property
+    def price(self) -> Decimal | None:
+        """The limit or the stop, None of an order at an auction."""
+        return self.limit_price if self.stop_price is None else self.stop_price
 
     @property
     def size(self) -> tuple[str, Quantity]:
@@ -274,8 +293,9 @@ class Pending:
     Attributes
     ----------
     reason
-        ``limit`` or ``close``: the type of the order, which meets prices of later; ``volume_cap``: the market
-        limits fills to a share of the session's volume; ``earlier_order``: it depends on a pending order.
+        ``limit``, ``stop`` or ``close``: the type of the order, which meets prices of later;
+        ``volume_cap``: the market limits fills to a share of the session's volume; ``earlier_order``: it
+        depends on a pending order.
     """
 
     order: Order
@@ -302,6 +322,7 @@ def order_to_json(order: Order) -> dict[str, Any]:
         "type": order.type,
         "reason": escape_surrogates(order.reason),
         **{name: number_text(value) for name, value in numbers.items()},
+        **({"trigger": order.trigger} if order.trigger else {}),
     }
 
 

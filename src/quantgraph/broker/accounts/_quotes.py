@@ -45,10 +45,10 @@ class Quote:
         return (math.isnan(self.open) and (self.close is None or math.isnan(self.close))) or self.volume == 0
 
     def price(self, type: OrderType, side: Side, limit: float | None = None) -> float | None:  # noqa: A002
-        """The price of a fill; NaN if there is none, None if a limit was not reached.
+        """The price of a fill; NaN if there is none, None if a limit or a stop was not reached.
 
-        Before the session is over, a ``close`` order gets the open, and a ``limit`` order that the open does
-        not reach gets its limit.
+        ``limit`` is the price of the order. Before the session is over, a ``close`` order gets the open, and
+        a ``limit`` or ``stop`` order that the open does not reach gets its own price.
         """
         if type == "open":
             return self.open
@@ -56,10 +56,12 @@ class Quote:
             return self.open if self.close is None else self.close
         if limit is None or math.isnan(self.open):
             return math.nan
-        best = self.low if side == "buy" else self.high
-        if _reaches(self.open, limit, side):
+        # A sale is stopped by a fall to its price and limited by a rise; of a buy it is the reverse.
+        falls = (side == "buy") == (type == "limit")
+        best = self.low if falls else self.high
+        if _reaches(self.open, limit, falls=falls):
             return self.open
-        return limit if best is None or _reaches(best, limit, side) else None
+        return limit if best is None or _reaches(best, limit, falls=falls) else None
 
 
 class Quotes(Mapping[str, Quote]):
@@ -120,8 +122,8 @@ def quotes_at(view: BaseView) -> Quotes:
     return Quotes({name: view.numbers("ohlcv", name, moment.session) for name in names}, over=over)
 
 
-def _reaches(price: float, limit: float, side: Side) -> bool:
-    return price <= limit if side == "buy" else price >= limit
+def _reaches(price: float, limit: float, *, falls: bool) -> bool:
+    return price <= limit if falls else price >= limit
 
 
 def _status(values: Mapping[str, float]) -> ListingStatus:

@@ -31,6 +31,7 @@ from quantgraph.broker.accounts._account import (
     apply_event,
 )
 from quantgraph.broker.accounts._orders import (
+    PRICES,
     SIZES,
     Fill,
     Order,
@@ -199,7 +200,7 @@ def outcome_line(outcome: Outcome) -> Line:
 
 def _order_text(order: Order) -> str:
     name, size = order.size
-    if order.side is not None and order.type == "open":
+    if order.side is not None and order.type == "open" and not order.trigger:
         return plain_order(order.sequence, order.symbol, order.side, number_text(size), order.reason)
     fields = {
         "sequence": order.sequence,
@@ -207,14 +208,15 @@ def _order_text(order: Order) -> str:
         "type": order.type,
         "wish": order.side,
         name: number_text(size),
-        "limit_price": None if order.limit_price is None else number_text(order.limit_price),
+        **{each: number_text(price) for each in PRICES if (price := getattr(order, each)) is not None},
         "reason": order.reason,
+        "trigger": order.trigger or None,
     }
     return compact_json({key: value for key, value in fields.items() if value is not None})[1:-1]
 
 
 def _order_of(body: Mapping[str, Any]) -> Order:
-    sizes = {name: body[name] for name in (*SIZES, "limit_price") if name in body}
+    sizes = {name: body[name] for name in (*SIZES, *PRICES, "trigger") if name in body}
     named = {name: body[name] for name in ("symbol", "type", "sequence", "reason")}
     return order_from_json({"side": body.get("wish"), **named, **sizes})
 

@@ -192,8 +192,8 @@ def match_order(
 
 def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     """The price that determines the side of a target."""
-    if order.limit_price is not None:
-        return order.limit_price
+    if order.price is not None:
+        return order.price
     if quote is None:
         return None
     price = quote.open if order.type == "open" or quote.close is None else quote.close
@@ -264,7 +264,7 @@ class _Matching:
 
     def _market_price(self, quote: Quote) -> Decimal:
         order, rules, session = self.order, self.rules, self.session
-        symbol, limit = order.symbol, order.limit_price
+        symbol, limit = order.symbol, order.price
         try:
             rules.t_plus(symbol, session.date())  # needs the board, and the kind of a fund
         except UnknownSymbol as error:
@@ -279,7 +279,7 @@ class _Matching:
         side = side_of(order, self.account.quantity(symbol), reference_price(order, quote), self.others)
         price = quote.price(order.type, side, None if limit is None else float(limit))
         if price is None:
-            text = f"{symbol} did not reach the limit {limit} before the close"
+            text = f"{symbol} did not reach the {order.type} {limit} before the close"
             raise OrderRefused("market_closed", text)
         if not 0 < price < math.inf:
             raise OrderRefused("no_price", f"{symbol} has no {order.type} price ({price}); must be > 0")
@@ -287,11 +287,12 @@ class _Matching:
 
     def _check_tick(self, limit: Decimal) -> None:
         symbol = self.order.symbol
+        name = f"{self.order.type}_price"
         if limit > LARGEST:
-            raise OrderRefused("tick_size", f"limit_price={limit} of {symbol}; must be <= {LARGEST}")
+            raise OrderRefused("tick_size", f"{name}={limit} of {symbol}; must be <= {LARGEST}")
         tick = self.rules.tick(symbol, self.session.date(), limit)
         if limit % tick:
-            raise OrderRefused("tick_size", f"limit_price={limit} of {symbol}; must be a multiple of {tick}")
+            raise OrderRefused("tick_size", f"{name}={limit} of {symbol}; must be a multiple of {tick}")
 
     def _check_quantity(self, sized: SizedOrder) -> None:
         symbol, quantity, step = self.order.symbol, sized.quantity, self.rules.fraction_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
@@ -34,6 +34,7 @@ from quantgraph.broker.accounts._results import (
     mark,
     value_of,
 )
+from quantgraph.broker.session._exits import ExitBook
 from quantgraph.broker.session._matching import match_order, reference_price, side_of
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Moment, Rulebook
@@ -41,7 +42,7 @@ from quantgraph.market.money import Side, to_decimal
 from quantgraph.market.rules import OrderType
 from quantgraph.state import BaseView, DataState
 
-_AUCTION: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
+_AUCTION: dict[OrderType, int] = {"open": 0, "limit": 1, "stop": 1, "close": 2}
 """Opening auction, the day, closing auction."""
 _ALWAYS_KNOWN: frozenset[RejectionCode] = frozenset({"not_a_session", "unknown_symbol", "tick_size"})
 """Rejections that neither the rest of the session nor the account can change."""
@@ -146,6 +147,7 @@ class Session:
         self._pending = pending
         self._is_session = is_session
         self._opened: tuple[Market, tuple[Event, ...]] | None = None
+        self._exits: ExitBook | None = None
         self._told: dict[int, Fill | Rejection | Pending] = {}
         self._traded: defaultdict[str, Quantity] = defaultdict(int)
         self._bought: dict[str, Decimal] = {}
@@ -153,14 +155,22 @@ class Session:
         self._lock = threading.Lock()  # two orders of two threads cannot both spend the same cash
 
     @classmethod
-    def open(cls, market: Market, day: pd.Timestamp, account: Account) -> Session:
-        """Open a session with the account at the end of the one before: corporate actions take effect."""
+    def open(
+        cls, market: Market, day: pd.Timestamp, account: Account, exits: ExitBook | None = None
+    ) -> Session:
+        """Open a session with the account at the end of the one before: corporate actions take effect.
+
+        ``exits`` are those of a trade plan, as of the session before.
+        """
         view = market.store.trusted_view(Moment(day, "open"), market.data_ref)
         book = action_book(market.store, market.data_ref)
         opens = _opens(view, account) if book.due.get(day) else {}
         account, events = apply_corporate_actions(account, day, book, market.rules, opens)
         session: Session = cls.at_open(view, account, market.rules)
         session._opened = market, events
+        if exits is not None:
+            exits.open(day)
+            session._exits = exits
         return session
 
     @classmethod
@@ -191,6 +201,17 @@ class Session:
     def account(self) -> Account:
         """The account after the fills so far."""
         return self._account
+
+    @cached_property
+    def exits(self) -> tuple[Order, ...]:
+        """The sales that a trade plan sends at this open."""
+        exits = self._exits
+        return () if exits is None else tuple(exits.due(self.day, self._morning, self.quotes))
+
+    @property
+    def exited(self) -> Mapping[str, pd.Timestamp]:
+        """The session of a trade plan's last sale, of symbols that were not bought since."""
+        return {} if self._exits is None else dict(self._exits.exited)
 
     @property
     def outcomes(self) -> tuple[Fill | Rejection | Pending, ...]:
@@ -239,14 +260,8 @@ class Session:
         BadOption
             If two orders have the same sequence.
         """
-        batch, used = list(orders), set[int]()
-        for order in batch:
-            if order.sequence in used:
-                raise BadOption(
-                    f"sequence={order.sequence} of {order.symbol} is used twice in one session",
-                    parameter="sequence",
-                )
-            used.add(order.sequence)
+        batch = list(orders)
+        _check_sequences(batch)
         with self._lock:
             batch.sort(key=self._auction if in_order else self._sells_first)
             for order in batch:
@@ -282,18 +297,38 @@ class Session:
             last_prices=self._last_prices,
             is_session=self._is_session,
         )
-        whole.batch(decision.orders, in_order=decision.in_order)
+        if self._exits is None:
+            whole.batch(decision.orders, in_order=decision.in_order)
+        else:
+            whole._batch_with_exits(decision, self.exits, self._exits)
         marks = mark(whole.account, view, at=market.mark_at)
         return SessionResult(
             session=self.day,
             decider=decider,
             account=whole.account,
             events=events,
-            outcomes=cast("tuple[Outcome, ...]", whole.outcomes),
+            outcomes=tuple(whole._final_outcomes()),
             marks=marks,
             value=value_of(whole.account, marks),
             notes=decision.notes,
         )
+
+    def _batch_with_exits(self, decision: Decision, due: Sequence[Order], exits: ExitBook) -> None:
+        """Judge the orders; the plan's sales come after those of the open, and before those of the close.
+
+        A sale of the decider comes before one of the plan that is due for the same symbol.
+        """
+        orders = list(decision.orders)
+        sold = {order.symbol for order in orders if order.side != "buy"}
+        orders += [order for order in due if order.symbol not in sold]
+        _check_sequences(orders)
+        self.batch([order for order in orders if order.type != "close"], in_order=decision.in_order)
+        if self._is_session:
+            self.batch(list(exits.reached(self.day, self.account, self._final_outcomes())))
+        self.batch([order for order in orders if order.type == "close"], in_order=decision.in_order)
+
+    def _final_outcomes(self) -> list[Outcome]:
+        return cast("list[Outcome]", list(self.outcomes))
 
     def _judge(self, order: Order) -> Fill | Rejection | Pending:
         """The outcome of an order: the only place where one comes about."""
@@ -387,6 +422,17 @@ class Session:
         return self._last_prices(
             [name for name in held if name not in quotes or not 0 < quotes[name].open < math.inf]
         )
+
+
+def _check_sequences(orders: Iterable[Order]) -> None:
+    used = set[int]()
+    for order in orders:
+        if order.sequence in used:
+            raise BadOption(
+                f"sequence={order.sequence} of {order.symbol} is used twice in one session",
+                parameter="sequence",
+            )
+        used.add(order.sequence)
 
 
 def _opens(view: BaseView, account: Account) -> dict[str, Decimal]:

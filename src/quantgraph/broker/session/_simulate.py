@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
 from quantgraph.broker._decider import Decider, DecisionContext, RunContext
+from quantgraph.broker._plan import TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import (
     BlockRule,
@@ -37,13 +38,14 @@ from quantgraph.broker.accounts._orders import (
 )
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import Block, SessionResult
+from quantgraph.broker.session._exits import ExitBook
 from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import Market, Session
 from quantgraph.errors import BadOption, BadWindow, BudgetExceeded, LedgerConflict
 from quantgraph.market import Moment, Rulebook, session_of
 from quantgraph.market.money import Side
 from quantgraph.market.rules import OrderType
-from quantgraph.state import DataState, GrowingView, deciding
+from quantgraph.state import DataState, GrowingView, View, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger._ledger import Ledger
@@ -61,7 +63,7 @@ TOGETHER = 64
 """Sessions that are committed together where a rule is traded order by order."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
-_ORDER = tuple(each.name for each in fields(Order))
+_ORDER = tuple(each.name for each in fields(Order) if each.name != "trigger")
 _LOG = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parents[1] / "blocks"
 _loaded = threading.Event()
@@ -124,7 +126,8 @@ def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Dec
         raise BadOption(
             f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
         )
-    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
+    # What a plan reached is the broker's to say.
+    copies = [Order(**{part: getattr(order, part) for part in _ORDER}, trigger="") for order in orders]
     if decision is None:
         return Decision(copies)
     return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
@@ -197,9 +200,19 @@ def _proposal(outcome: Outcome, quotes: Mapping[str, Quote]) -> OrderProposal:
 
 
 def simulate(
-    market: Market, sessions: Iterable[object], decider: Decider, *, account: Account
+    market: Market,
+    sessions: Iterable[object],
+    decider: Decider,
+    *,
+    account: Account,
+    plan: TradePlan | None = None,
 ) -> Iterator[SessionResult]:
     """Trade one session after the other, order by order, and yield the results.
+
+    Parameters
+    ----------
+    plan
+        How positions end, beside what the decider orders. Default: as it orders.
 
     Raises
     ------
@@ -208,15 +221,30 @@ def simulate(
     """
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
-    run = RunContext(history=lambda: results)
+    run = RunContext(plan=plan or TradePlan(), history=lambda: results)
+    exits = exits_of(run, market)
     for day in _checked(market, sessions):
-        session = Session.open(market, day, account)
+        session = Session.open(market, day, account, exits)
         view = growing_view.at(Moment(day, "open"))
-        context = DecisionContext(view, session.account, rules=market.rules, run=run)
+        context = context_of(session, view, run)
         result = session.close(collect_decision(decider, context), decider=decider.name)
+        if exits is not None:
+            exits.record(result)
         yield result
         results.append(result)
         account = result.account
+
+
+def exits_of(run: RunContext, market: Market) -> ExitBook | None:
+    """The exits of a run's plan after its sessions so far; None if the plan ends no position."""
+    return ExitBook(run.plan, market, run.history()) if run.plan.exits else None
+
+
+def context_of(session: Session, view: View | Callable[[], View], run: RunContext | None) -> DecisionContext:
+    """What a decider is given at the open of a session."""
+    return DecisionContext(
+        view, session.account, rules=session.rules, run=run, exits=session.exits, exited=session.exited
+    )
 
 
 def advance(
@@ -260,13 +288,15 @@ def _advance(  # noqa: PLR0917 - as in advance()
     )
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    def context_of(session: Session) -> DecisionContext:
-        at_open = partial(view.at, Moment(session.day, "open"))
-        return DecisionContext(at_open, session.account, rules=market.rules, run=run)
+    exits = exits_of(run, market) if run else None
+    blocks = blocks and exits is None
+
+    def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
+        session = Session.open(market, day, account, exits)
+        return session, context_of(session, partial(view.at, Moment(day, "open")), run)
 
     while left:
-        session = Session.open(market, left[0], account)
-        context = context_of(session)
+        session, context = opened(left[0], account)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
@@ -275,14 +305,18 @@ def _advance(  # noqa: PLR0917 - as in advance()
             yield block
             account, traded = block.account, len(block.sessions)
         else:
-            results = [session.close(collect_decision(decider, context), decider=decider.name)]
-            for day in left[1:TOGETHER] if rule and not blocks else ():
+            results = list[SessionResult]()
+            for day in left[:TOGETHER] if rule and not blocks else left[:1]:
                 try:
-                    session = Session.open(market, day, results[-1].account)
-                    decision = collect_decision(decider, context_of(session))
-                    results.append(session.close(decision, decider=decider.name))
-                except Exception:  # noqa: BLE001 - it is raised again as the first, after these are recorded
-                    break
+                    if results:
+                        session, context = opened(day, results[-1].account)
+                    results.append(session.close(collect_decision(decider, context), decider=decider.name))
+                except Exception:
+                    if not results:
+                        raise
+                    break  # it is raised again as the first, after these are recorded
+                if exits is not None:
+                    exits.record(results[-1])
             yield results
             account, traded = results[-1].account, len(results)
         left, least = left[traded:], least - traded
@@ -290,9 +324,11 @@ def _advance(  # noqa: PLR0917 - as in advance()
             return
 
 
-def run_identity(market: Market, decider: Decider) -> dict[str, Any]:
-    """What must not change within a run: the market's identity, and the decider with its options."""
-    return {**market.identity, "decider": decider.name, "options": dict(decider.options)}
+def run_identity(market: Market, decider: Decider, plan: TradePlan | None = None) -> dict[str, Any]:
+    """What must not change within a run: the market's identity, the decider with its options, the plan."""
+    said = plan.to_json() if plan else {}
+    identity = {**market.identity, "decider": decider.name, "options": dict(decider.options)}
+    return {**identity, "plan": said} if said else identity
 
 
 def run_sessions(
@@ -303,6 +339,7 @@ def run_sessions(
     cash: Decimal | float | str,
     ledger: Ledger,
     run_id: str,
+    plan: TradePlan | None = None,
 ) -> Account:
     """Run a decider over sessions into the ledger, and return the account after the last one.
 
@@ -316,14 +353,18 @@ def run_sessions(
         If they are not consecutive sessions of the data.
     """
     days = _checked(market, sessions)
-    ledger.open_run(run_id, cash, run_identity(market, check_decider(decider)))
+    ledger.open_run(run_id, cash, run_identity(market, check_decider(decider), plan))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(
             f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} given",
             run_id=run_id,
         )
-    run = RunContext(history=partial(ledger.history, run_id), log_step=partial(ledger.log_step, run_id))
+    run = RunContext(
+        plan=plan or TradePlan(),
+        history=partial(ledger.history, run_id),
+        log_step=partial(ledger.log_step, run_id),
+    )
     commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id, run=run)
     return ledger.account(run_id)
 

@@ -174,7 +174,7 @@ def _codes() -> dict[tuple[str, str], tuple[Board, FundKind | None]]:
     return codes
 
 
-OrderType = Literal["open", "close", "limit"]
+OrderType = Literal["open", "close", "limit", "stop"]
 """In the opening auction, in the closing auction, or with a limit price during the session."""
 
 Band = tuple[Decimal, Decimal]

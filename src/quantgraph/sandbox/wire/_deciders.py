@@ -204,6 +204,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "target_weight": _read_decimal,
     "target_value": _read_decimal,
     "limit_price": _read_decimal,
+    "stop_price": _read_decimal,
     "sequence": _read_sequence,
     "reason": _read_reason,
 }

@@ -1,0 +1,285 @@
+"""The exits of a trade plan: what each position is followed by, and which levels a session reached.
+
+Everything follows from the ledger and the commit: a run that goes on after a kill reads its sessions again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from quantgraph.broker.accounts._account import Account, price_after_actions
+from quantgraph.broker.accounts._orders import Fill, Order, Outcome, Quantity
+from quantgraph.broker.accounts._quotes import Quote, per_commit, quotes_at
+from quantgraph.broker.accounts._results import SessionResult
+from quantgraph.errors import BadOption
+from quantgraph.market import Moment, Rulebook
+from quantgraph.market.actions import CorporateAction, actions_of
+from quantgraph.market.money import ZERO, to_decimal, trim_zeros
+from quantgraph.state import DataState
+
+if TYPE_CHECKING:
+    from quantgraph.broker._plan import TradePlan
+    from quantgraph.broker.session._session import Market
+
+FIRST_EXIT = 1_000_001
+"""Number of the first order that a plan sends in a session; a decider's are lower."""
+_AGAIN = ", tried again"
+_FRACTIONS = ("stop_loss", "trailing_stop", "take_profit")
+Kind = Literal["stop_loss", "trailing_stop", "take_profit", "max_holding"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """What a plan follows of a position.
+
+    ``basis`` is the average fill price of its shares and ``peak`` the highest close since the entry, at least
+    the basis; both as of the last ex-date. ``waiting`` is the trigger that is sold at the next open, with the
+    reason; empty without one.
+    """
+
+    entered: pd.Timestamp
+    basis: Decimal
+    peak: Decimal
+    waiting: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A price that ends a position."""
+
+    kind: Kind
+    price: Decimal
+    reason: str
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """Type and price of its order."""
+        if self.kind == "take_profit":
+            return {"type": "limit", "limit_price": self.price}
+        return {"type": "stop", "stop_price": self.price}
+
+
+class ExitBook:
+    """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
+
+    ``exited`` has the session of the last exit by the plan, by symbol, until the symbol is bought again.
+    """
+
+    def __init__(self, plan: TradePlan, market: Market, history: Iterable[SessionResult] = ()) -> None:
+        fields = market.store.snapshot(market.data_ref)["ohlcv"]
+        if plan.needs_range and not {"high", "low"} <= set(fields):
+            raise BadOption(
+                "stop_loss, take_profit and trailing_stop need the fields high and low, which the data lack",
+                parameter="plan",
+            )
+        self._plan, self._market = plan, market
+        self._fractions = {name: Decimal(text) for name, text in plan.to_json().items() if name in _FRACTIONS}
+        self._places = {day: place for place, day in enumerate(fields["open"].index)}
+        self._followed: dict[str, Followed] = {}
+        self._day: pd.Timestamp | None = None
+        self.exited: dict[str, pd.Timestamp] = {}
+        for result in history:
+            self.open(result.session)
+            self.record(result)
+
+    def open(self, day: pd.Timestamp) -> None:
+        """Move the levels by the corporate actions whose ex-date the session is, once."""
+        moved, self._day = self._day == day, day
+        for action in (
+            () if moved else _actions_by_session(self._market.store, self._market.data_ref).get(day, ())
+        ):
+            held = self._followed.get(action.symbol)
+            if held is not None:
+                basis, peak = (price_after_actions(price, [action]) for price in (held.basis, held.peak))
+                self._followed[action.symbol] = replace(held, basis=basis, peak=peak)
+
+    def due(self, day: pd.Timestamp, account: Account, quotes: Mapping[str, Quote]) -> list[Order]:
+        """Orders at the open: exits that wait, levels that the open is beyond, positions held long enough."""
+        orders, numbers = list[Order](), count(FIRST_EXIT)
+        for symbol, position in account.positions.items():
+            found = self._due(symbol, day, quotes.get(symbol))
+            if found is not None:
+                trigger, reason = found
+                sale = Order(
+                    symbol=symbol, side="sell", quantity=1, sequence=1, reason=reason, trigger=trigger
+                )
+                orders += _sales(sale, position.sellable, self._market.rules, day, numbers)
+        return orders
+
+    def reached(self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome]) -> Iterator[Order]:
+        """Orders for the levels that the session reached after its open; ``outcomes`` are those so far."""
+        followed, quotes = self._with_fills(day, outcomes, account), self._quotes(day)
+        numbers = count(max([FIRST_EXIT - 1, *(each.order.sequence for each in outcomes)]) + 1)
+        left_alone = {each.order.symbol for each in outcomes if each.order.trigger} | _late_buys(outcomes)
+        for symbol, position in account.positions.items():
+            if symbol in left_alone or symbol not in followed or not position.sellable:
+                continue
+            held = followed[symbol]
+            level = self._level_reached(symbol, held, day, quotes.get(symbol))
+            if level is not None:
+                sale = Order(
+                    symbol=symbol,
+                    side="sell",
+                    quantity=1,
+                    sequence=1,
+                    reason=level.reason,
+                    trigger=_trigger(level.kind, held),
+                    **level.order,
+                )
+                yield from _sales(sale, position.sellable, self._market.rules, day, numbers)
+
+    def record(self, result: SessionResult) -> None:
+        """Follow what a session did: fills, exits that wait, highest closes."""
+        day, positions = result.session, result.account.positions
+        followed, quotes = self._with_fills(day, result.outcomes, result.account), self._quotes(day)
+        late = _late_buys(result.outcomes)
+        kept: dict[str, Followed] = {}
+        for symbol, position in positions.items():
+            held = followed.get(symbol)
+            if held is None:  # shares that were there before the run
+                cost = trim_zeros(position.average_cost)
+                held = Followed(entered=position.entered, basis=cost, peak=cost)
+            quote = quotes.get(symbol)
+            locked = position.bought_today > 0 and symbol not in late
+            held = self._waiting(symbol, held, result, quote if locked else None)
+            close = math.nan if quote is None or quote.close is None else quote.close
+            peak = held.peak if math.isnan(close) else max(held.peak, to_decimal(close))
+            kept[symbol] = replace(held, peak=peak)
+        self._followed = kept
+        for fill in result.fills:
+            if fill.side == "buy":
+                self.exited.pop(fill.order.symbol, None)
+            elif fill.order.trigger and fill.order.symbol not in positions:
+                self.exited[fill.order.symbol] = day
+
+    def _due(self, symbol: str, day: pd.Timestamp, quote: Quote | None) -> tuple[str, str] | None:
+        held = self._followed.get(symbol)
+        if held is None:
+            return None
+        if held.waiting is not None:
+            return held.waiting
+        price = math.nan if quote is None else quote.open
+        for level in self._levels(symbol, held, day) if 0 < price < math.inf else ():
+            beyond = price >= level.price if level.kind == "take_profit" else price <= level.price
+            if beyond:
+                return _trigger(level.kind, held), level.reason
+        most = self._plan.max_holding
+        if most is not None and self._places[day] - self._places.get(held.entered, 0) >= most:
+            return _trigger("max_holding", held), f"max_holding {most}"
+        return None
+
+    def _levels(self, symbol: str, held: Followed, day: pd.Timestamp) -> list[Level]:
+        """The stop that is higher, then the target. A trailing stop is not active in the entry session."""
+        loss, trail, profit = (self._fractions.get(name) for name in _FRACTIONS)
+        stops = [] if loss is None else [self._level("stop_loss", symbol, day, held.basis, -loss)]
+        if trail is not None and held.entered < day:
+            stops.append(self._level("trailing_stop", symbol, day, held.peak, -trail))
+        levels = [max(stops, key=lambda level: level.price)] if stops else []
+        if profit is not None:
+            levels.append(self._level("take_profit", symbol, day, held.basis, profit))
+        return [level for level in levels if level.price > 0]
+
+    def _level(self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal, change: Decimal) -> Level:
+        """Stops are rounded down to the tick, targets up."""
+        exact = basis * (1 + change)
+        tick = self._market.rules.tick(symbol, day.date(), exact)
+        rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
+        price = (exact / tick).quantize(Decimal(1), rounding=rounding) * tick
+        way = "above" if change > 0 else "below"
+        share, whole = abs(change) * 100, round(basis, 4)
+        reason = f"{kind} {price}, {share.normalize():f}% {way} {whole.normalize():f}"
+        return Level(kind=kind, price=price, reason=reason)
+
+    def _level_reached(
+        self, symbol: str, held: Followed, day: pd.Timestamp, quote: Quote | None
+    ) -> Level | None:
+        """The level that the session's range reached; a session that reaches both counts as stopped."""
+        if quote is None or quote.suspended or quote.low is None or quote.high is None:
+            return None
+        for level in self._levels(symbol, held, day):
+            price, target = float(level.price), level.kind == "take_profit"
+            if quote.high >= price if target else quote.low <= price:
+                return level
+        return None
+
+    def _waiting(self, symbol: str, held: Followed, result: SessionResult, quote: Quote | None) -> Followed:
+        """The position with an exit that was refused, cut off, or reached in the session of the entry.
+
+        ``quote`` is that of shares that could not be sold in the session, else None.
+        """
+        tried = [each.order for each in result.outcomes if each.order.trigger and each.order.symbol == symbol]
+        if tried:
+            reason = tried[0].reason.removesuffix(_AGAIN) + _AGAIN
+            return replace(held, waiting=(tried[0].trigger, reason))
+        level = self._level_reached(symbol, held, result.session, quote)
+        if level is None:
+            return held
+        reason = f"{level.reason}, reached in the entry session"
+        return replace(held, waiting=(_trigger(level.kind, held), reason))
+
+    def _with_fills(
+        self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account
+    ) -> dict[str, Followed]:
+        """What is followed after the session's purchases, of positions that the account still has."""
+        fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self._followed)
+        for symbol in dict.fromkeys(fill.order.symbol for fill in fills if fill.side == "buy"):
+            position = account.positions.get(symbol)
+            if position is None:
+                continue
+            own = [fill for fill in fills if fill.order.symbol == symbol]
+            bought = sum((Decimal(fill.quantity) for fill in own if fill.side == "buy"), ZERO)
+            sold = sum((Decimal(fill.quantity) for fill in own if fill.side == "sell"), ZERO)
+            paid = sum((fill.price * fill.quantity for fill in own if fill.side == "buy"), ZERO)
+            held, before = followed.get(symbol), Decimal(position.quantity) - bought + sold
+            if held is None or position.entered == day:
+                followed[symbol] = Followed(entered=day, basis=paid / bought, peak=paid / bought)
+            else:
+                basis = (held.basis * before + paid) / (before + bought)
+                followed[symbol] = replace(held, basis=basis, peak=max(held.peak, basis))
+        return followed
+
+    def _quotes(self, day: pd.Timestamp) -> Mapping[str, Quote]:
+        """What is known of the session after its close."""
+        return quotes_at(self._market.store.trusted_view(Moment(day, "close"), self._market.data_ref))
+
+
+def _late_buys(outcomes: Iterable[Outcome]) -> set[str]:
+    """Symbols bought after the open: how much of the session's range came later is not known."""
+    return {
+        each.order.symbol
+        for each in outcomes
+        if isinstance(each, Fill) and each.side == "buy" and each.order.type != "open"
+    }
+
+
+def _trigger(kind: Kind, held: Followed) -> str:
+    return f"{kind} {held.entered:%Y%m%d}"
+
+
+def _sales(
+    order: Order, shares: Quantity, rules: Rulebook, day: pd.Timestamp, numbers: Iterator[int]
+) -> Iterator[Order]:
+    """The sale of all shares, in orders of at most the largest size."""
+    cap = rules.order_cap(order.symbol, day.date(), order.type) or shares
+    while shares > 0:
+        yield replace(order, quantity=min(shares, cap), sequence=next(numbers))
+        shares -= cap
+
+
+@per_commit
+def _actions_by_session(store: DataState, data_ref: str) -> dict[pd.Timestamp, list[CorporateAction]]:
+    """Corporate actions by the session that has their ex-date, or the first one after it."""
+    fields = store.snapshot(data_ref)["ohlcv"]
+    sessions, found = pd.DatetimeIndex(fields["open"].index), dict[pd.Timestamp, list[CorporateAction]]()
+    for action in actions_of(fields):
+        place = int(sessions.searchsorted(action.ex))
+        if place < len(sessions):
+            found.setdefault(sessions[place], []).append(action)
+    return found

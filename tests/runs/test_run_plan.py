@@ -1,0 +1,67 @@
+"""A trade plan of a run: in its result, its identity, its graph and its replay."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quantgraph import create_trading_graph, run_strategy
+from quantgraph.broker import TradePlan
+from quantgraph.broker.ledger import Ledger
+from quantgraph.cli import main
+from quantgraph.errors import BadOption
+from quantgraph.runs import RunSpec, open_run, replay
+
+SENTENCE = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年"
+PLAN = TradePlan(stop_loss=0.03, take_profit="0.05", max_holding=15)
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    return run_strategy(RunSpec(question=SENTENCE, plan=PLAN), out=out, model="keyless")
+
+
+def test_the_exits_are_carried_out_told_and_replayed(planned):
+    assert planned["plan"] == {"stop_loss": "0.03", "take_profit": "0.05", "max_holding": 15}
+    trips = planned.round_trips
+    closed = trips[trips["kind"] == "closed"]
+    assert len(closed) > 2
+    assert (closed["holding"] <= 15).all()
+    assert closed["exit_reason"].str.contains("止损|止盈|持有到期").any()
+    with Ledger(planned.folder / "ledger.sqlite") as book:
+        assert book.check(planned["run_id"])
+    assert replay(planned.folder).identical
+
+
+def test_the_plan_is_part_of_the_identity_and_of_the_page(planned):
+    configuration = json.loads((planned.folder / "run.json").read_text())["identity"]["configuration"]
+    assert configuration["plan.stop_loss"] == "0.03"
+    assert configuration["plan.max_holding"] == 15
+    page = open_run(planned.folder).report().read_text(encoding="utf-8")
+    assert "计划：止损 3%、止盈 5%、最多持有 15 个交易日" in page
+
+
+def test_the_graph_takes_a_plan_and_refuses_what_is_none(planned):
+    graph = create_trading_graph(model="keyless", plan=PLAN, on_clarify="default")
+    summary = graph.invoke({"messages": [("user", SENTENCE)]})["summary"]
+    assert summary["account"]["final_value"] == planned["account"]["final_value"]
+    with pytest.raises(BadOption, match="plan must be a TradePlan"):
+        create_trading_graph(plan={"stop_loss": 0.1})
+
+
+def test_the_command_takes_the_plan_in_percent(planned, monkeypatch, tmp_path, capsys):
+    options = ["--stop-loss", "3%", "--take-profit", "0.05", "--max-holding", "15"]
+    command = ["quantgraph", "run", SENTENCE, "--headless", "--json", "--out", str(tmp_path), *options]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["account"]["final_value"] == planned["account"]["final_value"]
+    monkeypatch.setattr("sys.argv", [*command, "--trailing-stop", "much"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "--trailing-stop much: must be a share, such as 8% or 0.08" in capsys.readouterr().err
