@@ -23,11 +23,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 79_208,
-    "lines of statements": 41_608,
-    "modules": 306,
+    "lines": 79_877,
+    "lines of statements": 41_964,
+    "modules": 308,
     "modules that a stranger sees": 73,
-    "exported names": 597,
+    "exported names": 600,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

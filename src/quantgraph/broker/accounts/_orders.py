@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -150,6 +150,18 @@ class Order:
     def size(self) -> tuple[str, Quantity]:
         """Which of the four sizes is given, and how much."""
         return next((name, value) for name in SIZES if (value := getattr(self, name)) is not None)
+
+
+def check_sequences(orders: Iterable[Order]) -> None:
+    """Raise ``BadOption`` if two orders of a session have the same sequence."""
+    used = set[int]()
+    for order in orders:
+        if order.sequence in used:
+            raise BadOption(
+                f"sequence={order.sequence} of {order.symbol} is used twice in one session",
+                parameter="sequence",
+            )
+        used.add(order.sequence)
 
 
 def _one_size(order: Order) -> None:

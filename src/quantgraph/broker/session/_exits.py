@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import pandas as pd
 
 from quantgraph.broker.accounts._account import Account, price_after_actions
-from quantgraph.broker.accounts._orders import Fill, Order, Outcome, Quantity
+from quantgraph.broker.accounts._orders import Decision, Fill, Order, Outcome, Quantity, check_sequences
 from quantgraph.broker.accounts._quotes import Quote, per_commit, quotes_at
 from quantgraph.broker.accounts._results import SessionResult
 from quantgraph.errors import BadOption
@@ -26,7 +26,6 @@ from quantgraph.state import DataState
 
 if TYPE_CHECKING:
     from quantgraph.broker._plan import TradePlan
-    from quantgraph.broker.session._session import Market
 
 FIRST_EXIT = 1_000_001
 """Number of the first order that a plan sends in a session; a decider's are lower."""
@@ -66,20 +65,36 @@ class Level:
         return {"type": "stop", "stop_price": self.price}
 
 
+class Traded(Protocol):
+    """A session with the account and the outcomes so far."""
+
+    @property
+    def account(self) -> Account: ...
+    @property
+    def outcomes(self) -> Sequence[object]: ...
+
+
 class ExitBook:
     """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
 
     ``exited`` has the session of the last exit by the plan, by symbol, until the symbol is bought again.
     """
 
-    def __init__(self, plan: TradePlan, market: Market, history: Iterable[SessionResult] = ()) -> None:
-        fields = market.store.snapshot(market.data_ref)["ohlcv"]
+    def __init__(
+        self,
+        plan: TradePlan,
+        store: DataState,
+        data_ref: str,
+        rules: Rulebook,
+        history: Iterable[SessionResult] = (),
+    ) -> None:
+        fields = store.snapshot(data_ref)["ohlcv"]
         if plan.needs_range and not {"high", "low"} <= set(fields):
             raise BadOption(
                 "stop_loss, take_profit and trailing_stop need the fields high and low, which the data lack",
                 parameter="plan",
             )
-        self._plan, self._market = plan, market
+        self._plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
         self._fractions = {name: Decimal(text) for name, text in plan.to_json().items() if name in _FRACTIONS}
         self._places = {day: place for place, day in enumerate(fields["open"].index)}
         self._followed: dict[str, Followed] = {}
@@ -92,9 +107,7 @@ class ExitBook:
     def open(self, day: pd.Timestamp) -> None:
         """Move the levels by the corporate actions whose ex-date the session is, once."""
         moved, self._day = self._day == day, day
-        for action in (
-            () if moved else _actions_by_session(self._market.store, self._market.data_ref).get(day, ())
-        ):
+        for action in () if moved else _actions_by_session(self._store, self._data_ref).get(day, ()):
             held = self._followed.get(action.symbol)
             if held is not None:
                 basis, peak = (price_after_actions(price, [action]) for price in (held.basis, held.peak))
@@ -110,7 +123,7 @@ class ExitBook:
                 sale = Order(
                     symbol=symbol, side="sell", quantity=1, sequence=1, reason=reason, trigger=trigger
                 )
-                orders += _sales(sale, position.sellable, self._market.rules, day, numbers)
+                orders += _sales(sale, position.sellable, self._rules, day, numbers)
         return orders
 
     def reached(self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome]) -> Iterator[Order]:
@@ -133,7 +146,23 @@ class ExitBook:
                     trigger=_trigger(level.kind, held),
                     **level.order,
                 )
-                yield from _sales(sale, position.sellable, self._market.rules, day, numbers)
+                yield from _sales(sale, position.sellable, self._rules, day, numbers)
+
+    def batches(
+        self, day: pd.Timestamp, decision: Decision, due: Sequence[Order], market: Traded
+    ) -> Iterator[list[Order]]:
+        """The orders of a session in three batches: up to the close, levels that were reached, at the close.
+
+        A batch is to be judged on ``market`` before the next is asked for. A sale of the decider comes before
+        one of the plan that is due for the same symbol.
+        """
+        orders = list(decision.orders)
+        sold = {order.symbol for order in orders if order.side != "buy"}
+        orders += [order for order in due if order.symbol not in sold]
+        check_sequences(orders)
+        yield [order for order in orders if order.type != "close"]
+        yield list(self.reached(day, market.account, cast("Sequence[Outcome]", market.outcomes)))
+        yield [order for order in orders if order.type == "close"]
 
     def record(self, result: SessionResult) -> None:
         """Follow what a session did: fills, exits that wait, highest closes."""
@@ -189,7 +218,7 @@ class ExitBook:
     def _level(self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal, change: Decimal) -> Level:
         """Stops are rounded down to the tick, targets up."""
         exact = basis * (1 + change)
-        tick = self._market.rules.tick(symbol, day.date(), exact)
+        tick = self._rules.tick(symbol, day.date(), exact)
         rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
         price = (exact / tick).quantize(Decimal(1), rounding=rounding) * tick
         way = "above" if change > 0 else "below"
@@ -247,7 +276,7 @@ class ExitBook:
 
     def _quotes(self, day: pd.Timestamp) -> Mapping[str, Quote]:
         """What is known of the session after its close."""
-        return quotes_at(self._market.store.trusted_view(Moment(day, "close"), self._market.data_ref))
+        return quotes_at(self._store.trusted_view(Moment(day, "close"), self._data_ref))
 
 
 def _late_buys(outcomes: Iterable[Outcome]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
@@ -24,6 +24,7 @@ from quantgraph.broker.accounts._orders import (
     Quantity,
     Rejection,
     RejectionCode,
+    check_sequences,
 )
 from quantgraph.broker.accounts._quotes import Quote, quotes_at
 from quantgraph.broker.accounts._results import (
@@ -261,7 +262,7 @@ class Session:
             If two orders have the same sequence.
         """
         batch = list(orders)
-        _check_sequences(batch)
+        check_sequences(batch)
         with self._lock:
             batch.sort(key=self._auction if in_order else self._sells_first)
             for order in batch:
@@ -300,35 +301,20 @@ class Session:
         if self._exits is None:
             whole.batch(decision.orders, in_order=decision.in_order)
         else:
-            whole._batch_with_exits(decision, self.exits, self._exits)
+            batches = self._exits.batches(self.day, decision, self.exits, whole)
+            for orders in batches:
+                whole.batch(orders, in_order=decision.in_order)
         marks = mark(whole.account, view, at=market.mark_at)
         return SessionResult(
             session=self.day,
             decider=decider,
             account=whole.account,
             events=events,
-            outcomes=tuple(whole._final_outcomes()),
+            outcomes=cast("tuple[Outcome, ...]", whole.outcomes),
             marks=marks,
             value=value_of(whole.account, marks),
             notes=decision.notes,
         )
-
-    def _batch_with_exits(self, decision: Decision, due: Sequence[Order], exits: ExitBook) -> None:
-        """Judge the orders; the plan's sales come after those of the open, and before those of the close.
-
-        A sale of the decider comes before one of the plan that is due for the same symbol.
-        """
-        orders = list(decision.orders)
-        sold = {order.symbol for order in orders if order.side != "buy"}
-        orders += [order for order in due if order.symbol not in sold]
-        _check_sequences(orders)
-        self.batch([order for order in orders if order.type != "close"], in_order=decision.in_order)
-        if self._is_session:
-            self.batch(list(exits.reached(self.day, self.account, self._final_outcomes())))
-        self.batch([order for order in orders if order.type == "close"], in_order=decision.in_order)
-
-    def _final_outcomes(self) -> list[Outcome]:
-        return cast("list[Outcome]", list(self.outcomes))
 
     def _judge(self, order: Order) -> Fill | Rejection | Pending:
         """The outcome of an order: the only place where one comes about."""
@@ -422,17 +408,6 @@ class Session:
         return self._last_prices(
             [name for name in held if name not in quotes or not 0 < quotes[name].open < math.inf]
         )
-
-
-def _check_sequences(orders: Iterable[Order]) -> None:
-    used = set[int]()
-    for order in orders:
-        if order.sequence in used:
-            raise BadOption(
-                f"sequence={order.sequence} of {order.symbol} is used twice in one session",
-                parameter="sequence",
-            )
-        used.add(order.sequence)
 
 
 def _opens(view: BaseView, account: Account) -> dict[str, Decimal]:

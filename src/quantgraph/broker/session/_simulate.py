@@ -237,7 +237,9 @@ def simulate(
 
 def exits_of(run: RunContext, market: Market) -> ExitBook | None:
     """The exits of a run's plan after its sessions so far; None if the plan ends no position."""
-    return ExitBook(run.plan, market, run.history()) if run.plan.exits else None
+    if not run.plan.exits:
+        return None
+    return ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history())
 
 
 def context_of(session: Session, view: View | Callable[[], View], run: RunContext | None) -> DecisionContext:
