@@ -197,6 +197,12 @@ def _read_reason(value: object) -> str:
     return value
 
 
+def _read_no_trigger(value: object) -> str:
+    if value != "":
+        raise ValueError("must be empty: what a plan reached is the broker's to say")
+    return ""
+
+
 _READERS: dict[str, Callable[[object], Any]] = {
     **{field.name: _read_word for field in fields(Order)},
     "quantity": _read_quantity,
@@ -207,6 +213,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "stop_price": _read_decimal,
     "sequence": _read_sequence,
     "reason": _read_reason,
+    "trigger": _read_no_trigger,
 }
 
 
