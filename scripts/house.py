@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 79_884,
-    "lines of statements": 41_968,
+    "lines": 79_900,
+    "lines of statements": 41_976,
     "modules": 308,
     "modules that a stranger sees": 73,
     "exported names": 600,

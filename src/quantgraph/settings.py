@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from quantgraph._util.files import check_text
 from quantgraph._util.packages import is_package
 from quantgraph._util.values import faults_of, near_or_valid
-from quantgraph.errors import BadFile, BadOption
+from quantgraph.errors import BadFile, BadOption, NotConfigured
 
 Role = Literal[
     "reflection",
@@ -517,3 +518,29 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return str(error)
+
+
+def is_loopback(url: str | None) -> bool:
+    """Whether a URL names this machine by ``localhost`` or a loopback address.
+
+    >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
+    (True, True, False)
+    """
+    host = urlsplit(url or "").hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_key(name: str | None, role: Role, settings: Settings) -> None:
+    """Raise ``NotConfigured`` if a model needs a key that the settings do not have."""
+    if settings.openai_api_key is None and not is_loopback(settings.openai_base_url):
+        raise NotConfigured(
+            f"model {name!r} for role {role!r} needs a key: set OPENAI_API_KEY, or QUANTGRAPH_MODEL=keyless "
+            "for the planner that needs none",
+            role=role,
+            variable="OPENAI_API_KEY",
+        )

@@ -12,10 +12,10 @@ from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm._models import DEFAULT_MODEL, get_light_llm, get_llm, is_loopback
+from quantgraph.llm._models import DEFAULT_MODEL, get_light_llm, get_llm
 from quantgraph.llm._retry import model_facts
 from quantgraph.llm.messages._json import ModelRequest, build_request
-from quantgraph.settings import Role, Settings, load_settings
+from quantgraph.settings import Role, Settings, is_loopback, load_settings
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 KEY = "sk-test-0123456789-secret"

@@ -7,17 +7,22 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents._signal_rule import SignalRule
-from quantgraph.broker import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.report import BuyAndHold
+
+if TYPE_CHECKING:
+    from quantgraph.broker import Decider
 
 _PACKAGE = __name__.partition(".")[0]
 _GROUP = f"{_PACKAGE}.deciders"
 """Entry points of deciders that a package brings: a name, and a class that is called without arguments."""
-_OWN: Mapping[str, type[Decider]] = {"buy_and_hold": BuyAndHold, "signal_rule": SignalRule}
+_OWN: Mapping[str, tuple[str, str]] = {
+    "buy_and_hold": ("quantgraph.report", "BuyAndHold"),
+    "signal_rule": ("quantgraph.agents", "SignalRule"),
+}
+"""Rooms and classes of our own by name; they are imported when one is made."""
 
 
 def decider_names() -> list[str]:
@@ -28,7 +33,9 @@ def decider_names() -> list[str]:
 def _named(name: str) -> Decider | None:
     """A decider by name; one of this package comes before another package's of the same name."""
     if name in _OWN:
-        return _OWN[name]()
+        room, class_name = _OWN[name]
+        own: type[Decider] = getattr(importlib.import_module(room), class_name)
+        return own()
     found = sorted(
         entry_points(group=_GROUP, name=name), key=lambda each: each.module.split(".")[0] != _PACKAGE
     )
@@ -54,9 +61,11 @@ def make_decider(place: str) -> Decider:
         If the file cannot be read or its code fails.
     """
     named = _named(place)
+    path, name = (Path(), "") if named is not None else _split(place)
+    from quantgraph.broker import Decider, check_decider  # a wrong place is refused before this is imported
+
     if named is not None:
         return check_decider(named)
-    path, name = _split(place)
     module_name = f"{_MODULE}{content_hash(str(path), size=8)}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
@@ -116,4 +125,6 @@ def _split(place: str) -> tuple[Path, str]:
 
 
 def _is_own_decider(value: object, module: str) -> bool:
+    from quantgraph.broker import Decider
+
     return isinstance(value, type) and issubclass(value, Decider) and value.__module__ == module

@@ -280,10 +280,10 @@ def _check_at_once(question: str, source: str | None, model: str | None, setting
         from quantgraph.data import open_source
 
         open_source(source)
-    if model not in {None, "keyless"} and settings.openai_api_key is None:
-        from quantgraph.llm import role_model
+    if model not in {None, "keyless"}:
+        from quantgraph.settings import check_key
 
-        role_model("reflection", model=model, settings=settings)
+        check_key(model, "reflection", settings)
 
 
 @app.command(cls=PanelCommand)

@@ -5,7 +5,6 @@ Building a model never touches the network.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from quantgraph.llm._capability_model import CapabilityChatModel
 from quantgraph.llm._model_call import load_prices, reply_cache
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy
-from quantgraph.settings import Role, Settings, check_role, load_settings
+from quantgraph.settings import Role, Settings, check_key, check_role, is_loopback, load_settings
 
 Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
 """A chat model, a model's name, or either by role."""
@@ -112,13 +111,7 @@ def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
         from quantgraph.llm._keyless import KeylessPlanner
 
         return KeylessPlanner()
-    if key is None and not local:
-        raise NotConfigured(
-            f"model {name!r} for role {role!r} needs a key: set OPENAI_API_KEY, or QUANTGRAPH_MODEL=keyless "
-            "for the planner that needs none",
-            role=role,
-            variable="OPENAI_API_KEY",
-        )
+    check_key(name, role, settings)
     return _chat_openai(
         name or _default_name(settings), role, key or SecretStr(_LOCAL_KEY), settings, local=local
     )
@@ -175,18 +168,3 @@ def _limit_field(name: str, role: Role, settings: Settings) -> str:
     host = urlsplit(settings.openai_base_url or "https://api.openai.com").hostname or ""
     is_openai = host.endswith(_OPENAI_HOSTS) or _OPENAI_REASONING.match(name)
     return "max_completion_tokens" if is_openai else "max_tokens"
-
-
-def is_loopback(url: str | None) -> bool:
-    """Whether a URL names this machine by ``localhost`` or a loopback address.
-
-    >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
-    (True, True, False)
-    """
-    host = urlsplit(url or "").hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
