@@ -23,7 +23,7 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 79_900,
+    "lines": 79_904,
     "lines of statements": 41_976,
     "modules": 308,
     "modules that a stranger sees": 73,

@@ -61,11 +61,12 @@ def make_decider(place: str) -> Decider:
         If the file cannot be read or its code fails.
     """
     named = _named(place)
-    path, name = (Path(), "") if named is not None else _split(place)
+    file = None if named is not None else _split(place)
     from quantgraph.broker import Decider, check_decider  # a wrong place is refused before this is imported
 
-    if named is not None:
+    if file is None:
         return check_decider(named)
+    path, name = file
     module_name = f"{_MODULE}{content_hash(str(path), size=8)}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:

@@ -130,21 +130,24 @@ def latest_run(
     return found.parent
 
 
+def _result_beside(file: Path) -> dict[str, Any]:
+    """The result in the folder of a file; empty if it cannot be read."""
+    try:
+        result: dict[str, Any] = json.loads(file.with_name("result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return result
+
+
 def _holds_a_run(file: Path) -> bool:
     """Whether a ledger has traded sessions; a run that waits for an answer has an empty one."""
-    try:
-        return bool(json.loads(file.with_name("result.json").read_text(encoding="utf-8")).get("account"))
-    except (OSError, ValueError):
-        return True
+    result = _result_beside(file)
+    return not result or bool(result.get("account"))
 
 
 def can_go_on(file: Path) -> bool:
     """Whether a run has not ended as done."""
-    try:
-        result = json.loads(file.with_name("result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return True
-    return bool(result.get("ended_because") != "done")
+    return _result_beside(file).get("ended_because") != "done"
 
 
 def recorded_folder(

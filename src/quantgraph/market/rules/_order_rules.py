@@ -175,7 +175,7 @@ def _codes() -> dict[tuple[str, str], tuple[Board, FundKind | None]]:
 
 
 OrderType = Literal["open", "close", "limit", "stop"]
-"""In the opening auction, in the closing auction, or with a limit price during the session."""
+"""In the opening auction, in the closing auction, with a limit price, or once a price is reached."""
 
 Band = tuple[Decimal, Decimal]
 """Fractions of the previous close, up and down."""

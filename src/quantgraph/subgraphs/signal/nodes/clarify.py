@@ -205,7 +205,7 @@ def _take_default(
         )
         unanswered: Clarification = {**task, "options": options, "default": default}
         whole = task["reason"] + open_lines(unanswered.pop("also_open", []), task["language"])
-        ended = end_update(state, "needs_answer", f"needs_answer: {' '.join(whole.split(chr(10)))}")
+        ended = end_update(state, "needs_answer", "needs_answer: " + whole.replace("\n", " "))
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
     if task["kind"] == "bars":
