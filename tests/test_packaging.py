@@ -22,7 +22,15 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
 DEMO_LOCK = (ROOT / "requirements-demo.lock").read_text(encoding="utf-8")
-NOT_IN_THE_DEMO = {"numba", "llvmlite", "tushare", "langchain-openai", "openai", "langchain-community"}
+NOT_IN_THE_DEMO = {
+    "numba",
+    "llvmlite",
+    "tushare",
+    "langchain-openai",
+    "openai",
+    "langchain-community",
+    "zstandard",
+}
 
 
 def _pinned(lock: str = LOCK) -> dict[str, list[str]]:
