@@ -1,39 +1,66 @@
-"""The trade plan: how positions end, beside what the decider orders."""
+"""The trade plan: how much is bought, how many positions there are, when, and how they end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from quantgraph._util.texts import Language, Note
 from quantgraph._util.values import is_whole
 from quantgraph.errors import BadOption
-from quantgraph.market.money import to_decimal
+from quantgraph.market.money import CENT, to_decimal
 
 Reentry = Literal["new_signal", "any"]
-_WORDS = {
-    "stop_loss": Note(zh="止损 {}", en="stop loss {}"),
-    "take_profit": Note(zh="止盈 {}", en="take profit {}"),
-    "trailing_stop": Note(zh="移动止损 {}", en="trailing stop {}"),
-    "max_holding": Note(zh="最多持有 {} 个交易日", en="held at most {} sessions"),
-    "max_positions": Note(zh="最多 {} 只", en="at most {} positions"),
-    "reentry": Note(zh="再买：{}", en="buys again: {}"),
-}
+Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
+MOST_POSITIONS = 10
+"""Largest number of positions where nothing was said."""
+_SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
+_EQUAL = ("equal_slots", "equal_weight")
+_SIZES = ("percent", "cash", "shares", "weights")
+_AMOUNTS = ("amount", "percent", "shares")
+_ON = ("schedule", "rise", "fall")
 _FRACTIONS = ("stop_loss", "take_profit", "trailing_stop")
+_Number: TypeAlias = Decimal | float | str
 
 
 @dataclass(frozen=True, kw_only=True)
 class TradePlan:
-    """How positions end, beside what the decider orders; None where nothing was said.
+    """How much is bought, how many positions there are, when, and how they end; None where nothing was said.
 
-    The broker carries it out, whoever decides, see ``docs/execution-semantics.md``.
+    The signal rule carries out sizes and schedules; the broker carries out exits, whoever decides. See
+    ``docs/execution-semantics.md``. Fractions of the equity are of the *investable* equity at the open:
+    cash, dividends on their way and holdings, less ``cash_reserve``.
 
     Attributes
     ----------
+    size
+        Cash of an entry: ``"equal_slots"``, the equity over ``max_positions`` (the default);
+        ``"equal_weight"``, the equity over all that is held, which is sized again on ``trade_on``;
+        ``{"percent": 0.3}`` of the equity; ``{"cash": 20000}``, fees included; ``{"shares": 500}``;
+        ``{"weights": {"600519.SH": 0.5}}`` of the equity, other symbols are not bought.
     max_positions
-        Largest number of positions.
+        Largest number of positions. Default: as many as have a signal, at most 10; with weights as many as
+        have one.
+    rank
+        Field by which entries are taken where there is not room for all, ``"ohlcv.amount"``: highest first,
+        ``"-ohlcv.amount"``: lowest first. Default: by code.
+    accumulate
+        Buys more of what is held: one of ``amount`` (cash), ``percent`` (of the equity) and ``shares``, with
+        ``on``: ``"schedule"`` (``trade_on``), ``"rise"`` or ``"fall"`` with ``by``, the fraction from the last
+        purchase's price to a close; ``times``, at most so often in a position. On schedule it is the size of
+        the entry, too, if none is said.
+    rebalance
+        When holdings are traded to their size, as ``trade_on``.
+    band
+        How far the fraction of a holding may be from its size before it is traded, in [0, 1).
+    trade_on
+        When it buys, and sells by the signal: ``every`` session, the first of a week, month or quarter, or
+        every n-th session of the run. The last 1 or -1 since the time before counts.
+    cash_reserve
+        Fraction of the equity that stays in cash, in [0, 1).
     stop_loss
         Fraction of the average fill price at whose loss a position is sold, in (0, 1).
     take_profit
@@ -49,36 +76,57 @@ class TradePlan:
     Raises
     ------
     BadOption
-        If a value is not a number of its range; its parameter is ``plan.NAME``.
+        If a value is not of its range; its parameter is ``plan.NAME``.
 
     Examples
     --------
-    >>> TradePlan(stop_loss=0.08, max_holding=20).to_json()
-    {'stop_loss': '0.08', 'max_holding': 20}
+    >>> TradePlan(size={"percent": 0.3}, stop_loss=0.08, max_holding=20).to_json()
+    {'size': {'percent': '0.3'}, 'stop_loss': '0.08', 'max_holding': 20}
     """
 
+    size: str | Mapping[str, Any] | None = None
     max_positions: int | None = None
-    stop_loss: Decimal | float | str | None = None
-    take_profit: Decimal | float | str | None = None
-    trailing_stop: Decimal | float | str | None = None
+    rank: str | None = None
+    accumulate: Mapping[str, Any] | None = None
+    rebalance: Schedule | None = None
+    band: _Number | None = None
+    trade_on: Schedule = "every"
+    cash_reserve: _Number | None = None
+    stop_loss: _Number | None = None
+    take_profit: _Number | None = None
+    trailing_stop: _Number | None = None
     max_holding: int | None = None
     reentry: Reentry = "new_signal"
 
     def __post_init__(self) -> None:
-        for name in _FRACTIONS:
-            if (value := getattr(self, name)) is not None:
-                number = to_decimal(value, name=f"plan.{name}")
-                if number <= 0 or (name != "take_profit" and number >= 1):
-                    valid = "above 0" if name == "take_profit" else "above 0 and below 1, 0.08 for 8 %"
-                    raise BadOption(f"{name}={value!r}; must be a fraction {valid}", parameter=f"plan.{name}")
-                object.__setattr__(self, name, number)
-        for name in ("max_positions", "max_holding"):
+        for name, check in _CHECKS.items():
             value = getattr(self, name)
-            if value is not None and (not is_whole(value) or value < 1):
-                raise BadOption(f"{name}={value!r}; must be a whole number >= 1", parameter=f"plan.{name}")
-        if self.reentry not in get_args(Reentry):
-            valid = " or ".join(get_args(Reentry))
-            raise BadOption(f"reentry={self.reentry!r}; must be {valid}", parameter="plan.reentry")
+            if value is not None:
+                object.__setattr__(self, name, check(f"plan.{name}", value))
+        resizes = self.rebalance is not None or self.size == "equal_weight"
+        kind = next(iter(self.size)) if isinstance(self.size, Mapping) else ""
+        if self.rebalance is not None and kind in {"cash", "shares"}:
+            raise _bad("plan.rebalance", self.rebalance, f"a fraction of the equity as size, not {kind}")
+        if self.band is not None and not resizes:
+            raise _bad("plan.band", self.band, "with rebalance, or with size equal_weight")
+        if self.accumulate is not None and resizes:
+            raise _bad("plan.accumulate", dict(self.accumulate), "without rebalance and equal_weight")
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> TradePlan:
+        """The plan of plain JSON, as :meth:`to_json` gives it.
+
+        Raises
+        ------
+        BadOption
+            If a word is unknown, with the nearest one, or a value is not of its range.
+        """
+        known = tuple(each.name for each in fields(cls))
+        for word in said:
+            _one_of("a word of the plan", word, known)
+        for name in said:
+            _one_of("plan", name, known)
+        return cls(**said)
 
     @property
     def needs_range(self) -> bool:
@@ -90,26 +138,175 @@ class TradePlan:
         """Whether it ends positions."""
         return self.needs_range or self.max_holding is not None
 
+    @property
+    def follows(self) -> bool:
+        """Whether the broker follows what each position was bought at."""
+        return self.exits or self.accumulate is not None
+
+    def slots(self, traded: int) -> int:
+        """The largest number of positions of so many symbols with a signal."""
+        if self.max_positions is not None:
+            return self.max_positions
+        if isinstance(self.size, Mapping) and "weights" in self.size:
+            return max(1, len(self.size["weights"]))
+        return max(1, min(traded, MOST_POSITIONS))
+
+    def sizing(self, traded: int) -> tuple[str, Any]:
+        """How an entry is sized: a kind of ``size`` with its number, as a fraction where it is one.
+
+        >>> TradePlan().sizing(4), TradePlan(size={"cash": 20_000}).sizing(4)
+        (('percent', Fraction(1, 4)), ('cash', Decimal('20000')))
+        """
+        if isinstance(self.size, Mapping):
+            kind, value = next(iter(self.size.items()))
+        elif self.size is None and self.accumulate is not None and self.accumulate["on"] == "schedule":
+            kind, value = self.addition
+        elif self.size == "equal_weight":
+            return "equal_weight", None
+        else:
+            return "percent", Fraction(1, self.slots(traded))
+        if kind == "weights":
+            return kind, {symbol: Fraction(weight) for symbol, weight in value.items()}
+        return kind, Fraction(value) if kind == "percent" else value
+
+    @property
+    def addition(self) -> tuple[str, Decimal]:
+        """Kind and number of what :attr:`accumulate` buys; its ``amount`` is the kind ``cash``."""
+        said = self.accumulate or {}
+        kind = next(name for name in _AMOUNTS if name in said)
+        return "cash" if kind == "amount" else kind, said[kind]
+
     def to_json(self) -> dict[str, Any]:
         """What was said, plain JSON with exact numbers as text."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.reentry == "new_signal":
-            del said["reentry"]
-        return {
-            name: f"{value:f}" if isinstance(value, Decimal) else value
-            for name, value in said.items()
-            if value is not None
-        }
+        unsaid = {each.name: each.default for each in fields(self)}
+        return {name: _plain(value) for name, value in said.items() if value != unsaid[name]}
 
 
-def plan_words(said: Mapping[str, Any], language: Language) -> list[str]:
-    """A plan's JSON for people, a part each.
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return f"{value:f}" if isinstance(value, Decimal) else value
 
-    >>> plan_words({"stop_loss": "0.08", "max_holding": 20}, "en")
-    ['stop loss 8%', 'held at most 20 sessions']
-    """
-    shown = {
-        name: f"{(100 * Decimal(value)).normalize():f}%" if name in _FRACTIONS else value
-        for name, value in said.items()
-    }
-    return [_WORDS[name].text(language).format(value) for name, value in shown.items()]
+
+def _bad(name: str, value: object, valid: str) -> BadOption:
+    return BadOption(f"{name.removeprefix('plan.')}={value!r}; must be {valid}", parameter=name)
+
+
+def _one_of(name: str, value: object, valid: Collection[str], more: str = "") -> str:
+    """The word, if it is valid; the error has the nearest one."""
+    if isinstance(value, str) and value in valid:
+        return value
+    near = difflib.get_close_matches(str(value).lower(), valid, n=1)
+    guess = f"; did you mean {near[0]}?" if near else ""
+    raise _bad(name, value, f"{', '.join(valid)}{more}{guess}")
+
+
+def _fraction(interval: str) -> Callable[[str, Any], Decimal]:
+    """A check for a number in an interval between 0 and 1, such as ``(0, 1]``, or of any above 0."""
+
+    def check(name: str, value: Any) -> Decimal:
+        number = to_decimal(value, name=name)
+        above = number > 0 or (number == 0 and interval[0] == "[")
+        below = interval == "(0," or number < 1 or (number == 1 and interval[-1] == "]")
+        if not (above and below):
+            valid = "a fraction above 0" if interval == "(0," else f"a fraction in {interval}, 0.08 for 8 %"
+            raise _bad(name, value, valid)
+        return number
+
+    return check
+
+
+def _whole(name: str, value: Any) -> int:
+    if not is_whole(value) or value < 1:
+        raise _bad(name, value, "a whole number >= 1")
+    return int(value)
+
+
+def _schedule(name: str, value: Any) -> Schedule:
+    if is_whole(value):
+        return _whole(name, value)
+    return cast("Schedule", _one_of(name, value, _SCHEDULES, " or a number of sessions"))
+
+
+def _amount(name: str, value: Any) -> Decimal:
+    number = to_decimal(value, name=name)
+    if number <= 0 or number % CENT:
+        raise _bad(name, value, "an amount above 0 in whole cents")
+    return number
+
+
+def _shares(name: str, value: Any) -> Decimal:
+    number = to_decimal(value, name=name)
+    if number <= 0:
+        raise _bad(name, value, "a number above 0")
+    return number
+
+
+def _weights(name: str, value: Any) -> dict[str, Decimal]:
+    if not isinstance(value, Mapping) or not value:
+        raise _bad(name, value, "a fraction by symbol, {'600519.SH': 0.5}")
+    weights = {str(symbol): _fraction("[0, 1]")(f"{name}[{symbol}]", part) for symbol, part in value.items()}
+    if sum(weights.values()) > 1:
+        raise BadOption(f"weights add up to {sum(weights.values()):f}; must be at most 1", parameter=name)
+    return weights
+
+
+_OF_A_SIZE: dict[str, Callable[[str, Any], Any]] = {
+    "percent": _fraction("(0, 1]"),
+    "cash": _amount,
+    "amount": _amount,
+    "shares": _shares,
+    "weights": _weights,
+}
+
+
+def _size(name: str, value: Any) -> str | dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return _one_of(name, value, _EQUAL, f', or one of {{"{"|".join(_SIZES)}": number}}')
+    if len(value) != 1:
+        raise _bad(name, dict(value), f"one of {', '.join(_SIZES)}")
+    ((kind, number),) = value.items()
+    _one_of(name, kind, _SIZES)
+    return {kind: _OF_A_SIZE[kind](f"{name}.{kind}", number)}
+
+
+def _accumulate(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _bad(name, value, '{"amount": 5000, "on": "schedule"}')
+    for word in value:
+        _one_of(name, word, (*_AMOUNTS, "on", "by", "times"))
+    kinds, on = [kind for kind in _AMOUNTS if kind in value], value.get("on", "schedule")
+    if len(kinds) != 1:
+        raise _bad(name, dict(value), f"with one of {', '.join(_AMOUNTS)}")
+    _one_of(f"{name}.on", on, _ON)
+    if (on == "schedule") == ("by" in value):
+        raise _bad(name, dict(value), "with by, a fraction such as 0.05, on rise and fall, and there alone")
+    said = {kinds[0]: _OF_A_SIZE[kinds[0]](f"{name}.{kinds[0]}", value[kinds[0]]), "on": on}
+    if "by" in value:
+        said["by"] = _fraction("(0," if on == "rise" else "(0, 1)")(f"{name}.by", value["by"])
+    return said | ({"times": _whole(f"{name}.times", value["times"])} if "times" in value else {})
+
+
+def _rank(name: str, value: Any) -> str:
+    panel, _, field = str(value).removeprefix("-").partition(".")
+    if not isinstance(value, str) or not (panel and field):
+        raise _bad(name, value, 'PANEL.FIELD, "ohlcv.amount" for the highest first, "-ohlcv.amount" lowest')
+    return value
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "size": _size,
+    "max_positions": _whole,
+    "rank": _rank,
+    "accumulate": _accumulate,
+    "rebalance": _schedule,
+    "band": _fraction("[0, 1)"),
+    "trade_on": _schedule,
+    "cash_reserve": _fraction("[0, 1)"),
+    "stop_loss": _fraction("(0, 1)"),
+    "take_profit": _fraction("(0,"),
+    "trailing_stop": _fraction("(0, 1)"),
+    "max_holding": _whole,
+    "reentry": lambda name, value: _one_of(name, value, get_args(Reentry)),
+}

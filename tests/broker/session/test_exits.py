@@ -180,12 +180,12 @@ def test_a_plan_that_the_data_cannot_carry_out_is_refused():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"stop_loss": 8}, "stop_loss=8; must be a fraction above 0 and below 1"),
+        ({"stop_loss": 8}, r"stop_loss=8; must be a fraction in \(0, 1\)"),
         ({"stop_loss": -0.1}, "stop_loss=-0.1"),
         ({"take_profit": 0}, "take_profit=0"),
         ({"trailing_stop": math.nan}, "plan.trailing_stop"),
         ({"max_holding": 0}, "max_holding=0; must be a whole number >= 1"),
-        ({"reentry": "later"}, "reentry='later'; must be new_signal or any"),
+        ({"reentry": "later"}, "reentry='later'; must be new_signal, any"),
     ],
 )
 def test_bad_plans_are_refused_in_one_line(values, said):

@@ -1,0 +1,105 @@
+"""A trade plan's JSON in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from quantgraph._util.texts import Language, Note
+
+_WORDS = {
+    "stop_loss": Note(zh="止损 {}", en="stop loss {}"),
+    "take_profit": Note(zh="止盈 {}", en="take profit {}"),
+    "trailing_stop": Note(zh="移动止损 {}", en="trailing stop {}"),
+    "max_holding": Note(zh="最多持有 {} 个交易日", en="held at most {} sessions"),
+    "max_positions": Note(zh="最多 {} 只", en="at most {} positions"),
+    "rank": Note(
+        zh="位置不够时按 {} 从高到低买入", en="buys the highest {} first where there is not room for all"
+    ),
+    "-rank": Note(
+        zh="位置不够时按 {} 从低到高买入", en="buys the lowest {} first where there is not room for all"
+    ),
+    "rebalance": Note(zh="{}把持仓调回目标比例", en="trades holdings back to their size {}"),
+    "band": Note(zh="偏离超过 {} 才调", en="only beyond a drift of {}"),
+    "trade_on": Note(zh="{}买卖", en="trades {}"),
+    "cash_reserve": Note(zh="留 {} 现金", en="keeps {} in cash"),
+    "new_signal": Note(zh="止损止盈后等新信号再买", en="buys again on a new signal"),
+    "any": Note(zh="止损止盈后信号仍在就再买", en="buys again while the signal stands"),
+}
+_SIZES = {
+    "equal_slots": Note(zh="每只等分资金", en="each position an equal slot"),
+    "equal_weight": Note(zh="持仓等权", en="equal weights"),
+    "percent": Note(zh="每次买入账户的 {}", en="buys {} of the account each time"),
+    "cash": Note(zh="每次买入 {}", en="buys for {} each time"),
+    "shares": Note(zh="每次买入 {} 股", en="buys {} shares each time"),
+    "weights": Note(zh="各占账户 {}", en="weights {}"),
+}
+_ADDED = {
+    "amount": Note(zh="{} 元", en="{}"),
+    "percent": Note(zh="账户的 {}", en="{} of the account"),
+    "shares": Note(zh="{} 股", en="{} shares"),
+}
+_ON = {
+    "schedule": Note(zh="定期买入 {}", en="buys {} more at each time"),
+    "rise": Note(zh="每涨 {by} 加 {}", en="buys {} more at each rise of {by}"),
+    "fall": Note(zh="每跌 {by} 加 {}", en="buys {} more at each fall of {by}"),
+}
+_TIMES = Note(zh="，最多 {} 次", en=", at most {} times")
+_SCHEDULES = {
+    "every": Note(zh="每个交易日", en="each session"),
+    "week_start": Note(zh="每周第一个交易日", en="on the first session of a week"),
+    "month_start": Note(zh="每月第一个交易日", en="on the first session of a month"),
+    "quarter_start": Note(zh="每季第一个交易日", en="on the first session of a quarter"),
+    "n": Note(zh="每 {} 个交易日", en="every {} sessions"),
+}
+_SHARES = {"stop_loss", "take_profit", "trailing_stop", "cash_reserve", "band", "percent", "by"}
+
+
+def plan_words(said: Mapping[str, Any], language: Language) -> list[str]:
+    """A plan's JSON for people, a part each.
+
+    >>> plan_words({"stop_loss": "0.08", "max_holding": 20, "size": {"cash": "20000"}}, "en")
+    ['stop loss 8%', 'held at most 20 sessions', 'buys for 20,000 each time']
+    """
+    return [_part(name, value, language) for name, value in said.items()]
+
+
+def _part(name: str, value: Any, language: Language) -> str:
+    if name == "size":
+        return _size_words(value, language)
+    if name == "accumulate":
+        return _accumulate_words(value, language)
+    if name == "reentry":
+        return _WORDS[value].text(language)
+    if name in {"trade_on", "rebalance"}:
+        schedule = _SCHEDULES[value if isinstance(value, str) else "n"].text(language).format(value)
+        return _WORDS[name].text(language).format(schedule)
+    if name == "rank":
+        key = "-rank" if value.startswith("-") else "rank"
+        return _WORDS[key].text(language).format(value.removeprefix("-"))
+    return _WORDS[name].text(language).format(_shown(name, value))
+
+
+def _size_words(size: Any, language: Language) -> str:
+    if isinstance(size, str):
+        return _SIZES[size].text(language)
+    ((kind, value),) = size.items()
+    if kind == "weights":
+        join = "、" if language == "zh" else ", "
+        value = join.join(f"{symbol} {_shown('percent', weight)}" for symbol, weight in value.items())
+    return _SIZES[kind].text(language).format(_shown(kind, value))
+
+
+def _accumulate_words(said: Mapping[str, Any], language: Language) -> str:
+    kind = next(name for name in _ADDED if name in said)
+    more = _ADDED[kind].text(language).format(_shown(kind, said[kind]))
+    times = _TIMES.text(language).format(said["times"]) if "times" in said else ""
+    return _ON[said["on"]].text(language).format(more, by=_shown("by", said.get("by", 0))) + times
+
+
+def _shown(name: str, value: Any) -> str:
+    """A number as people write it: fractions in percent, amounts with commas."""
+    if name in _SHARES:
+        return f"{(100 * Decimal(value)).normalize():f}%"
+    return f"{Decimal(value):,f}" if name in {"cash", "amount", "shares"} else str(value)
