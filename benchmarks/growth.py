@@ -46,10 +46,10 @@ def run(symbols: int, sessions: int, slow: int = 20, cuts: int = 40) -> dict[str
     """One run through the graph: seconds by step, fills, and the peak of memory in panels."""
     from langchain_core.messages import HumanMessage
     from peers.panel import Size, make_panel
-    from peers.rule import TICKET, cash_of
+    from peers.rule import cash_of, plan_of
 
     from market import PanelSource
-    from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
+    from quantgraph import DataState, Rulebook, create_trading_graph
     from quantgraph.runtime import Resources
     from quantgraph.settings import load_settings
 
@@ -64,7 +64,7 @@ def run(symbols: int, sessions: int, slow: int = 20, cuts: int = 40) -> dict[str
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         graph = create_trading_graph(
             source=source,
-            decider=SignalRule(ticket=TICKET),
+            plan=plan_of(panel),
             rules=Rulebook.mainland(),
             cash=cash_of(panel),
             settings=load_settings(runs_dir=folder, audit={"cuts": cuts}),

@@ -60,16 +60,17 @@ def market_of(panel: Panel) -> Market:
 def account(panel: Panel) -> Figures:
     """Our account's arithmetic with its preparation: every fill and value, no journal."""
     from peers.measure import measure
-    from peers.rule import TICKET, cash_of
+    from peers.rule import cash_of, plan_of
 
     from quantgraph import SignalRule
-    from quantgraph.broker import Account
+    from quantgraph.broker import Account, RunContext
     from quantgraph.broker.session import advance
 
     market, days = market_of(panel), list(panel.index)
 
     def once() -> tuple[int, float]:
-        blocks = advance(market, days, SignalRule(ticket=TICKET), account=Account.opening(cash_of(panel)))
+        account = Account.opening(cash_of(panel))
+        blocks = advance(market, days, SignalRule(), account=account, run=RunContext(plan=plan_of(panel)))
         return 0, float([value for block in blocks for value in block.values][-1])
 
     return measure(once, compiles=True)
@@ -78,7 +79,7 @@ def account(panel: Panel) -> Figures:
 def ours(panel: Panel) -> Figures:
     """Our simulation, into a durable ledger."""
     from peers.measure import measure
-    from peers.rule import TICKET, cash_of
+    from peers.rule import cash_of, plan_of
 
     from quantgraph import SignalRule
     from quantgraph.broker.ledger import Ledger
@@ -91,10 +92,11 @@ def ours(panel: Panel) -> Figures:
             run_sessions(
                 market,
                 panel.index,
-                SignalRule(ticket=TICKET),
+                SignalRule(),
                 cash=cash_of(panel),
                 ledger=ledger,
                 run_id="cross",
+                plan=plan_of(panel),
             )
             days = ledger.days("cross")
             return int(days["fills"].sum()), float(days["value"].iloc[-1])
@@ -145,9 +147,9 @@ def graph(panel: Panel) -> Figures:
     """
     from langchain_core.messages import HumanMessage
     from peers.measure import measure
-    from peers.rule import TICKET, cash_of
+    from peers.rule import cash_of, plan_of
 
-    from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
+    from quantgraph import DataState, Rulebook, create_trading_graph
     from quantgraph.broker.session import load_block_code
     from quantgraph.broker.session._simulate import BLOCKS_FROM, is_block_code_loaded
     from quantgraph.runtime import Resources
@@ -161,7 +163,7 @@ def graph(panel: Panel) -> Figures:
         with tempfile.TemporaryDirectory() as folder:
             trading = create_trading_graph(
                 source=source,
-                decider=SignalRule(ticket=TICKET),
+                plan=plan_of(panel),
                 rules=rules,
                 cash=cash_of(panel),
                 settings=load_settings(runs_dir=folder),

@@ -34,10 +34,9 @@ ROUNDS = 3 if SLACK == 1 else 1
 def panel_run(symbols: int, sessions: int, settings: Any) -> Path:
     """Trade a synthetic panel by the rule of the market benchmark."""
     from peers.panel import Size, make_panel
-    from peers.rule import TICKET, cash_of
+    from peers.rule import cash_of, plan_of
 
     from market import PanelSource
-    from quantgraph.agents import SignalRule
 
     panel = make_panel(Size(symbols=symbols, sessions=sessions, start="2015-08-03"))
     source = PanelSource(panel)
@@ -48,7 +47,7 @@ def panel_run(symbols: int, sessions: int, settings: Any) -> Path:
         start=f"{days[0]:%Y%m%d}",
         end=f"{days[-1]:%Y%m%d}",
         source=source,
-        decider=SignalRule(ticket=TICKET),
+        plan=plan_of(panel),
         cash=cash_of(panel),
         resources=Resources(settings=settings),
     )

@@ -84,14 +84,15 @@ def a_share_prices() -> None:
     strategy("5日均线上穿20日均线买入，下穿卖出，2025年3月到10月", symbols=codes, source=str(prices))
 
 
-def signal_rule_options() -> None:
-    """Trade with every option of the signal rule, of a sentence whose stop is given up."""
-    from quantgraph import Rulebook, SignalRule, create_trading_graph
+def sizes() -> None:
+    """Trade with sizes of a plan, of a sentence whose stop is given up."""
+    from quantgraph import Rulebook, create_trading_graph
+    from quantgraph.broker import TradePlan
 
-    decider = SignalRule(max_positions=6, max_weight=0.3, ticket=60_000, cash_reserve=0.05)
+    plan = TradePlan(size={"cash": 60_000}, max_positions=6, cash_reserve=0.05)
     rules = Rulebook.mainland(commission_rate="0.0003")
     graph = create_trading_graph(
-        decider=decider, rules=rules, cash=400_000, model="keyless", on_clarify=lambda _: "不要止损了"
+        plan=plan, rules=rules, cash=400_000, model="keyless", on_clarify=lambda _: "不要止损了"
     )
     sentence = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，止损5%，2025年"
     graph.invoke({"messages": [("user", sentence)], "run_id": "options"})
@@ -196,7 +197,7 @@ RUNS: dict[str, Callable[[], None]] = {
         english,
         us_prices,
         a_share_prices,
-        signal_rule_options,
+        sizes,
         dual_agent,
         execution,
         trader,

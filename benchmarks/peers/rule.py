@@ -17,9 +17,14 @@ No share is sold in the session it was bought in (T+1), because all sells come f
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba.extending import register_jitable
 from peers.panel import Panel
+
+if TYPE_CHECKING:
+    from quantgraph.broker import TradePlan
 
 TICKET = 100_000
 LOT = 100
@@ -30,6 +35,13 @@ COMMISSION, COMMISSION_MIN = 25, 500
 def cash_of(panel: Panel) -> int:
     """Opening cash in CNY: so little that tickets have to shrink at times."""
     return TICKET * max(10, len(panel.symbols) // 4)
+
+
+def plan_of(panel: Panel) -> TradePlan:
+    """The rule's sizes as a plan."""
+    from quantgraph.broker import TradePlan
+
+    return TradePlan(size={"cash": TICKET}, max_positions=len(panel.symbols))
 
 
 def rates_of(panel: Panel) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, DecisionContext, Market, simulate
+from quantgraph.broker import Account, Decider, DecisionContext, Market, RunContext, TradePlan, simulate
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.session import advance
 from quantgraph.errors import BadOption, NoSignal, UnknownField
@@ -33,10 +33,11 @@ def market(signal, *, opens=None, closes=None):
     return store, store.update("signal", {"s": signal})
 
 
-def decide(rule, store_ref, day, account=None, *, rules=None):
+def decide(rule, store_ref, day, account=None, *, rules=None, **plan):
     store, ref = store_ref
     view = store.view(Moment(DAYS[day], "open"), ref)
-    return rule.decide(DecisionContext(view, account or Account.opening(100_000), rules=rules))
+    run = RunContext(plan=TradePlan(**plan), start=DAYS[1])
+    return rule.decide(DecisionContext(view, account or Account.opening(100_000), rules=rules, run=run))
 
 
 def brief(orders):
@@ -48,10 +49,10 @@ def holding(code=A, quantity=1000, entered=1, cash="100000.00"):
     return Account(cash=D(cash), positions={code: position})
 
 
-def replay(store_ref, rule, cash=100_000):
+def replay(store_ref, cash=100_000, **plan):
     store, ref = store_ref
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
-    results = simulate(market, DAYS, rule, account=Account.opening(cash))
+    results = simulate(market, DAYS, SignalRule(), account=Account.opening(cash), plan=TradePlan(**plan))
     return [
         (place, outcome.order.side, getattr(outcome, "code", "filled"))
         for place, result in enumerate(results)
@@ -114,7 +115,7 @@ def test_a_later_one_takes_a_pending_exit_back():
 def test_a_rejected_exit_is_tried_again_until_it_is_filled():
     opens = {(3, A): NAN, (4, A): 9.0}
     data = market({A: [1, 0, -1, 0, NAN, 0, 0, 0]}, opens=opens, closes={(3, A): NAN})
-    assert replay(data, SignalRule()) == [
+    assert replay(data) == [
         (1, "buy", "filled"),
         (3, "sell", "suspended"),
         (4, "sell", "limit_down"),
@@ -125,22 +126,22 @@ def test_a_rejected_exit_is_tried_again_until_it_is_filled():
 def test_an_entry_into_a_suspended_symbol_is_sized_at_its_last_close_and_rejected():
     data = market({A: [0, 1, 0, 0]}, opens={(2, A): NAN}, closes={(1, A): 20.0, (2, A): NAN})
     assert brief(decide(SignalRule(), data, 2)) == [(1, "buy", A, 4900)]
-    assert replay(data, SignalRule()) == [(2, "buy", "suspended")]
+    assert replay(data) == [(2, "buy", "suspended")]
 
 
 def test_a_ticket_is_what_one_entry_may_cost_with_its_fees():
-    # 10,005.10 buys 1,000 at 10; a cent less buys a lot less. Weights then only choose the symbols.
-    data = market({A: [1, 1], B: [1, 1], C: [1, 1]})
-    rule = SignalRule(ticket="10005.10", weights={A: 0.1, C: 0.0})
-    assert brief(decide(rule, data, 1)) == [(1, "buy", A, 1000), (2, "buy", C, 1000)]
-    assert brief(decide(SignalRule(ticket="10005.09"), data, 1))[0] == (1, "buy", A, 900)
+    # 10,005.10 buys 1,000 at 10; a cent less buys a lot less.
+    data, rule = market({A: [1, 1], C: [1, 1]}), SignalRule()
+    orders = decide(rule, data, 1, size={"cash": "10005.10"})
+    assert brief(orders) == [(1, "buy", A, 1000), (2, "buy", C, 1000)]
+    assert brief(decide(rule, data, 1, size={"cash": "10005.09"}))[0] == (1, "buy", A, 900)
 
 
 def test_tickets_that_the_cash_does_not_cover_shrink_alike():
     data = market({A: [1, 1], B: [1, 1]})
     # 15,000 for two tickets of 10,000: 7,500 each
-    rule = SignalRule(ticket=10_000)
-    assert brief(decide(rule, data, 1, Account.opening(15_000))) == [(1, "buy", A, 700), (2, "buy", B, 700)]
+    orders = decide(SignalRule(), data, 1, Account.opening(15_000), size={"cash": 10_000})
+    assert brief(orders) == [(1, "buy", A, 700), (2, "buy", B, 700)]
 
 
 def test_star_shares_are_bought_from_200_on_and_by_the_share():
@@ -175,31 +176,25 @@ def test_dividends_on_their_way_are_equity_and_no_cash():
     )
     # A quarter of 20,000 at 10: 500 would cost 5,005.05. All of it is more than the cash.
     data = market({A: [1, 1]})
-    assert brief(decide(SignalRule(max_weight=0.25), data, 1, account)) == [(1, "buy", A, 400)]
+    assert brief(decide(SignalRule(), data, 1, account, size={"percent": 0.25})) == [(1, "buy", A, 400)]
     assert brief(decide(SignalRule(), data, 1, account)) == [(1, "buy", A, 900)]
 
 
 def test_each_amount_is_floored_to_the_cent():
     # 19.999 may be invested, that is 19.99; 0.5001 of it are 9.99 and no lot at 0.10, though 10.00 of 19.999.
     rules = Rulebook.zero_cost()
-    rule = SignalRule(weights={A: 0.4999, B: 0.5001}, cash_reserve=0.00005)
+    plan = {"size": {"weights": {A: 0.4999, B: 0.5001}}, "cash_reserve": 0.00005}
     data = market({A: [1, 1], B: [1, 1]}, opens={(1, A): 0.0999, (1, B): 0.1})
-    assert [order.symbol for order in decide(rule, data, 1, Account.opening(20), rules=rules)] == [A]
+    assert [
+        order.symbol for order in decide(SignalRule(), data, 1, Account.opening(20), rules=rules, **plan)
+    ] == [A]
     # A third of 100.00 is 33.33.
     data = market({A: [1, 1], B: [1, 1], C: [1, 1]}, opens={(1, A): 0.3333, (1, B): 0.3334, (1, C): 0.3334})
     assert [order.symbol for order in decide(SignalRule(), data, 1, Account.opening(100), rules=rules)] == [A]
 
 
 def test_its_options_are_plain_json():
-    rule = SignalRule(weights={B: 0.25, A: 0.5}, ticket=1000, max_weight=0.3, cash_reserve=0.1)
-    assert json.loads(json.dumps(rule.options)) == {
-        "signal": None,
-        "weights": {A: "1/2", B: "1/4"},
-        "max_positions": None,
-        "max_weight": "3/10",
-        "ticket": "1000",
-        "cash_reserve": "1/10",
-    }
+    assert json.loads(json.dumps(SignalRule(signal="s").options)) == {"signal": "s"}
 
 
 def test_a_symbol_without_any_price_is_not_ordered():
@@ -218,20 +213,20 @@ def test_a_signal_of_a_symbol_that_the_data_does_not_have_is_not_ordered():
 
 def test_room_is_what_max_positions_leaves_after_the_exits():
     data = market({A: [0, 0, -1], B: [0, 0, 1], C: [0, 0, 1]})
-    assert brief(decide(SignalRule(max_positions=1), data, 3, holding())) == [
+    assert brief(decide(SignalRule(), data, 3, holding(), max_positions=1)) == [
         (1, "sell", A, 1000),
         (2, "buy", B, 10900),
     ]
-    assert decide(SignalRule(max_positions=1), data, 3, holding(B)) == []
-    assert [o.symbol for o in decide(SignalRule(max_positions=2), data, 3, holding(B))] == [C]
+    assert decide(SignalRule(), data, 3, holding(B), max_positions=1) == []
+    assert [o.symbol for o in decide(SignalRule(), data, 3, holding(B), max_positions=2)] == [C]
 
 
 def test_an_exit_that_the_desk_would_reject_keeps_its_room_and_brings_nothing():
     data = market({A: [0, 0, -1], B: [0, 0, 1]}, opens={(3, A): 9.0})
     blocked = holding(cash="20000.00")
-    assert brief(decide(SignalRule(max_positions=1), data, 3, blocked)) == [(1, "sell", A, 1000)]
+    assert brief(decide(SignalRule(), data, 3, blocked, max_positions=1)) == [(1, "sell", A, 1000)]
     # equity 20,000 + 9,000; two positions: a ticket of 14,500, and no proceeds to pay it with
-    assert brief(decide(SignalRule(max_positions=2), data, 3, blocked)) == [
+    assert brief(decide(SignalRule(), data, 3, blocked, max_positions=2)) == [
         (1, "sell", A, 1000),
         (2, "buy", B, 1400),
     ]
@@ -248,22 +243,22 @@ def test_tickets_beyond_the_free_cash_shrink_alike():
 def test_no_entry_takes_more_than_its_largest_weight():
     # A quarter of 100,000 at 10.00: 2,500 shares would cost 25,000 and fees, so it is 2,400.
     data = market({A: [1, 0]})
-    assert brief(decide(SignalRule(max_weight=0.25), data, 1)) == [(1, "buy", A, 2400)]
+    assert brief(decide(SignalRule(), data, 1, size={"percent": 0.25})) == [(1, "buy", A, 2400)]
 
 
 def test_a_cash_reserve_is_kept():
     data = market({A: [1, 1]})
-    assert brief(decide(SignalRule(cash_reserve=0.25), data, 1)) == [(1, "buy", A, 7400)]
+    assert brief(decide(SignalRule(), data, 1, cash_reserve=0.25)) == [(1, "buy", A, 7400)]
 
 
 def test_a_reserve_larger_than_the_cash_buys_nothing():
     data = market({A: [0, 0, 0], B: [0, 0, 1]})
-    assert decide(SignalRule(cash_reserve=0.5), data, 3, holding(quantity=9000, cash="10000.00")) == []
+    assert decide(SignalRule(), data, 3, holding(quantity=9000, cash="10000.00"), cash_reserve=0.5) == []
 
 
 def test_weights_size_the_tickets_and_choose_the_symbols():
     data = market({A: [1, 1], B: [1, 1], C: [1, 1]})
-    orders = decide(SignalRule(weights={A: 0.5, C: 0.2}), data, 1)
+    orders = decide(SignalRule(), data, 1, size={"weights": {A: 0.5, C: 0.2}})
     assert brief(orders) == [(1, "buy", A, 4900), (2, "buy", C, 1900)]
 
 
@@ -271,7 +266,7 @@ def test_a_weight_of_one_tenth_is_exactly_one_tenth():
     # 10,010.10 is what 1,000 shares at 10.005 cost with fees of 5.00 and 0.10: the ticket fits to the cent.
     data = market({A: [1, 1]}, opens={(1, A): 10.005})
     account = Account.opening("100101.00")
-    assert brief(decide(SignalRule(weights={A: 0.1}), data, 1, account)) == [(1, "buy", A, 1000)]
+    assert brief(decide(SignalRule(), data, 1, account, size={"weights": {A: 0.1}})) == [(1, "buy", A, 1000)]
 
 
 def test_a_ticket_too_small_for_a_lot_orders_nothing():
@@ -298,38 +293,57 @@ def test_data_without_a_signal_is_an_error():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"max_weight": 0.0}, r"max_weight=0.0; must be a number in \(0, 1\]"),
-        ({"max_weight": 1.5}, "max_weight"),
-        ({"cash_reserve": 1.0}, r"cash_reserve=1.0; must be a number in \[0, 1\)"),
+        ({"cash_reserve": 1.0}, r"cash_reserve=1.0; must be a fraction in \[0, 1\)"),
         ({"cash_reserve": -0.1}, "cash_reserve"),
         ({"cash_reserve": NAN}, "cash_reserve"),
         ({"max_positions": 0}, "max_positions=0; must be a whole number >= 1"),
         ({"max_positions": 2.5}, "max_positions"),
         ({"max_positions": True}, "max_positions"),
-        ({"weights": {A: 1.1}}, r"weights\['600000.SH'\]=1.1; must be a number in \[0, 1\]"),
-        ({"weights": {A: -0.1}}, "weights"),
-        ({"weights": {A: 0.6, B: 0.6}}, "weights add up to 1.2; the sum must be at most 1"),
-        ({"weights": {A: NAN}}, "weights"),
-        ({"ticket": 0}, "ticket=0; must be an amount above 0 in whole cents"),
-        ({"ticket": "0.001"}, "ticket"),
-        ({"ticket": NAN}, "ticket"),
+        ({"size": "equal_wieght"}, "did you mean equal_weight?"),
+        ({"size": {"percent": 0.0}}, r"size.percent=0.0; must be a fraction in \(0, 1\]"),
+        ({"size": {"percent": 1.5}}, "percent"),
+        ({"size": {"weight": 1}}, "did you mean weights?"),
+        ({"size": {"weights": {A: 1.1}}}, r"weights\[600000.SH\]=1.1; must be a fraction in \[0, 1\]"),
+        ({"size": {"weights": {A: -0.1}}}, "weights"),
+        ({"size": {"weights": {A: 0.6, B: 0.6}}}, "weights add up to 1.2; must be at most 1"),
+        ({"size": {"weights": {A: NAN}}}, "weights"),
+        ({"size": {"cash": 0}}, "cash=0; must be an amount above 0 in whole cents"),
+        ({"size": {"cash": "0.001"}}, "cash"),
+        ({"size": {"cash": NAN}}, "cash"),
+        ({"size": {"shares": 0}}, "shares=0; must be a number above 0"),
+        ({"size": {"cash": 1, "shares": 1}}, "must be one of percent, cash, shares, weights"),
+        ({"rank": "amount"}, "must be PANEL.FIELD"),
+        ({"trade_on": "monthly"}, "must be every, week_start, month_start"),
+        ({"trade_on": "month_strat"}, "did you mean month_start?"),
+        ({"trade_on": 0}, "trade_on=0"),
+        ({"rebalance": "month_start", "size": {"cash": 1}}, "a fraction of the equity as size, not cash"),
+        ({"band": 0.1}, "must be with rebalance"),
+        ({"accumulate": {"on": "schedule"}}, "with one of amount, percent, shares"),
+        ({"accumulate": {"amount": 1, "on": "rise"}}, "with by, a fraction such as 0.05"),
+        ({"accumulate": {"amount": 1, "by": 0.1}}, "with by, a fraction such as 0.05"),
+        ({"accumulate": {"amount": 1, "on": "fall", "by": 1}}, "by=1"),
+        ({"accumulate": {"amount": 1, "time": 2}}, "did you mean times?"),
+        ({"accumulate": {"amount": 1}, "size": "equal_weight"}, "without rebalance and equal_weight"),
     ],
 )
-def test_an_option_out_of_its_range_is_named_with_the_range(options, text):
+def test_a_plan_out_of_its_range_is_named_with_the_range(options, text):
     with pytest.raises(BadOption, match=text):
-        SignalRule(**options)
+        TradePlan(**options)
+
+
+def test_an_unknown_word_of_a_plan_has_the_nearest_one():
+    with pytest.raises(BadOption, match="did you mean stop_loss"):
+        TradePlan.of({"stoploss": 0.1})
 
 
 def test_weights_that_add_up_to_one_in_decimals_are_accepted():
-    SignalRule(weights={A: 0.1, B: 0.2, C: 0.7})
+    TradePlan(size={"weights": {A: 0.1, B: 0.2, C: 0.7}})
 
 
 def test_the_order_of_the_columns_changes_nothing():
     signal = {A: [0, 1, -1, 0, 1, 0, 0, 0], B: [1, 0, 0, -1, 0, 1, 0, 0], C: [0, 0, 1, 0, 0, 0, -1, 0]}
     mirrored = dict(reversed(signal.items()))
-    assert replay(market(signal), SignalRule(max_positions=2)) == replay(
-        market(mirrored), SignalRule(max_positions=2)
-    )
+    assert replay(market(signal), max_positions=2) == replay(market(mirrored), max_positions=2)
 
 
 def test_a_holding_that_is_suspended_over_a_split_is_worth_what_it_was():
@@ -345,12 +359,13 @@ def test_a_holding_that_is_suspended_over_a_split_is_worth_what_it_was():
     ref = store.update("signal", {"s": signal})
     rules = Rulebook.zero_cost()
     market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
-    rule = SignalRule(max_weight=0.25)
-    results = list(simulate(market, days, rule, account=Account.opening(100_000)))
+    rule, plan = SignalRule(), TradePlan(size={"percent": 0.25})
+    results = list(simulate(market, days, rule, account=Account.opening(100_000), plan=plan))
     assert [(fill.order.symbol, fill.quantity) for result in results for fill in result.fills] == [
         (halved, 2500),
         (other, 2500),
     ]
-    blocks = list(advance(market, list(days), rule, account=Account.opening(100_000)))
+    run = RunContext(plan=plan)
+    blocks = list(advance(market, list(days), SignalRule(), account=Account.opening(100_000), run=run))
     assert blocks[-1].account == results[-1].account
     assert results[-1].value == 100_000

@@ -31,6 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from quantgraph.agents import SignalRule
+from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger, LoggedStep
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -74,7 +75,7 @@ def traded(what: str):
     """The market, its sessions, and who decides: the rule alone is traded in blocks."""
     world = random_world(4, market="cn", symbols=6, sessions=42)
     if what == "rule":
-        return world.market(Rulebook.mainland()), world.sessions, SignalRule(max_positions=4)
+        return world.market(Rulebook.mainland()), world.sessions, SignalRule()
     rules = Rulebook.mainland(volume_share="0.5")
     kind = StepLogger if what == "steps" else RandomDecider
     return world.market(rules), world.sessions, kind(4, world.symbols)
@@ -83,7 +84,8 @@ def traded(what: str):
 def run_plain(what: str, folder: Path) -> None:
     market, sessions, decider = traded(what)
     with Ledger(folder / "ledger.db") as ledger:
-        run_sessions(market, sessions, decider, cash=400_000, ledger=ledger, run_id="r")
+        plan = TradePlan(max_positions=4) if what == "rule" else None
+        run_sessions(market, sessions, decider, cash=400_000, ledger=ledger, run_id="r", plan=plan)
 
 
 def run_graph(step: int, folder: Path) -> None:

@@ -10,7 +10,7 @@ from load_script import load_script
 from sqlalchemy import create_engine, event, text
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, simulate
+from quantgraph.broker import Account, TradePlan, simulate
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.errors import BadOption, LedgerConflict, StorageUnavailable
@@ -25,14 +25,15 @@ WORLD = rm.random_world(4, market="cn", symbols=6, sessions=25)
 MARKET = WORLD.market(Rulebook.mainland(volume_share="0.5"))
 RUNS = {
     "orders": (MARKET, rm.RandomDecider(4, WORLD.symbols)),
-    "rule": (WORLD.market(Rulebook.mainland()), SignalRule(max_positions=3)),
+    "rule": (WORLD.market(Rulebook.mainland()), SignalRule()),
 }
 """Order by order, and in blocks."""
 
 
 def run(ledger, run_id="r", kind="orders", rows=None):
     market, decider = RUNS[kind]
-    run_sessions(market, WORLD.sessions[:rows], decider, cash=CASH, ledger=ledger, run_id=run_id)
+    plan = TradePlan(max_positions=3) if kind == "rule" else None
+    run_sessions(market, WORLD.sessions[:rows], decider, cash=CASH, ledger=ledger, run_id=run_id, plan=plan)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from states import flat
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Market
+from quantgraph.broker import Decider, Market, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import BLOCK_SESSIONS, run_sessions
 from quantgraph.data.sample import SampleSource
@@ -431,7 +431,8 @@ def test_a_run_is_not_resumed_with_other_options_of_the_same_decider(store, ledg
         stopped.invoke(ask(SENTENCE, run_id="r"), THREAD)
     other = create_trading_graph(
         source="sample",
-        decider=SignalRule(max_positions=1),
+        decider=SignalRule(),
+        plan=TradePlan(max_positions=1),
         checkpointer=saver,
         resources=Resources(store=store, ledger=ledger),
     )

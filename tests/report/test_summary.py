@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Market, Order
+from quantgraph.broker import Decider, Market, Order, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -31,9 +31,9 @@ def summary(tmp_path):
     ref = store.update("signal", {"s": signal})
     rules = Rulebook.zero_cost()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        decider = SignalRule(cash_reserve=0.5)
+        plan = TradePlan(cash_reserve=0.5)
         market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
-        run_sessions(market, DAYS, decider, cash=100_000, ledger=ledger, run_id="r")
+        run_sessions(market, DAYS, SignalRule(), cash=100_000, ledger=ledger, run_id="r", plan=plan)
         return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))
 
 
@@ -103,8 +103,8 @@ def test_a_dividend_in_the_data_is_earned_and_not_counted_as_missed(tmp_path):
     ref = store.update("signal", {"s": pd.DataFrame({"600000.SH": [1.0, 0, 0, 0]}, index=DAYS)})
     market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        rule = SignalRule(cash_reserve=0.5)
-        run_sessions(market, DAYS, rule, cash=100_000, ledger=ledger, run_id="r")
+        plan = TradePlan(cash_reserve=0.5)
+        run_sessions(market, DAYS, SignalRule(), cash=100_000, ledger=ledger, run_id="r", plan=plan)
         told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))["account"]
     assert (told["dividends"], told["final_value"]) == (2500.0, 100_000.0)
     assert told["ex_dates"] == {"count": 0, "not_credited": 0.0}
@@ -236,6 +236,7 @@ def test_a_reverse_split_that_leaves_no_share_closes_its_round_trip(tmp_path):
     ref = store.update("signal", {"s": pd.DataFrame({"600000.SH": [1.0, 0, 0, 0]}, index=DAYS)})
     market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        run_sessions(market, DAYS, SignalRule(cash_reserve=0.5), cash=20_000, ledger=ledger, run_id="r")
+        plan = TradePlan(cash_reserve=0.5)
+        run_sessions(market, DAYS, SignalRule(), cash=20_000, ledger=ledger, run_id="r", plan=plan)
         account = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(20_000))["account"]
     assert (account["round_trips"], account["profit_factor"], account["final_value"]) == (1, 0.0, 10_000.0)

@@ -9,13 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider
+from quantgraph.broker import Decider, TradePlan
 from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, FutureRequested, RunMismatch
-from quantgraph.runs import replay, replay_from, run_strategy
+from quantgraph.runs import RunSpec, replay, replay_from, run_strategy
 
 SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月24日"
-RULE = {"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}, "max_weight": "0.25", "cash_reserve": 0.1}
 
 
 class Narrow(SignalRule):
@@ -30,8 +29,9 @@ def configuration(folder):
 
 
 def test_the_signal_rule_is_made_again_with_its_options(tmp_path):
-    rule = SignalRule(max_positions=1, ticket="20000.50", **RULE)
-    told = run_strategy(SENTENCE, decider=rule, out=tmp_path)
+    plan = TradePlan(size={"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}}, cash_reserve=0.1)
+    spec = RunSpec(question=SENTENCE, decider=SignalRule(), plan=plan)
+    told = run_strategy(spec, out=tmp_path)
     latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
     assert latest.stdout == f"{told['run_id']}: identical (ledger, execution log, signal, strategy, result)\n"
     branch = replay_from(told["run_dir"], "20250115", out=tmp_path)

@@ -279,14 +279,14 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
 def test_different_decider_options_are_refused(tmp_path):
     half = run_strategy(
         SENTENCE,
-        decider=SignalRule(max_positions=2),
+        decider=SignalRule(signal="a"),
         out=tmp_path,
         resources=Resources(**stop_at("reflection")),
     )
     with pytest.raises(
-        RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with: --decider"
+        RunMismatch, match=r"decider\.signal: a -> b; give the one that it was begun with: --decider"
     ):
-        resume_run(half["run_dir"], decider=SignalRule(max_positions=3))
+        resume_run(half["run_dir"], decider=SignalRule(signal="b"))
 
 
 def test_different_data_and_a_different_graph_are_refused_and_shown(tmp_path, a_share, monkeypatch):

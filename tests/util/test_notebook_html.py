@@ -61,9 +61,7 @@ def test_whatever_people_print_says_what_it_is(store, tmp_path):
             repr(open_source(bars)): f"FileSource('{bars}')",
             repr(RecordedSource(sample)): "RecordedSource(SampleSource('sample', synthetic))",
             repr(AsOfSource(sample, moment)): "AsOfSource(SampleSource at 2024-01-03 open)",
-            repr(
-                SignalRule(max_positions=10)
-            ): "SignalRule(max_positions=10, max_weight='1', cash_reserve='0')",
+            repr(SignalRule(signal="s")): "SignalRule(signal='s')",
             repr(BuyAndHold()): "BuyAndHold(",
             repr(Rulebook.mainland()): "Rulebook(name='mainland', market='cn'",
         }

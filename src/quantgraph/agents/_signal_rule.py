@@ -1,114 +1,73 @@
-"""A decider that trades a signal by fixed rules."""
+"""A decider that trades a signal by fixed rules, as a trade plan says."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
-from functools import partial
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.values import is_whole
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, Session
-from quantgraph.broker.accounts import last_closes
-from quantgraph.broker.session import largest_buy
-from quantgraph.errors import BadOption, NoData, NoSignal
+from quantgraph.agents._sizing import Sizing, open_prices
+from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, TradePlan
+from quantgraph.broker.session import trade_days
+from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook
-from quantgraph.market.money import CENT, ZERO, Side, money, to_decimal
+from quantgraph.market.money import Side
 from quantgraph.state import View
 
 _NAME = "signal_rule"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SignalRuleOptions:
     """The options of :class:`SignalRule`, which is made of them, with their defaults."""
 
     signal: str | None = None
-    weights: Mapping[str, float] | None = None
-    max_positions: int | None = None
-    max_weight: float = 1.0
-    ticket: Decimal | float | str | None = None
-    cash_reserve: float = 0.0
-    rule: BlockRule = field(init=False)
-
-    def __post_init__(self) -> None:
-        rule = BlockRule(
-            name=_NAME,
-            trades=True,
-            signal=self.signal,
-            weights=None if self.weights is None else _check_weights(self.weights),
-            max_positions=_check_max_positions(self.max_positions),
-            max_weight=_check_fraction("max_weight", self.max_weight, "(0, 1]"),
-            cash_reserve=_check_fraction("cash_reserve", self.cash_reserve, "[0, 1)"),
-            ticket=None if self.ticket is None else _check_ticket(self.ticket),
-        )
-        object.__setattr__(self, "rule", rule)
 
 
 class SignalRule(SignalRuleOptions, Decider):
-    """Trades a signal of 1, 0, -1 and NaN long-only.
+    """Trades a signal of 1, 0, -1 and NaN long-only, in the sizes and on the sessions of the run's plan.
 
     Parameters
     ----------
     signal
         Name of the signal in the panel ``signal``; None if there is only one.
-    weights
-        Fraction of the investable equity by symbol, each in [0, 1], with a sum of at most 1. Other symbols
-        are not bought. None means equal fractions.
-    max_positions
-        Largest number of positions, at least 1; None means no limit.
-    max_weight
-        Largest fraction of the investable equity for one entry, in (0, 1]. A holding may grow beyond it.
-    ticket
-        Cash for one entry, fees included, in whole cents and above 0, instead of a fraction of the equity.
-        ``weights`` then only lists the symbols that may be bought.
-    cash_reserve
-        Fraction of the equity that stays in cash, in [0, 1).
-
-    Raises
-    ------
-    BadOption
-        If an option is outside its range.
 
     Notes
     -----
-    It decides at the open of session *t*. *The row* is the signal's row of the session before *t*.
+    It decides at the open of session *t*. *The row* is the signal's row of the session before *t*; with
+    ``trade_on`` it is the last 1 or -1 of each symbol since the trade session before.
 
     Exit
         A position is sold whole if its last signal up to the row that is neither 0 nor NaN is -1 and is not
         from before the session of its entry. So a rejected exit (suspended, lower limit) is tried again in
         each session until a later 1 revokes it.
     Entry
-        Symbols that are not held and whose value in the row is exactly 1, in ascending order of
-        ``ts_code``. ``max_positions`` limits them together with the *kept* positions: those still held
-        after the exits, including positions whose exit the market would reject. Positions with 1, 0 or NaN
-        are left alone; nothing is rebalanced.
+        On sessions of ``trade_on``: symbols that are not held and whose value in the row is exactly 1, by
+        ``rank``, else in ascending order of ``ts_code``. ``max_positions`` limits them together with the
+        *kept* positions: those still held after the exits, including positions whose exit the market would
+        reject. Positions with 1, 0 or NaN are left alone, unless the plan rebalances.
     Size
         ``equity`` = cash + receivable dividends + holdings at today's open (without an open, at the last
-        known close); ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries. The cash for an
-        entry is ``investable / n``, or ``investable * weights[symbol]``, or ``ticket``, and at most
-        ``investable * max_weight``. ``free`` = cash after the exits, net of fees (an exit that the market
-        would reject brings nothing) - ``(equity - investable)``. If entries together exceed ``free``, all
-        shrink by the same factor. Each of these amounts is rounded down to the cent. The quantity is the
-        largest whose notional and fees at today's open fit the cash, and at most the size limit of one
-        order. Without an open it is sized at the last close, and the market rejects the order as suspended.
-        Cash too small for a lot makes no order.
+        known close); ``investable = equity * (1 - cash_reserve)``. The cash for an entry is
+        ``investable / max_positions``, or what the plan's ``size`` says. ``free`` = cash after the sales, net
+        of fees (a sale that the market would reject brings nothing) - ``(equity - investable)``. If purchases
+        together exceed ``free``, all shrink by the same factor. Each of these amounts is rounded down to the
+        cent. The quantity is the largest whose notional and fees at today's open fit the cash, and at most
+        the size limit of one order. Without an open it is sized at the last close, and the market rejects
+        the order as suspended. Cash too small for a lot makes no order.
 
-    Exits come before entries, both in ascending order of ``ts_code``, numbered from 1. An exit larger than
-    the size limit of one order is split into several.
+    Sales come before purchases, each part in ascending order of ``ts_code``, numbered from 1. A sale larger
+    than the size limit of one order is split into several.
 
     Examples
     --------
-    100,000 CNY and two 1s: each entry gets 50,000. At an open of 10 that is 4,900 shares, because 5,000
-    would cost 50,000 and 13 in fees; at an open of 30, 1,600 shares.
+    100,000 CNY and two symbols with a 1: each gets 50,000. At an open of 10 that is 4,900 shares, because
+    5,000 would cost 50,000 and 13 in fees; at an open of 30, 1,600 shares.
 
     >>> from quantgraph.market import Moment
     >>> from quantgraph.state import DataState
@@ -131,22 +90,11 @@ class SignalRule(SignalRuleOptions, Decider):
     @property
     def options(self) -> dict[str, Any]:
         """Options as plain JSON; a run is not continued with others."""
-        rule = self.rule
-        weights = None
-        if rule.weights is not None:
-            weights = {symbol: str(weight) for symbol, weight in sorted(rule.weights.items())}
-        return {
-            "signal": rule.signal,
-            "weights": weights,
-            "max_positions": rule.max_positions,
-            "max_weight": str(rule.max_weight),
-            "ticket": None if rule.ticket is None else str(rule.ticket),
-            "cash_reserve": str(rule.cash_reserve),
-        }
+        return {"signal": self.signal}
 
-    def block_rule(self, context: DecisionContext) -> BlockRule:  # noqa: ARG002 - the same on any day
+    def block_rule(self, context: DecisionContext) -> BlockRule:
         """Return the rule as data."""
-        return self.rule
+        return BlockRule(name=_NAME, trades=True, signal=self.signal, plan=context.plan)
 
     def decide(self, context: DecisionContext) -> list[Order]:
         """Return the orders for the session, see the class.
@@ -156,106 +104,133 @@ class SignalRule(SignalRuleOptions, Decider):
         NoSignal
             If the data has no signal.
         BadOption
-            If there are several signals and ``signal`` is None.
+            If ``signal`` is None and there are several, or the field of ``rank`` is not there.
         UnknownField
             If there is no signal of that name.
         """
-        view, account, rules, session = context.view, context.account, context.rules, context.session
-        signal, market = view["signal"][self._signal_name(view)], context.market
-        listed = partial(_orders, rules=rules, session=session, numbers=count(1))
-        exits = listed("sell", _positions_to_exit(signal, account), reason="signal -1")
-        after_exits = market.copy(pending=False)
-        sold = {order.symbol for order in exits}
-        after_exits.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
-        left = len(after_exits.account.positions)
-        waiting = _waiting(signal, context.exited) if context.plan.reentry == "new_signal" else set()
-        entries = self._entries(view, signal, account, kept=left, waiting=waiting)
-        if not entries:
+        view, plan, signal = context.view, context.plan, self._signal(context.view)
+        days, listed = _TradeDays.of(context), _Lister(context)
+        exits = listed.orders("sell", _positions_to_exit(signal, context.account, days.last), "signal -1")
+        after, sold = context.market.copy(pending=False), {order.symbol for order in exits}
+        after.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
+        entries = _entries(context, signal, len(after.account.positions), days) if days.today else []
+        resizes = plan.rebalance is not None or plan.size == "equal_weight"
+        if not entries and not resizes and plan.accumulate is None:
             return exits
-        prices = _prices(view, market, {*account.positions, *entries})
-        cash = self._entry_cash(entries, _equity(account, prices), after_exits.account)
-        quantities = {
-            symbol: largest_buy(symbol, prices[symbol], amount, rules, session)
-            for symbol, amount in cash.items()
-            if symbol in prices
-        }
-        return exits + listed("buy", quantities, reason="signal 1")
+        prices = open_prices(view, context.market, {*context.account.positions, *entries})
+        sizing = Sizing(context=context, after=after, traded=len(signal.columns), prices=prices)
+        leaving = sold | {order.symbol for order in context.exits}
+        wishes = sizing.entries(entries)
+        if resizes and _TradeDays.of(context, plan.rebalance).today:
+            sales, lacking = sizing.resized(entries, leaving)
+            cut = listed.orders("sell", sales, "rebalance")
+            after.batch(cut)
+            exits, wishes = exits + cut, wishes | lacking
+        wishes |= sizing.additions(view, context.followed, leaving=leaving, today=days.today)
+        bought = sizing.quantities(wishes, after.account.cash)
+        for symbol, shares in bought.items():
+            exits += listed.orders("buy", {symbol: shares}, wishes[symbol].reason)
+        return exits
 
-    def _signal_name(self, view: View) -> str:
+    def _signal(self, view: View) -> pd.DataFrame:
         names = list(view["signal"])
         if not names:
             raise NoSignal("the data has no signal; generate one first")
-        if self.rule.signal is None and len(names) > 1:
+        if self.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
-        return self.rule.signal or names[0]
-
-    def _entries(
-        self, view: View, signal: pd.DataFrame, account: Account, *, kept: int, waiting: AbstractSet[str]
-    ) -> list[str]:
-        entries = sorted(
-            symbol
-            for symbol in _long_symbols(view, signal)
-            if symbol not in account.positions
-            and symbol not in waiting
-            and (self.rule.weights is None or symbol in self.rule.weights)
-        )
-        return (
-            entries if self.rule.max_positions is None else entries[: max(0, self.rule.max_positions - kept)]
-        )
-
-    def _entry_cash(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
-        """Cash for each entry, given the account after the exits."""
-        total = _cents(equity)
-        investable = math.floor(total * (1 - self.rule.cash_reserve))
-        n, largest = len(after.positions) + len(entries), math.floor(investable * self.rule.max_weight)
-        cents = {symbol: min(largest, self._entry_cents(symbol, investable, n)) for symbol in entries}
-        free = max(0, _cents(after.cash) - (total - investable))
-        needed = sum(cents.values())
-        if needed > free:
-            cents = {symbol: amount * free // needed for symbol, amount in cents.items()}
-        return {symbol: amount * CENT for symbol, amount in cents.items()}
-
-    def _entry_cents(self, symbol: str, investable: int, n: int) -> int:
-        if self.rule.ticket is not None:
-            return _cents(self.rule.ticket)
-        return math.floor(investable * self.rule.weights[symbol]) if self.rule.weights else investable // n
+        return view["signal"][self.signal or names[0]]
 
 
-def _orders(
-    side: Side,
-    quantities: Mapping[str, Quantity],
-    *,
-    reason: str,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    numbers: Iterator[int],
-) -> list[Order]:
-    orders = []
-    for symbol, quantity in quantities.items():
-        cap = rules.order_cap(symbol, session.date(), "open") or quantity
+@dataclass(frozen=True, kw_only=True)
+class _TradeDays:
+    """Whether the plan trades today, the last session on which it does, and the one before today."""
+
+    today: bool
+    last: pd.Timestamp | None
+    before: pd.Timestamp | None
+
+    @classmethod
+    def of(cls, context: DecisionContext, when: Any = None) -> _TradeDays:
+        """Those of a schedule, by default the plan's ``trade_on``."""
+        sessions = context.view["ohlcv"].frozen("open").sessions
+        schedule = when or context.plan.trade_on
+        if schedule == "every":
+            before = sessions[-2] if len(sessions) > 1 else None
+            return cls(today=True, last=context.session, before=before)
+        places = np.flatnonzero(trade_days(sessions, schedule, context.started))
+        today = bool(len(places)) and places[-1] == len(sessions) - 1
+        earlier = places[:-1] if today else places
+        before = sessions[earlier[-1]] if len(earlier) else None
+        return cls(today=today, last=sessions[places[-1]] if len(places) else None, before=before)
+
+
+class _Lister:
+    """Makes the orders of one session, numbered from 1."""
+
+    def __init__(self, context: DecisionContext) -> None:
+        self._rules: Rulebook = context.rules
+        self._day, self._numbers = context.session, count(1)
+
+    def orders(self, side: Side, quantities: Mapping[str, Quantity], reason: str) -> list[Order]:
+        """A sale in orders of at most the largest size; a purchase of at most one order."""
+        return [
+            Order(symbol=symbol, side=side, quantity=part, sequence=next(self._numbers), reason=reason)
+            for symbol, quantity in quantities.items()
+            for part in self._parts(symbol, side, quantity)
+        ]
+
+    def _parts(self, symbol: str, side: Side, quantity: Quantity) -> Iterator[Quantity]:
+        cap = self._rules.order_cap(symbol, self._day.date(), "open") or quantity
         rest = quantity if side == "sell" else min(quantity, cap)
         while rest > 0:
-            part = min(rest, cap)
-            orders.append(
-                Order(symbol=symbol, side=side, quantity=part, sequence=next(numbers), reason=reason)
-            )
-            rest -= part
-    return orders
+            yield min(rest, cap)
+            rest -= cap
 
 
-def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:
-    """Quantities of positions whose last signal of 1 or -1 since their entry is -1."""
+def _positions_to_exit(
+    signal: pd.DataFrame, account: Account, until: pd.Timestamp | None
+) -> dict[str, Quantity]:
+    """Quantities of positions whose last signal of 1 or -1 since their entry, before a session, is -1."""
     values, columns, exits = signal.to_numpy(), signal.columns, {}
+    end = 0 if until is None else int(signal.index.searchsorted(until))
     for symbol, position in account.positions.items():
         if symbol in columns:
-            since_entry = values[signal.index.searchsorted(position.entered) :, columns.get_loc(symbol)]
+            entered = signal.index.searchsorted(position.entered)
+            since_entry = values[entered:end, columns.get_loc(symbol)]
             since_entry = since_entry[np.abs(since_entry) == 1]
             if since_entry.size and since_entry[-1] == -1:
                 exits[symbol] = position.quantity
     return exits
 
 
-def _waiting(signal: pd.DataFrame, exited: Mapping[str, pd.Timestamp]) -> set[str]:
+def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _TradeDays) -> list[str]:
+    """Symbols to buy, as many as there is room for, the first ones first."""
+    plan, held = context.plan, context.account.positions
+    waiting = _waiting(signal, context.exited) if plan.reentry == "new_signal" else set()
+    chosen = plan.size["weights"] if isinstance(plan.size, Mapping) and "weights" in plan.size else None
+    found = sorted(
+        symbol
+        for symbol in _long_symbols(context.view, signal, days)
+        if symbol not in held and symbol not in waiting and (chosen is None or symbol in chosen)
+    )
+    ranked = _ranked(found, context.view, plan) if plan.rank else found
+    return ranked[: max(0, plan.slots(len(signal.columns)) - kept)]
+
+
+def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
+    """By the last row of the plan's field, those without a value last, equal ones by code."""
+    assert plan.rank  # noqa: S101 - the caller has one
+    panel, _, name = plan.rank.removeprefix("-").partition(".")
+    sign = 1 if plan.rank.startswith("-") else -1
+    try:
+        last = view[panel][name].iloc[-1]
+    except (UnknownField, KeyError) as error:
+        raise BadOption(f"rank={plan.rank!r}; the data has no such field", parameter="plan.rank") from error
+    values = {symbol: sign * float(last.get(symbol, np.nan)) for symbol in symbols}
+    return sorted(symbols, key=lambda symbol: (np.isnan(values[symbol]), values[symbol], symbol))
+
+
+def _waiting(signal: pd.DataFrame, exited: Mapping[str, pd.Timestamp]) -> AbstractSet[str]:
     """Symbols that a plan has sold and whose row was 1 ever since: they wait for a new signal."""
     return {
         symbol
@@ -265,67 +240,20 @@ def _waiting(signal: pd.DataFrame, exited: Mapping[str, pd.Timestamp]) -> set[st
     }
 
 
-def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:
-    """Symbols with a 1 in the signal's row of the session before the view's; none without such a row."""
+def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays) -> list[str]:
+    """Symbols whose last 1 or -1 since the trade session before is a 1; none without yesterday's row."""
     sessions = view["ohlcv"]["close"].index
     if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
         return []
-    return [str(signal.columns[int(place)]) for place in np.flatnonzero(signal.to_numpy()[-1] == 1)]
+    first = 0 if days.before is None else int(signal.index.searchsorted(days.before))
+    rows = signal.to_numpy()[first:]
+    row = rows[-1] if len(rows) == 1 else _last_of_each(rows)
+    return [str(signal.columns[int(place)]) for place in np.flatnonzero(row == 1)]
 
 
-def _prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:
-    """Today's open, or without one the last known close; symbols without both are left out."""
-    symbols, quotes = sorted(symbols), market.quotes
-    opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
-    found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
-    missing = [symbol for symbol in symbols if symbol not in found]
-    return found | last_closes(view, missing) if missing else found
-
-
-def _equity(account: Account, prices: Mapping[str, Decimal]) -> Decimal:
-    unknown = [symbol for symbol in account.positions if symbol not in prices]
-    if unknown:
-        raise NoData(f"{unknown[0]} is held and has neither an open nor an earlier close", symbol=unknown[0])
-    holdings = (prices[symbol] * position.quantity for symbol, position in account.positions.items())
-    return account.cash + account.owed + sum(holdings, ZERO)
-
-
-def _cents(amount: Decimal) -> int:
-    return math.floor(amount * 100)
-
-
-def _check_weights(weights: Mapping[str, float]) -> dict[str, Fraction]:
-    checked = {
-        symbol: _check_fraction(f"weights[{symbol!r}]", weight, "[0, 1]")
-        for symbol, weight in weights.items()
-    }
-    total = sum(checked.values())
-    if total > 1:
-        raise BadOption(f"weights add up to {float(total)}; the sum must be at most 1", parameter="weights")
-    return checked
-
-
-def _check_fraction(name: str, value: float, interval: str) -> Fraction:
-    """Return the exact value if it is in an interval between 0 and 1, such as ``(0, 1]``."""
-    number = Fraction(to_decimal(value, name=name))
-    is_above = number > 0 or (number == 0 and interval[0] == "[")
-    is_below = number < 1 or (number == 1 and interval[-1] == "]")
-    if not (is_above and is_below):
-        parameter = name.partition("[")[0]
-        raise BadOption(f"{name}={value!r}; must be a number in {interval}", parameter=parameter)
-    return number
-
-
-def _check_max_positions(value: int | None) -> int | None:
-    if value is not None and (not is_whole(value) or value < 1):
-        raise BadOption(
-            f"max_positions={value!r}; must be a whole number >= 1, or None", parameter="max_positions"
-        )
-    return value
-
-
-def _check_ticket(value: Decimal | float | str) -> Decimal:
-    amount = to_decimal(value, name="ticket")
-    if amount <= 0 or money(amount) != amount:
-        raise BadOption(f"ticket={value!r}; must be an amount above 0 in whole cents", parameter="ticket")
-    return amount
+def _last_of_each(rows: Any) -> Any:
+    """The last 1 or -1 of each column, 0 without one."""
+    backwards = rows[::-1]
+    places = (np.abs(backwards) == 1).argmax(axis=0)
+    found = backwards[places, np.arange(rows.shape[1])]
+    return np.where(np.abs(found) == 1, found, 0)

@@ -21,6 +21,7 @@ from quantgraph._util.values import is_whole
 from quantgraph.broker._plan import TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
+from quantgraph.broker.session._exits import Followed
 from quantgraph.broker.session._session import Session
 from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
@@ -49,7 +50,9 @@ class RunContext:
     Attributes
     ----------
     plan
-        How positions end, beside what the decider orders.
+        Sizes, schedules and exits.
+    start
+        The run's first session; None where it is not known.
     rule
         The user's rule in words, for a decider that reads it; "" without one.
     language
@@ -67,6 +70,7 @@ class RunContext:
     """
 
     plan: TradePlan = field(default_factory=TradePlan)
+    start: pd.Timestamp | None = None
     rule: str = ""
     language: Language = "en"
     history: Callable[[], Sequence[SessionResult]] = tuple
@@ -86,6 +90,7 @@ class _Background:
     run: RunContext
     exits: tuple[Order, ...]
     exited: Mapping[str, pd.Timestamp]
+    followed: Mapping[str, Followed]
     variables: Context
 
 
@@ -105,7 +110,7 @@ class DecisionContext:
         The rulebook in force. Default: mainland China's.
     run
         What the run hands on. Default: an empty plan, no history, no models.
-    exits, exited
+    exits, exited, followed
         Of the plan, see the properties. Default: none.
     """
 
@@ -118,6 +123,7 @@ class DecisionContext:
         run: RunContext | None = None,
         exits: Sequence[Order] = (),
         exited: Mapping[str, pd.Timestamp] | None = None,
+        followed: Mapping[str, Followed] | None = None,
     ) -> None:
         _BACKGROUND[self] = _Background(
             view=view,
@@ -126,6 +132,7 @@ class DecisionContext:
             run=run or RunContext(),
             exits=tuple(exits),
             exited=dict(exited or {}),
+            followed=dict(followed or {}),
             variables=copy_context(),
         )
         # The lock guards the market and the names of the open scopes, which threads share.
@@ -160,7 +167,7 @@ class DecisionContext:
 
     @property
     def plan(self) -> TradePlan:
-        """How positions end, beside what the decider orders; a copy."""
+        """Sizes, schedules and exits; a copy."""
         return replace(_BACKGROUND[self].run.plan)
 
     @property
@@ -172,6 +179,16 @@ class DecisionContext:
     def exited(self) -> Mapping[str, pd.Timestamp]:
         """The session of the plan's last sale, of symbols that were not bought since; a copy."""
         return dict(_BACKGROUND[self].exited)
+
+    @property
+    def followed(self) -> Mapping[str, Followed]:
+        """What the plan follows of each position, where it has exits or accumulates; a copy."""
+        return dict(_BACKGROUND[self].followed)
+
+    @property
+    def started(self) -> pd.Timestamp | None:
+        """The run's first session; None where it is not known."""
+        return _BACKGROUND[self].run.start
 
     @property
     def rule(self) -> str:

@@ -49,9 +49,9 @@ class TradePlan:
         ``"-ohlcv.amount"``: lowest first. Default: by code.
     accumulate
         Buys more of what is held: one of ``amount`` (cash), ``percent`` (of the equity) and ``shares``, with
-        ``on``: ``"schedule"`` (``trade_on``), ``"rise"`` or ``"fall"`` with ``by``, the fraction from the last
-        purchase's price to a close; ``times``, at most so often in a position. On schedule it is the size of
-        the entry, too, if none is said.
+        ``on``: ``"schedule"`` (``trade_on``), or ``"rise"`` or ``"fall"`` with ``by``, the fraction from the
+        last purchase's price to a close; ``times``, at most so often in a position. On schedule it is the
+        size of the entry, too, if none is said.
     rebalance
         When holdings are traded to their size, as ``trade_on``.
     band
@@ -124,8 +124,6 @@ class TradePlan:
         known = tuple(each.name for each in fields(cls))
         for word in said:
             _one_of("a word of the plan", word, known)
-        for name in said:
-            _one_of("plan", name, known)
         return cls(**said)
 
     @property
@@ -142,6 +140,13 @@ class TradePlan:
     def follows(self) -> bool:
         """Whether the broker follows what each position was bought at."""
         return self.exits or self.accumulate is not None
+
+    @property
+    def in_arrays(self) -> bool:
+        """Whether array code carries out its sizes and schedule."""
+        kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
+        plain = self.trade_on == "every" and self.rebalance is None and self.accumulate is None
+        return plain and self.rank is None and kind not in {"equal_weight", "shares"}
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from quantgraph._util.texts import Language, Note
+from quantgraph.broker._plan import TradePlan
 
 _WORDS = {
     "stop_loss": Note(zh="止损 {}", en="stop loss {}"),
@@ -35,6 +37,13 @@ _SIZES = {
     "shares": Note(zh="每次买入 {} 股", en="buys {} shares each time"),
     "weights": Note(zh="各占账户 {}", en="weights {}"),
 }
+_SLOTS = {
+    "one": Note(zh="每次买入用全部资金", en="each purchase all of the account"),
+    "many": Note(zh="每次买入用账户的 1/{}", en="each purchase 1/{} of the account"),
+    "code": Note(zh="{1} 只里最多持有 {0} 只，先后按代码", en="at most {} of {} positions, by code"),
+    "rank": Note(zh="{1} 只里最多持有 {0} 只", en="at most {} of {} positions"),
+}
+_DEFAULT = Note(zh="（默认）", en=" (default)")
 _ADDED = {
     "amount": Note(zh="{} 元", en="{}"),
     "percent": Note(zh="账户的 {}", en="{} of the account"),
@@ -63,6 +72,30 @@ def plan_words(said: Mapping[str, Any], language: Language) -> list[str]:
     ['stop loss 8%', 'held at most 20 sessions', 'buys for 20,000 each time']
     """
     return [_part(name, value, language) for name, value in said.items()]
+
+
+def size_words(said: Mapping[str, Any], traded: int, language: Language) -> str:
+    """How much a purchase takes and how many positions there are, of so many symbols; defaults say so.
+
+    >>> size_words({}, 30, "en")
+    'each purchase 1/10 of the account; at most 10 of 30 positions, by code (default)'
+    >>> size_words({}, 1, "zh"), size_words({"size": {"percent": "0.3"}, "max_positions": 5}, 3, "en")
+    ('每次买入用全部资金（默认）', 'buys 30% of the account each time; at most 5 positions')
+    """
+    plan, join = TradePlan.of(said), "；" if language == "zh" else "; "
+    slots, parts = plan.slots(traded), list[str]()
+    kind, value = plan.sizing(traded)
+    if plan.size is None and kind == "percent" and value == Fraction(1, slots):
+        parts.append(_SLOTS["one" if slots == 1 else "many"].text(language).format(slots))
+    else:
+        parts.append(_size_words(said.get("size") or {kind: value}, language))
+    if plan.max_positions is not None:
+        parts.append(_WORDS["max_positions"].text(language).format(slots))
+    elif slots < traded:
+        ranked = "rank" if plan.rank else "code"
+        parts.append(_SLOTS[ranked].text(language).format(slots, traded))
+    unsaid = plan.size is None or (plan.max_positions is None and slots < traded)
+    return join.join(parts) + (_DEFAULT.text(language) if unsaid and plan.accumulate is None else "")
 
 
 def _part(name: str, value: Any, language: Language) -> str:

@@ -129,9 +129,10 @@ class Trading:
 
     def run_context(self, run_id: str, state: TradingState) -> RunContext:
         """Return what the running node hands to the decisions of a run."""
-        ledger = self.ledger_of(run_id)
+        ledger, days = self.ledger_of(run_id), self.sessions(state)
         context = RunContext(
             plan=self.plan,
+            start=days[0] if len(days) else None,
             rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),
             history=partial(ledger.history, run_id),

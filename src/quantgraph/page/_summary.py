@@ -8,7 +8,7 @@ from typing import Any
 
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
-from quantgraph.broker import plan_words
+from quantgraph.broker import plan_words, size_words
 from quantgraph.page._data import RunView
 from quantgraph.page._drawings import labels
 from quantgraph.report.metrics import table_metrics
@@ -16,7 +16,6 @@ from quantgraph.report.metrics import table_metrics
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
 _FEW = 60
 """Sessions below which numbers of a year are doubtful."""
-_SIZES = ("ticket", "weights", "max_positions", "max_weight")
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 """How a note begins that a badge of the page says already."""
 
@@ -143,29 +142,7 @@ def _size(view: RunView) -> str:
         )
     if view.decider != "signal_rule":
         return say(view.language, zh=f"由{decided_by(view)}决定", en=f"chosen by the {decided_by(view)}")
-    chosen = {name: view.parameters.get(f"decider.{name}") for name in _SIZES}
-    if chosen["ticket"] is not None:
-        each = say(
-            view.language, zh=f"每笔买入 {chosen['ticket']}", en=f"{chosen['ticket']} for each purchase"
-        )
-    elif chosen["weights"] is not None:
-        each = say(view.language, zh="按给定的权重", en="the weights that were given")
-    else:
-        each = say(
-            view.language,
-            zh="每笔买入为总资产除以持仓数（含当日买入），不超过可用资金；只有一只时用全部资金",
-            en="each purchase: all assets over the number of positions, those bought that day included, "
-            "as far as the cash goes; a lone one takes it all",
-        )
-    limits = [
-        say(view.language, zh=f"最多 {most} 只", en=f"at most {most} positions")
-        for most in (chosen["max_positions"],)
-        if most is not None
-    ]
-    if float(chosen["max_weight"] or 1) < 1:
-        most = f"{float(chosen['max_weight'] or 1):.0%}"
-        limits.append(say(view.language, zh=f"每只最多 {most}", en=f"at most {most} in one"))
-    return say(view.language, zh="；", en="; ").join([each, *limits])
+    return size_words(view.result.get("plan") or {}, len(view.result["symbols"]), view.language)
 
 
 def _compared_with(view: RunView) -> Iterator[str]:

@@ -189,10 +189,10 @@ def _run_data(
 
 def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]) -> pd.DataFrame | None:
     """The signal at the sessions that trade it, of symbols that may be bought; None for other deciders."""
-    options = meta.get("options", {})
-    if meta.get("decider") != _RULE or "weights" not in options:
+    if meta.get("decider") != _RULE:
         return None
-    weights = options["weights"]
+    size = meta.get("plan", {}).get("size")
+    weights = size.get("weights") if isinstance(size, dict) else None
     bought = signal.columns if weights is None else signal.columns.intersection(list(weights))
     return signal[bought].reindex(bars.index).shift()
 

@@ -6,8 +6,6 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
@@ -199,13 +197,7 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
         return _trader(stored)
     if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
         return SignalRule()
-    options = {
-        name.removeprefix(_DECIDER): value for name, value in stored.items() if name.startswith(_DECIDER)
-    }
-    options |= {name: _decimal(options[name]) for name in ("max_weight", "cash_reserve")}
-    if options["weights"] is not None:
-        options["weights"] = {symbol: _decimal(share) for symbol, share in options["weights"].items()}
-    return SignalRule(**options)
+    return SignalRule(signal=stored[f"{_DECIDER}signal"])
 
 
 def recorded_on_clarify(spec: RunSpec, entries: Iterable[Entry]) -> OnClarify:
@@ -238,11 +230,6 @@ def _trader(stored: Mapping[str, Any]) -> Decider:
     if options.get("news", "commit") not in NEWS_NAMES:
         options["news"] = RecordedNews(options["news"], live=options["allow_leaky_search"])
     return TraderAgent(**options)
-
-
-def _decimal(share: str) -> Decimal:
-    exact = Fraction(share)
-    return Decimal(exact.numerator) / exact.denominator
 
 
 @cache

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from one_session import trade_session
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, BlockRule, Decider, Market, simulate
+from quantgraph.broker import (
+    Account,
+    BlockRule,
+    Decider,
+    DecisionContext,
+    Market,
+    RunContext,
+    TradePlan,
+    simulate,
+)
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.accounts._results import value_of
 from quantgraph.broker.blocks._block import BlockRun, trade_block
@@ -43,21 +52,26 @@ class Holder(Decider):
         return BlockRule(name=self.name, trades=False)
 
 
-def block_of(market, sessions, decider, account):
-    return trade_block(market, sessions, decider.block_rule(None), account)
+def rule_data(decider, plan=None):
+    run = RunContext(plan=plan or TradePlan())
+    return decider.block_rule(DecisionContext(lambda: None, Account.opening(1), run=run))
 
 
-def in_blocks(market, sessions, decider, account, size):
+def block_of(market, sessions, decider, account, plan=None):
+    return trade_block(market, sessions, rule_data(decider, plan), account)
+
+
+def in_blocks(market, sessions, decider, account, size, plan):
     """Days, values, final account and how many sessions were traded in blocks; or the error."""
     days, values, left, blocked = [], [], list(sessions), 0
     try:
         while left:
-            block = block_of(market, left[:size], decider, account)
+            block = block_of(market, left[:size], decider, account, plan)
             if block:
                 days, values, account = [*days, *block.days], [*values, *block.values], block.account
                 left, blocked = left[len(block.sessions) :], blocked + len(block.sessions)
             else:
-                result = trade_session(market, left.pop(0), account, decider)
+                result = trade_session(market, left.pop(0), account, decider, plan)
                 days.append(day_lines(account, result))
                 values, account = [*values, result.value], result.account
     except QuantGraphError as error:
@@ -65,10 +79,10 @@ def in_blocks(market, sessions, decider, account, size):
     return days, values, account, blocked
 
 
-def order_by_order(market, sessions, decider, account):
+def order_by_order(market, sessions, decider, account, plan=None):
     days, values = [], []
     try:
-        for result in simulate(market, sessions, decider, account=account):
+        for result in simulate(market, sessions, decider, account=account, plan=plan):
             days.append(day_lines(account, result))
             values, account = [*values, result.value], result.account
     except QuantGraphError as error:
@@ -76,10 +90,10 @@ def order_by_order(market, sessions, decider, account):
     return days, values, account
 
 
-def same(market, sessions, decider, account, size=64):
+def same(market, sessions, decider, account, size=64, plan=None):
     """Trade both ways, compare, and return what happened and how many sessions went in blocks."""
-    *got, blocked = in_blocks(market, sessions, decider, account, size)
-    days, values, after = order_by_order(market, sessions, decider, account)
+    *got, blocked = in_blocks(market, sessions, decider, account, size, plan)
+    days, values, after = order_by_order(market, sessions, decider, account, plan)
     for one, other in zip(got[0], days):
         assert one.lines == other.lines
     assert got == [days, values, after]
@@ -130,8 +144,9 @@ def test_the_sample_market_is_the_same_in_blocks_of_any_size(size):
     store.update("ohlcv", bars)
     ref = store.update("signal", {"cross": signal})
     market = Market(store=store, data_ref=ref, rules=RULES, blocks_from=0)
-    for options in ({}, {"ticket": 20_000, "cash_reserve": 0.1, "max_positions": 20}):
-        days, _, blocked = same(market, sessions, SignalRule(**options), Account.opening(1_000_000), size)
+    sized = TradePlan(size={"cash": 20_000}, cash_reserve=0.1, max_positions=20)
+    for plan in (None, sized):
+        days, _, blocked = same(market, sessions, SignalRule(), Account.opening(1_000_000), size, plan)
         assert blocked == len(sessions)
         found = {kind for day in kinds(days) for kind in day}
         assert size < 64 or found >= {"fill", "rejection", "dividend"}
@@ -180,8 +195,8 @@ def test_without_an_open_the_last_close_sizes_the_order_and_it_is_refused():
     opens = [[10.0, 30.0], [NAN, 30.0], [10.0, 30.0], [NAN, 30.0], [NAN, 30.0]]
     for closes in (opens, [[10.0, 30.0]] * 5, [[NAN, 30.0], [NAN, 30.0], *opens[2:]]):
         market = market_of(opens, [[1, 1], [1, 0], [-1, 1], [0, 0], [0, 0]], closes)
-        for options in ({}, {"ticket": 20_000}):
-            days, _, blocked = same(market, DAYS, SignalRule(**options), Account.opening(100_000))
+        for plan in (None, TradePlan(size={"cash": 20_000})):
+            days, _, blocked = same(market, DAYS, SignalRule(), Account.opening(100_000), plan=plan)
             assert blocked == 5
     assert [("fill" in day, "rejection" in day) for day in kinds(days)][3] == (False, True)
 
@@ -229,8 +244,8 @@ def test_a_ticket_is_bounded_by_all_that_is_held_and_not_by_a_part_of_it():
     codes = ["000001.SZ", "600000.SH", "600036.SH"]
     market = market_of([[10.0, 30.0, 5.0]] * 5, [[0, 0, 0], [0, 0, 1], *[[0, 0, 0]] * 3], codes=codes)
     positions = {codes[0]: held(4000), codes[1]: held(834)}
-    rule = SignalRule(ticket=31_000, max_weight=0.3)
-    days, _, blocked = same(market, DAYS[1:], rule, Account(cash=D("30000.00"), positions=positions))
+    plan, account = TradePlan(size={"percent": 0.3}), Account(cash=D("30000.00"), positions=positions)
+    days, _, blocked = same(market, DAYS[1:], SignalRule(), account, plan=plan)
     assert blocked == 4
     # Three tenths of 30,000 + 40,000 + 25,020 are 28,506; 5,700 shares would cost 28,500 + 7.13 + 0.29.
     assert '"quantity":"5600"' in days[1].lines[0][1]
@@ -253,7 +268,7 @@ def test_dividends_are_paid_when_they_are_due_and_delistings_close_positions():
 @pytest.mark.parametrize("what", ["cash", "quantity", "notional", "commission"])
 def test_a_block_that_does_not_add_up_is_a_conflict(what):
     market, rule, account = market_of(FLAT, ENTER), SignalRule(), Account.opening(100_000)
-    task = BlockTask.of(market, list(DAYS), rule.block_rule(account))
+    task = BlockTask.of(market, list(DAYS), rule_data(rule))
     run = BlockRun(
         task=task, market=arrays_of(task), rule=rule_in_numbers(task), before=account, count=len(DAYS)
     )
@@ -392,7 +407,7 @@ def worlds(draw):
         for code, shares in zip(owned, rng.choice([1, 100, 333, 2000], len(owned)).tolist())
     }
     account = Account(cash=cash, positions=positions)
-    return market, list(days), rule_of(draw, codes), account, draw(st.integers(1, length))
+    return market, list(days), plan_of(draw, codes), account, draw(st.integers(1, length))
 
 
 def fees(draw):
@@ -403,18 +418,24 @@ def fees(draw):
     )
 
 
-def rule_of(draw, codes):
-    weights = None
-    if draw(st.booleans()):
-        weights = {
-            code: draw(st.sampled_from([0.0, 0.1, 1 / 3, 0.07])) for code in codes[: draw(st.integers(1, 3))]
-        }
-    return SignalRule(
-        weights=weights,
+def plan_of(draw, codes):
+    shares = st.sampled_from([0.0, 0.1, 1 / 3, 0.07])
+    weights = {code: draw(shares) for code in codes[: draw(st.integers(1, 3))]}
+    size = draw(
+        st.sampled_from(
+            [
+                None,
+                {"weights": weights},
+                {"percent": 0.3},
+                {"percent": 1},
+                *({"cash": cash} for cash in ("1000", "33333.33", "100000")),
+            ]
+        )
+    )
+    return TradePlan(
+        size=size,
         max_positions=draw(st.sampled_from([None, None, 1, 2, 5])),
-        max_weight=draw(st.sampled_from([1.0, 0.3, 0.15])),
         cash_reserve=draw(st.sampled_from([0.0, 0.1, 1 / 3])),
-        ticket=draw(st.sampled_from([None, None, "1000", "33333.33", "100000"])),
     )
 
 
@@ -438,8 +459,8 @@ def actions(rng, days, shape):
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds())
 def test_random_markets_are_the_same_in_blocks(world):
-    market, days, rule, account, size = world
-    same(market, days, rule, account, size)
+    market, days, plan, account, size = world
+    same(market, days, SignalRule(), account, size, plan)
 
 
 def test_values_are_those_of_the_account_and_its_marks():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_whole
+from quantgraph.broker._plan import TradePlan
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, Side
 from quantgraph.market.rules import OrderType
@@ -225,24 +225,14 @@ class BlockRule:
         False keeps the holdings as they are.
     signal
         Name of the signal; None means the only one there is.
-    weights
-        Share of the investable equity by symbol; None means equal shares.
-    max_positions
-        Largest number of positions; None means no limit.
-    max_weight, cash_reserve
-        Exact fractions.
-    ticket
-        Cash of one entry; None means a share of the investable equity.
+    plan
+        Sizes and exits.
     """
 
     name: str
     trades: bool
     signal: str | None = None
-    weights: Mapping[str, Fraction] | None = None
-    max_positions: int | None = None
-    max_weight: Fraction = Fraction(1)
-    cash_reserve: Fraction = Fraction(0)
-    ticket: Decimal | None = None
+    plan: TradePlan = field(default_factory=TradePlan)
 
 
 @dataclass(frozen=True, kw_only=True)

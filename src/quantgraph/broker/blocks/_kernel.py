@@ -114,19 +114,16 @@ class MarketArrays(NamedTuple):
 
 
 class RuleArrays(NamedTuple):
-    """A :class:`~quantgraph.broker.BlockRule` in whole numbers; -1 is None, fractions are in two parts."""
+    """A :class:`~quantgraph.broker.BlockRule` in whole numbers; -1 is none, fractions are in two parts."""
 
     trades: bool
     max_positions: int
     ticket: int
     invested: int
     invested_of: int
-    most: int
-    most_of: int
-    weighted: bool
     share: Ints
     share_of: Ints
-    enough: int
+    needs_worth: bool
 
 
 class AccountArrays(NamedTuple):
@@ -215,8 +212,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     sold = _sells(t, market, state, log)
     if sold < 0:
         return False
-    if rule.max_positions >= 0:
-        count = min(count, max(0, rule.max_positions - purse.held))
+    count = min(count, max(0, rule.max_positions - purse.held))
     return count == 0 or _buys(t, count, (morning + purse.owed) * 100 + sold, market, rule, state, log)
 
 
@@ -351,10 +347,10 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 
 @compiled
 def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Add holdings at today's open, or at their last close, until tickets no longer depend on more."""
+    """Add holdings at today's open, or at their last close, if entries are a fraction of it."""
     opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
     for place in range(state.purse[0].held):
-        if worth >= rule.enough:
+        if not rule.needs_worth:
             break
         column = held[place]
         price = _opening(opens[column], volume[column])
@@ -370,16 +366,12 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
 def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
     purse, wished = state.purse[0], 0
     investable = _floor(worth, rule.invested, rule.invested_of)
-    most = _floor(investable, rule.most, rule.most_of)
     for place in range(count):
         column = state.candidates[place]
-        if rule.ticket >= 0:
-            ticket = rule.ticket
-        elif rule.weighted:
+        ticket = rule.ticket
+        if ticket < 0:
             ticket = _floor(investable, rule.share[column], rule.share_of[column])
-        else:
-            ticket = investable // (purse.held + count)
-        state.tickets[place] = min(most, ticket)
+        state.tickets[place] = ticket
         wished += state.tickets[place]
     free = max(0, purse.cash - (worth - investable))
     if wished > free:

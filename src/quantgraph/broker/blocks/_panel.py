@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -214,7 +213,6 @@ def _places(keys: Any, wanted: Any) -> Ints:
 
 
 _LARGEST_PART = 1 << 60
-_NEVER = 1 << 62
 
 
 def market_of(task: BlockTask) -> MarketArrays:
@@ -267,33 +265,32 @@ def market_of(task: BlockTask) -> MarketArrays:
 
 def rule_of(task: BlockTask) -> RuleArrays:
     """Write the rule in whole numbers."""
-    rule, weights = task.rule, task.rule.weights
-    symbols = len(task.layout.symbols)
-    share, share_of = np.full(symbols, -1 if weights is not None else 0, np.int64), np.ones(symbols, np.int64)
-    for symbol, weight in (weights or {}).items():
-        if symbol in task.layout.place:
-            place = task.layout.place[symbol]
-            share[place], share_of[place] = _parts(weight)
-    ticket = -1 if rule.ticket is None else int(rule.ticket * 100)
-    enough = _NEVER
-    if ticket >= 0 and not rule.cash_reserve and task.market.mark_at == "close":
-        enough = min(_NEVER, ceil(ticket / rule.max_weight) * 100)
-    invested, invested_of = _parts(1 - rule.cash_reserve)
-    most, most_of = _parts(rule.max_weight)
+    plan, symbols = task.rule.plan, len(task.layout.symbols)
+    traded = signal_of(task)[0].shape[1] if task.rule.trades else symbols
+    kind, value = plan.sizing(traded)
+    share, share_of = np.full(symbols, -1, np.int64), np.ones(symbols, np.int64)
+    if kind == "weights":
+        for symbol, weight in value.items():
+            if symbol in task.layout.place:
+                place = task.layout.place[symbol]
+                share[place], share_of[place] = _parts(weight)
+    else:
+        share[:], share_of[:] = _parts(value) if kind == "percent" else (0, 1)
+    ticket = int(value * 100) if kind == "cash" else -1
+    reserve = Fraction(plan.cash_reserve or 0)
+    needs_worth = ticket < 0 or reserve > 0 or task.market.mark_at != "close"
+    invested, invested_of = _parts(1 - reserve)
     if ticket > LARGEST:
         raise FallbackRequired
     return RuleArrays(
-        trades=rule.trades,
-        max_positions=-1 if rule.max_positions is None else rule.max_positions,
+        trades=task.rule.trades,
+        max_positions=plan.slots(traded),
         ticket=ticket,
         invested=invested,
         invested_of=invested_of,
-        most=most,
-        most_of=most_of,
-        weighted=weights is not None,
         share=share,
         share_of=share_of,
-        enough=enough,
+        needs_worth=needs_worth,
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.broker._schedule import trade_days
+    from quantgraph.broker.session._exits import Followed
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
     from quantgraph.broker.session._simulate import (
         BLOCK_SESSIONS,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_SESSIONS",
     "LARGEST",
+    "Followed",
     "OrderProposal",
     "advance",
     "collect_decision",
@@ -39,6 +42,7 @@ __all__ = [
     "run_identity",
     "run_sessions",
     "split_buys",
+    "trade_days",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

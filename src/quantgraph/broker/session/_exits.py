@@ -38,14 +38,16 @@ Kind = Literal["stop_loss", "trailing_stop", "take_profit", "max_holding"]
 class Followed:
     """What a plan follows of a position.
 
-    ``basis`` is the average fill price of its shares and ``peak`` the highest close since the entry, at least
-    the basis; both as of the last ex-date. ``waiting`` is the trigger that is sold at the next open, with the
-    reason; empty without one.
+    ``basis`` is the average fill price of its shares, ``last`` that of the last of ``purchases``, ``peak``
+    the highest close since the entry, at least the basis; all as of the last ex-date. ``waiting`` is the
+    trigger that is sold at the next open, with the reason; empty without one.
     """
 
     entered: pd.Timestamp
     basis: Decimal
     peak: Decimal
+    last: Decimal
+    purchases: int = 1
     waiting: tuple[str, str] | None = None
 
 
@@ -97,7 +99,7 @@ class ExitBook:
         self._plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
         self._fractions = {name: Decimal(text) for name, text in plan.to_json().items() if name in _FRACTIONS}
         self._places = {day: place for place, day in enumerate(fields["open"].index)}
-        self._followed: dict[str, Followed] = {}
+        self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
         self.exited: dict[str, pd.Timestamp] = {}
         for result in history:
@@ -108,10 +110,12 @@ class ExitBook:
         """Move the levels by the corporate actions whose ex-date the session is, once."""
         moved, self._day = self._day == day, day
         for action in () if moved else _actions_by_session(self._store, self._data_ref).get(day, ()):
-            held = self._followed.get(action.symbol)
+            held = self.followed.get(action.symbol)
             if held is not None:
-                basis, peak = (price_after_actions(price, [action]) for price in (held.basis, held.peak))
-                self._followed[action.symbol] = replace(held, basis=basis, peak=peak)
+                basis, peak, last = (
+                    price_after_actions(price, [action]) for price in (held.basis, held.peak, held.last)
+                )
+                self.followed[action.symbol] = replace(held, basis=basis, peak=peak, last=last)
 
     def due(self, day: pd.Timestamp, account: Account, quotes: Mapping[str, Quote]) -> list[Order]:
         """Orders at the open: exits that wait, levels that the open is beyond, positions held long enough."""
@@ -174,14 +178,14 @@ class ExitBook:
             held = followed.get(symbol)
             if held is None:  # shares that were there before the run
                 cost = trim_zeros(position.average_cost)
-                held = Followed(entered=position.entered, basis=cost, peak=cost)
+                held = Followed(entered=position.entered, basis=cost, peak=cost, last=cost)
             quote = quotes.get(symbol)
             locked = position.bought_today > 0 and symbol not in late
             held = self._waiting(symbol, held, result, quote if locked else None)
             close = math.nan if quote is None or quote.close is None else quote.close
             peak = held.peak if math.isnan(close) else max(held.peak, to_decimal(close))
             kept[symbol] = replace(held, peak=peak)
-        self._followed = kept
+        self.followed = kept
         for fill in result.fills:
             if fill.side == "buy":
                 self.exited.pop(fill.order.symbol, None)
@@ -189,7 +193,7 @@ class ExitBook:
                 self.exited[fill.order.symbol] = day
 
     def _due(self, symbol: str, day: pd.Timestamp, quote: Quote | None) -> tuple[str, str] | None:
-        held = self._followed.get(symbol)
+        held = self.followed.get(symbol)
         if held is None:
             return None
         if held.waiting is not None:
@@ -257,7 +261,7 @@ class ExitBook:
         self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account
     ) -> dict[str, Followed]:
         """What is followed after the session's purchases, of positions that the account still has."""
-        fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self._followed)
+        fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self.followed)
         for symbol in dict.fromkeys(fill.order.symbol for fill in fills if fill.side == "buy"):
             position = account.positions.get(symbol)
             if position is None:
@@ -267,11 +271,13 @@ class ExitBook:
             sold = sum((Decimal(fill.quantity) for fill in own if fill.side == "sell"), ZERO)
             paid = sum((fill.price * fill.quantity for fill in own if fill.side == "buy"), ZERO)
             held, before = followed.get(symbol), Decimal(position.quantity) - bought + sold
+            last = paid / bought
             if held is None or position.entered == day:
-                followed[symbol] = Followed(entered=day, basis=paid / bought, peak=paid / bought)
+                followed[symbol] = Followed(entered=day, basis=last, peak=last, last=last)
             else:
-                basis = (held.basis * before + paid) / (before + bought)
-                followed[symbol] = replace(held, basis=basis, peak=max(held.peak, basis))
+                basis, number = (held.basis * before + paid) / (before + bought), held.purchases + 1
+                peak = max(held.peak, basis)
+                followed[symbol] = replace(held, basis=basis, peak=peak, last=last, purchases=number)
         return followed
 
     def _quotes(self, day: pd.Timestamp) -> Mapping[str, Quote]:

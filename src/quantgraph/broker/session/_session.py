@@ -35,7 +35,7 @@ from quantgraph.broker.accounts._results import (
     mark,
     value_of,
 )
-from quantgraph.broker.session._exits import ExitBook
+from quantgraph.broker.session._exits import ExitBook, Followed
 from quantgraph.broker.session._matching import match_order, reference_price, side_of
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Moment, Rulebook
@@ -213,6 +213,11 @@ class Session:
     def exited(self) -> Mapping[str, pd.Timestamp]:
         """The session of a trade plan's last sale, of symbols that were not bought since."""
         return {} if self._exits is None else dict(self._exits.exited)
+
+    @property
+    def followed(self) -> Mapping[str, Followed]:
+        """What a trade plan follows of each position."""
+        return {} if self._exits is None else dict(self._exits.followed)
 
     @property
     def outcomes(self) -> tuple[Fill | Rejection | Pending, ...]:

@@ -212,7 +212,7 @@ def simulate(
     Parameters
     ----------
     plan
-        How positions end, beside what the decider orders. Default: as it orders.
+        Sizes, schedules and exits. Default: equal slots, each session, no exits.
 
     Raises
     ------
@@ -221,9 +221,10 @@ def simulate(
     """
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
-    run = RunContext(plan=plan or TradePlan(), history=lambda: results)
+    days = _checked(market, sessions)
+    run = RunContext(plan=plan or TradePlan(), start=_first(days), history=lambda: results)
     exits = exits_of(run, market)
-    for day in _checked(market, sessions):
+    for day in days:
         session = Session.open(market, day, account, exits)
         view = growing_view.at(Moment(day, "open"))
         context = context_of(session, view, run)
@@ -237,7 +238,7 @@ def simulate(
 
 def exits_of(run: RunContext, market: Market) -> ExitBook | None:
     """The exits of a run's plan after its sessions so far; None if the plan ends no position."""
-    if not run.plan.exits:
+    if not run.plan.follows:
         return None
     return ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history())
 
@@ -245,7 +246,13 @@ def exits_of(run: RunContext, market: Market) -> ExitBook | None:
 def context_of(session: Session, view: View | Callable[[], View], run: RunContext | None) -> DecisionContext:
     """What a decider is given at the open of a session."""
     return DecisionContext(
-        view, session.account, rules=session.rules, run=run, exits=session.exits, exited=session.exited
+        view,
+        session.account,
+        rules=session.rules,
+        run=run,
+        exits=session.exits,
+        exited=session.exited,
+        followed=session.followed,
     )
 
 
@@ -291,7 +298,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
     exits = exits_of(run, market) if run else None
-    blocks = blocks and exits is None
+    blocks = blocks and exits is None and (run is None or run.plan.in_arrays)
 
     def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
@@ -364,6 +371,7 @@ def run_sessions(
         )
     run = RunContext(
         plan=plan or TradePlan(),
+        start=_first(days),
         history=partial(ledger.history, run_id),
         log_step=partial(ledger.log_step, run_id),
     )
@@ -403,6 +411,10 @@ def commit_sessions(
             account = done[-1].account
         for session, value in values:
             on_session(session, value)
+
+
+def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
+    return days[0] if days else None
 
 
 def _trade_block(
