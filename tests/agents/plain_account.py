@@ -62,7 +62,7 @@ def trade(  # noqa: PLR0912, PLR0917
     *,
     weights=None,
     max_positions=None,
-    max_weight=None,
+    percent=None,
     reserve=(0, 1),
 ):
     """Cash, shares, value by session, fills and rejections of the rule; panels are lists of rows."""
@@ -106,17 +106,16 @@ def trade(  # noqa: PLR0912, PLR0917
                 if signal[t - 1][codes.index(code)] == 1 and code not in shares and code not in gone:
                     if weights is None or code in weights:
                         wanted.append(code)
-        if max_positions is not None:
-            wanted = wanted[: max(0, max_positions - len(shares))]
+        slots = max_positions or (len(weights) if weights else min(10, len(codes)))
+        wanted = wanted[: max(0, slots - len(shares))]
         if wanted:
             investable = floor(equity_before * (1 - reserve))
-            count = len(shares) + len(wanted)
             if weights:
                 tickets = [floor(investable * Fraction(*weights[code])) for code in wanted]
+            elif percent:
+                tickets = [floor(investable * Fraction(*percent))] * len(wanted)
             else:
-                tickets = [investable // count] * len(wanted)
-            if max_weight:
-                tickets = [min(cents, floor(investable * Fraction(*max_weight))) for cents in tickets]
+                tickets = [investable // slots] * len(wanted)
             free = max(0, cash - (equity_before - investable))
             if sum(tickets) > free:
                 total = sum(tickets)

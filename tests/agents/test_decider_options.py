@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 import quantgraph
-from quantgraph.agents import SignalRule
 from quantgraph.agents._registry import decider_names
-from quantgraph.agents._signal_rule import SignalRuleOptions
 from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
 from quantgraph.agents.execution import ExecutionAgent, create_execution_subgraph
 from quantgraph.agents.execution._steps import ExecutionOptions
@@ -24,7 +22,7 @@ from quantgraph.integrations.ai_trader._config import _AgentConfig
 
 HOUSE = Path(quantgraph.__file__).parent
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-MADE_OF = {TraderAgent: TraderOptions, ExecutionAgent: ExecutionOptions, SignalRule: SignalRuleOptions}
+MADE_OF = {TraderAgent: TraderOptions, ExecutionAgent: ExecutionOptions}
 
 
 def defaults(options):
@@ -84,7 +82,6 @@ def literal_defaults(path):
     [
         (defaults(TraderOptions), ["agents/trader", "integrations/ai_trader"]),
         (defaults(ExecutionOptions), ["agents/execution"]),
-        (defaults(SignalRuleOptions), ["agents/_signal_rule.py", "runs"]),
         (
             {
                 *DualAgentConfig.model_fields,
@@ -97,7 +94,7 @@ def literal_defaults(path):
             ["agents/dual_agent"],
         ),
     ],
-    ids=["trader", "execution", "signal_rule", "dual_agent"],
+    ids=["trader", "execution", "dual_agent"],
 )
 def test_a_default_is_written_once(names, places):
     files = [
@@ -125,14 +122,6 @@ OTHERS = {
         "memory": True,
     },
     ExecutionAgent: {"rounds": 3, "time_limit": 5, "tool_timeout": 1, "calling": "native", "share": 0.5},
-    SignalRule: {
-        "signal": "s",
-        "weights": {"AAPL": 0.5},
-        "max_positions": 3,
-        "max_weight": 0.5,
-        "ticket": 1_000,
-        "cash_reserve": 0.1,
-    },
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quantgraph.agents._signal_rule import SignalRule
-from quantgraph.broker import Market, Rejection
+from quantgraph.broker import Market, Rejection, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -34,19 +34,16 @@ def run_both(  # noqa: PLR0917
     *,
     weights=None,
     max_positions=None,
-    max_weight=None,
+    percent=None,
     reserve=(0, 1),
 ):
     """Both accounts over the same market; asserts equality, returns the plain one's fills and rejections."""
     store = DataState()
     store.update("ohlcv", {"open": opens, "close": closes, "pre_close": before})
     ref = store.update("signal", {"s": signal})
-    rule = SignalRule(
-        weights={code: n / d for code, (n, d) in weights.items()} if weights else None,
-        max_positions=max_positions,
-        max_weight=max_weight[0] / max_weight[1] if max_weight else 1.0,
-        cash_reserve=reserve[0] / reserve[1],
-    )
+    shared = {code: n / d for code, (n, d) in (weights or {}).items()}
+    size = {"weights": shared} if weights else {"percent": percent[0] / percent[1]} if percent else None
+    plan = TradePlan(size=size, max_positions=max_positions, cash_reserve=reserve[0] / reserve[1])
     days = [f"{day:%Y-%m-%d}" for day in opens.index]
     cash, shares, values, fills, rejections = plain.trade(
         days,
@@ -58,13 +55,19 @@ def run_both(  # noqa: PLR0917
         cash_cents,
         weights=weights,
         max_positions=max_positions,
-        max_weight=max_weight,
+        percent=percent,
         reserve=reserve,
     )
     with Ledger(folder / "ledger.db") as ledger:
         market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
         account = run_sessions(
-            market, opens.index, rule, cash=Decimal(cash_cents) / 100, ledger=ledger, run_id="run"
+            market,
+            opens.index,
+            SignalRule(),
+            cash=Decimal(cash_cents) / 100,
+            ledger=ledger,
+            run_id="run",
+            plan=plan,
         )
         ledger.check("run")
         outcomes = ledger.order_records("run")
@@ -112,7 +115,7 @@ def random_market(seed, sessions=45):
 OPTIONS = st.fixed_dictionaries(
     {
         "max_positions": st.sampled_from([None, 1, 2, 3, 5]),
-        "max_weight": st.sampled_from([None, (1, 10), (1, 4)]),
+        "percent": st.sampled_from([None, (1, 10), (1, 4)]),
         "reserve": st.sampled_from([(0, 1), (1, 10), (1, 4), (17, 20)]),
         "weights": st.sampled_from(
             [
@@ -168,7 +171,7 @@ def crossings(closes):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"max_positions": 8, "reserve": (1, 20)}], ids=["all cash", "eight with reserve"]
+    "options", [{}, {"max_positions": 8, "reserve": (1, 20)}], ids=["ten slots", "eight with reserve"]
 )
 def test_sse_50_crossover_agrees_to_the_cent(plain, tmp_path, sse50, options):
     opens, closes, before = sse50["open"], sse50["close"], sse50["pre_close"].ffill().bfill()

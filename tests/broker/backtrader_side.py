@@ -51,7 +51,7 @@ class Options(NamedTuple):
     ticket: int | None = None  # cents
     max_positions: int | None = None
     weights: dict[str, Fraction] | None = None
-    max_weight: Fraction = Fraction(1)
+    share: Fraction = Fraction(1)
     reserve: Fraction = Fraction(0)
 
 
@@ -208,15 +208,13 @@ class SignalTrader(Recorder):
         if options.max_positions is not None:
             entries = entries[: max(0, options.max_positions - len(self.opinions))]
         investable = floor(equity * (1 - options.reserve))
-        count, tickets = len(self.opinions) + len(entries), {}
+        tickets = {}
         for symbol in entries:
             if options.ticket is not None:
-                wished = options.ticket
-            elif options.weights is not None:
-                wished = floor(investable * options.weights[symbol])
+                tickets[symbol] = options.ticket
             else:
-                wished = investable // count
-            tickets[symbol] = min(wished, floor(investable * options.max_weight))
+                share = options.share if options.weights is None else options.weights[symbol]
+                tickets[symbol] = floor(investable * share)
         free, total = max(0, cash - (equity - investable)), sum(tickets.values())
         for symbol, wished in tickets.items():
             ticket = wished if total <= free else wished * free // total

@@ -27,7 +27,7 @@ import pytest
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Market, Order, Rejection
+from quantgraph.broker import Decider, Market, Order, Rejection, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.data import open_source
@@ -79,7 +79,7 @@ def liquid(panel):
     return {name: panel[name][traded].rename(columns=names) for name in PRICES}, names
 
 
-def told(panel, rules, decider, cash, folder, *, signal=None):
+def told(panel, rules, decider, cash, folder, *, signal=None, plan=None):
     """What our side did, as backtrader's side tells it, with the events of the mornings counted."""
     store = DataState()
     ref = store.update("ohlcv", panel)
@@ -87,7 +87,7 @@ def told(panel, rules, decider, cash, folder, *, signal=None):
         ref = store.update("signal", {"moves": signal})
     market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
     with Ledger(folder / "ledger.db") as ledger:
-        run_sessions(market, panel["open"].index, decider, cash=cash, ledger=ledger, run_id="run")
+        run_sessions(market, panel["open"].index, decider, cash=cash, ledger=ledger, run_id="run", plan=plan)
         results = list(ledger.results("run"))
     story, events = theirs.Story([], [], [], []), Counter()
     for result in results:
@@ -176,14 +176,16 @@ def test_orders_of_the_evening_meet_the_bars_that_backtrader_finds(panel, tmp_pa
 
 @pytest.mark.parametrize(
     "options",
-    [{"ticket": Decimal(30_000)}, {"max_positions": 12}],
+    [{"size": {"cash": Decimal(30_000)}, "max_positions": 40}, {"max_positions": 12}],
     ids=["ticket", "shares_of_equity"],
 )
 def test_the_rule_without_fees_lots_and_limits_is_filled_alike(options, panel, signal, tmp_path):
     prices, names = liquid(panel)
     opinions = signal.loc["2024", list(names)].rename(columns=names)
     rules = Rulebook.zero_cost("us")
-    ours, _ = told(prices, rules, SignalRule(**options), 1_000_000, tmp_path, signal=opinions)
+    ours, _ = told(
+        prices, rules, SignalRule(), 1_000_000, tmp_path, signal=opinions, plan=TradePlan(**options)
+    )
     other = theirs.run(
         theirs.SignalTrader,
         prices,
@@ -201,17 +203,20 @@ def test_the_rule_without_fees_lots_and_limits_is_filled_alike(options, panel, s
 @pytest.mark.parametrize(
     "options",
     [
-        {"ticket": Decimal("6000.50")},
-        {"max_positions": 20, "max_weight": 0.07, "cash_reserve": 0.1},
-        {"weights": 0.05},
+        {"size": {"cash": Decimal("6000.50")}, "max_positions": 40},
+        {"size": {"percent": Decimal("0.07")}, "max_positions": 20, "cash_reserve": Decimal("0.1")},
+        {"size": {"weights": Decimal("0.05")}},
     ],
     ids=["ticket", "max_positions", "weights"],
 )
 def test_the_rule_in_the_mainland_is_filled_alike(options, panel, signal, tmp_path):
-    if "weights" in options:  # of every third symbol
-        options = {"weights": dict.fromkeys(panel["open"].columns[::3], options["weights"])}
+    if "weights" in options["size"]:  # of every third symbol
+        share = options["size"]["weights"]
+        options = {"size": {"weights": dict.fromkeys(panel["open"].columns[::3], share)}}
     rules = Rulebook.mainland()
-    ours, events = told(panel, rules, SignalRule(**options), 1_000_000, tmp_path, signal=signal)
+    ours, events = told(
+        panel, rules, SignalRule(), 1_000_000, tmp_path, signal=signal, plan=TradePlan(**options)
+    )
     other = theirs.run(
         theirs.SignalTrader,
         panel,
@@ -229,11 +234,12 @@ def test_the_rule_in_the_mainland_is_filled_alike(options, panel, signal, tmp_pa
 
 def plain(options):
     """The rule's options as backtrader's side takes them."""
-    weights = options.get("weights")
+    size = options.get("size", {})
+    weights, most = size.get("weights"), options.get("max_positions")
     return theirs.Options(
-        ticket=int(options["ticket"] * 100) if "ticket" in options else None,
-        max_positions=options.get("max_positions"),
+        ticket=int(size["cash"] * 100) if "cash" in size else None,
+        max_positions=most,
         weights=weights and {symbol: Fraction(str(share)) for symbol, share in weights.items()},
-        max_weight=Fraction(str(options.get("max_weight", 1))),
+        share=Fraction(str(size["percent"])) if "percent" in size else Fraction(1, most or 1),
         reserve=Fraction(str(options.get("cash_reserve", 0))),
     )

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Order, Session, simulate
+from quantgraph.broker import Account, Order, Session, TradePlan, simulate
 from quantgraph.broker.accounts import Block
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import DayLines
@@ -79,12 +79,15 @@ class Case:
 
     def decider(self, kind):
         if kind == "signal":
-            return SignalRule(**self.options)
+            return SignalRule()
         return rm.RandomDecider(self.seed, self.world.symbols)
+
+    def plan(self, kind):
+        return TradePlan(**self.options) if kind == "signal" else None
 
     def run(self, ledger, kind, *, world=None, rows=None, decider=None):
         world = world or self.world
-        options = {"cash": self.cash, "ledger": ledger, "run_id": "r"}
+        options = {"cash": self.cash, "ledger": ledger, "run_id": "r", "plan": self.plan(kind)}
         run_sessions(self.market(world), world.sessions[:rows], decider or self.decider(kind), **options)
 
     def lines(self, kind, **options):
@@ -99,9 +102,13 @@ options = st.fixed_dictionaries(
     {},
     optional={
         "max_positions": st.integers(1, 4),
-        "max_weight": st.sampled_from([0.05, 0.3, 0.77]),
         "cash_reserve": st.sampled_from([0.0, 0.013, 0.5]),
-        "ticket": st.sampled_from(["1.01", "3000.00", "25000"]),
+        "size": st.sampled_from(
+            [
+                *({"percent": share} for share in (0.05, 0.3, 0.77)),
+                *({"cash": cash} for cash in ("1.01", "3000.00", "25000")),
+            ]
+        ),
     },
 )
 cases = st.builds(
@@ -336,7 +343,13 @@ def _plain(day: DayLines):
 @given(cases)
 def test_what_is_read_back_is_what_was_done(kind, case):
     done = list(
-        simulate(case.market(), case.world.sessions, case.decider(kind), account=Account.opening(case.cash))
+        simulate(
+            case.market(),
+            case.world.sessions,
+            case.decider(kind),
+            account=Account.opening(case.cash),
+            plan=case.plan(kind),
+        )
     )
     with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/l.db") as ledger:
         case.run(ledger, kind)

@@ -31,7 +31,7 @@ def summary(tmp_path):
     ref = store.update("signal", {"s": signal})
     rules = Rulebook.zero_cost()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        plan = TradePlan(cash_reserve=0.5)
+        plan = TradePlan(size={"percent": 0.5})
         market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
         run_sessions(market, DAYS, SignalRule(), cash=100_000, ledger=ledger, run_id="r", plan=plan)
         return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))
@@ -150,9 +150,10 @@ def three_of(tmp_path, opens, signal, cash, *, closes=None, rules=None, **option
     store.update("ohlcv", {"open": opens, "close": closes})
     ref = store.update("signal", {"s": signal})
     market = Market(store=store, data_ref=ref, rules=rules or Rulebook.zero_cost(), blocks_from=0)
-    decider = options.pop("decider", None) or SignalRule(**options)
+    decider = options.pop("decider", None) or SignalRule()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        run_sessions(market, DAYS, decider, cash=cash, ledger=ledger, run_id="r")
+        plan = TradePlan(**options)
+        run_sessions(market, DAYS, decider, cash=cash, ledger=ledger, run_id="r", plan=plan)
         return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(cash))
 
 
@@ -193,7 +194,7 @@ def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
         {"600000.SH": [10, 10, 10, 10], "600036.SH": [20, 20, 20, 20]},
         {"600000.SH": [1, 1, 1, 0], "600036.SH": [1, 1, 1, 1]},
         3_000,
-        max_weight=0.5,
+        size={"percent": 0.5},
     )
     assert told["account"]["trades"] == 1
     assert told["account"]["buys_not_followed"] == 3

@@ -30,7 +30,7 @@ def configuration(folder):
 
 def test_the_signal_rule_is_made_again_with_its_options(tmp_path):
     plan = TradePlan(size={"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}}, cash_reserve=0.1)
-    spec = RunSpec(question=SENTENCE, decider=SignalRule(), plan=plan)
+    spec = RunSpec(question=SENTENCE, plan=plan)
     told = run_strategy(spec, out=tmp_path)
     latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
     assert latest.stdout == f"{told['run_id']}: identical (ledger, execution log, signal, strategy, result)\n"

@@ -19,17 +19,8 @@ from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
 from quantgraph.state import View
 
-_NAME = "signal_rule"
 
-
-@dataclass(frozen=True, kw_only=True)
-class SignalRuleOptions:
-    """The options of :class:`SignalRule`, which is made of them, with their defaults."""
-
-    signal: str | None = None
-
-
-class SignalRule(SignalRuleOptions, Decider):
+class SignalRule(Decider):
     """Trades a signal of 1, 0, -1 and NaN long-only, in the sizes and on the sessions of the run's plan.
 
     Parameters
@@ -85,7 +76,10 @@ class SignalRule(SignalRuleOptions, Decider):
     2 buy 600036.SH 1600
     """
 
-    name: Final = _NAME
+    name: Final = "signal_rule"
+
+    def __init__(self, *, signal: str | None = None) -> None:
+        self.signal = signal
 
     @property
     def options(self) -> dict[str, Any]:
@@ -94,7 +88,7 @@ class SignalRule(SignalRuleOptions, Decider):
 
     def block_rule(self, context: DecisionContext) -> BlockRule:
         """Return the rule as data."""
-        return BlockRule(name=_NAME, trades=True, signal=self.signal, plan=context.plan)
+        return BlockRule(name=self.name, trades=True, signal=self.signal, plan=context.plan)
 
     def decide(self, context: DecisionContext) -> list[Order]:
         """Return the orders for the session, see the class.
@@ -246,7 +240,7 @@ def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays) -> list[st
     if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
         return []
     first = 0 if days.before is None else int(signal.index.searchsorted(days.before))
-    rows = signal.to_numpy()[first:]
+    rows = signal.to_numpy()[min(first, len(signal) - 1) :]
     row = rows[-1] if len(rows) == 1 else _last_of_each(rows)
     return [str(signal.columns[int(place)]) for place in np.flatnonzero(row == 1)]
 

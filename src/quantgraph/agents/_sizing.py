@@ -105,8 +105,8 @@ class Sizing:
         kind, value = self.plan.sizing(self.traded)
         positions, band = self.after.account.positions, Fraction(self.plan.band or 0) * self.investable
         sales, wishes = dict[str, Quantity](), dict[str, Wish]()
-        for symbol in sorted(positions.keys() & self.prices.keys() - set(leaving)):
-            if kind == "weights" and symbol not in value:
+        for symbol in sorted(positions.keys() - set(leaving)):
+            if not self.prices.get(symbol) or (kind == "weights" and symbol not in value):
                 continue
             wished = self.sized(symbol, kind, value, len(positions) + len(entries), _REBALANCE).cents
             price = self.prices[symbol]
@@ -125,7 +125,7 @@ class Sizing:
         needed = sum(wish.cents for wish in wishes.values())
         found = dict[str, Quantity]()
         for symbol, wish in wishes.items():
-            if symbol not in self.prices:
+            if not self.prices.get(symbol):
                 continue
             cents = wish.cents * free // needed if needed > free else wish.cents
             rules, day = self.context.rules, self.context.session

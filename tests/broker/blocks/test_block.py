@@ -61,7 +61,7 @@ def block_of(market, sessions, decider, account, plan=None):
     return trade_block(market, sessions, rule_data(decider, plan), account)
 
 
-def in_blocks(market, sessions, decider, account, size, plan):
+def in_blocks(market, sessions, decider, account, size, plan):  # noqa: PLR0917
     """Days, values, final account and how many sessions were traded in blocks; or the error."""
     days, values, left, blocked = [], [], list(sessions), 0
     try:
@@ -90,7 +90,7 @@ def order_by_order(market, sessions, decider, account, plan=None):
     return days, values, account
 
 
-def same(market, sessions, decider, account, size=64, plan=None):
+def same(market, sessions, decider, account, size=64, plan=None):  # noqa: PLR0917
     """Trade both ways, compare, and return what happened and how many sessions went in blocks."""
     *got, blocked = in_blocks(market, sessions, decider, account, size, plan)
     days, values, after = order_by_order(market, sessions, decider, account, plan)

@@ -160,9 +160,8 @@ def test_the_cash_of_an_exit_within_the_session_buys_from_the_next_one():
     market = Market(
         store=store, data_ref=store.update("signal", {"demo": signal}), rules=Rulebook.zero_cost("cn")
     )
-    results = simulate(
-        market, days, SignalRule(), account=Account.opening(10_000), plan=TradePlan(stop_loss=0.08)
-    )
+    plan = TradePlan(size={"percent": 1}, stop_loss=0.08)
+    results = simulate(market, days, SignalRule(), account=Account.opening(10_000), plan=plan)
     fills = [(days.get_loc(f.session), f.order.symbol, f.side) for each in results for f in each.fills]
     assert fills == [(1, ONE, "buy"), (2, ONE, "sell"), (3, "600036.SH", "buy")]
 
