@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
 from typing import Any, Final
 
@@ -86,6 +86,11 @@ class SignalRule(Decider):
         """Options as plain JSON; a run is not continued with others."""
         return {"signal": self.signal}
 
+    @property
+    def executes(self) -> frozenset[str]:
+        """All words of a plan."""
+        return frozenset(each.name for each in fields(TradePlan))
+
     def block_rule(self, context: DecisionContext) -> BlockRule:
         """Return the rule as data."""
         return BlockRule(name=self.name, trades=True, signal=self.signal, plan=context.plan)
@@ -103,7 +108,7 @@ class SignalRule(Decider):
             If there is no signal of that name.
         """
         view, plan, signal = context.view, context.plan, self._signal(context.view)
-        days, listed = _TradeDays.of(context), _Lister(context)
+        days, listed = _TradeDays.of(context, signal), _Lister(context)
         exits = listed.orders("sell", _positions_to_exit(signal, context.account, days.last), "signal -1")
         after, sold = context.market.copy(pending=False), {order.symbol for order in exits}
         after.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
@@ -115,7 +120,7 @@ class SignalRule(Decider):
         sizing = Sizing(context=context, after=after, traded=len(signal.columns), prices=prices)
         leaving = sold | {order.symbol for order in context.exits}
         wishes = sizing.entries(entries)
-        if resizes and _TradeDays.of(context, plan.rebalance).today:
+        if resizes and _TradeDays.of(context, signal, plan.rebalance).today:
             sales, lacking = sizing.resized(entries, leaving)
             cut = listed.orders("sell", sales, "rebalance")
             after.batch(cut)
@@ -144,14 +149,19 @@ class _TradeDays:
     before: pd.Timestamp | None
 
     @classmethod
-    def of(cls, context: DecisionContext, when: Any = None) -> _TradeDays:
+    def of(cls, context: DecisionContext, signal: pd.DataFrame, when: Any = None) -> _TradeDays:
         """Those of a schedule, by default the plan's ``trade_on``."""
         sessions = context.view["ohlcv"].frozen("open").sessions
         schedule = when or context.plan.trade_on
         if schedule == "every":
             before = sessions[-2] if len(sessions) > 1 else None
             return cls(today=True, last=context.session, before=before)
-        places = np.flatnonzero(trade_days(sessions, schedule, context.started))
+        started = context.started or pd.Timestamp(sessions[0])
+        after = int(np.searchsorted(sessions, signal.index[0].to_datetime64())) + 1 if len(signal) else 0
+        first = max(started, pd.Timestamp(sessions[min(after, len(sessions) - 1)]))
+        places = np.flatnonzero(
+            trade_days(sessions, schedule, started=started, first=first, market=context.rules.market)
+        )
         today = bool(len(places)) and places[-1] == len(sessions) - 1
         earlier = places[:-1] if today else places
         before = sessions[earlier[-1]] if len(earlier) else None

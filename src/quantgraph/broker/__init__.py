@@ -19,7 +19,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext
     from quantgraph.broker._plan import TradePlan
-    from quantgraph.broker._plan_words import plan_words, size_words
+    from quantgraph.broker._plan_words import plan_words
     from quantgraph.broker.accounts._account import Account
     from quantgraph.broker.accounts._orders import (
         BlockRule,
@@ -54,7 +54,6 @@ __all__ = [
     "check_decider",
     "plan_words",
     "simulate",
-    "size_words",
     "validate_decision",
 ]
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
-from quantgraph.broker._plan import TradePlan
+from quantgraph.broker._plan import EXITS, TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
 from quantgraph.broker.session._exits import Followed
@@ -390,6 +390,11 @@ class Decider(ABC):
     def uses_signal(self) -> bool:
         """False: no signal is made, and every session of the window is traded."""
         return True
+
+    @property
+    def executes(self) -> frozenset[str]:
+        """Words of a :class:`TradePlan` that are carried out where it decides; exits are for any."""
+        return EXITS
 
     @property
     def needs(self) -> DataNeeds:

@@ -17,6 +17,8 @@ Reentry = Literal["new_signal", "any"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
 """Largest number of positions where nothing was said."""
+EXITS = frozenset({"stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"})
+"""The words that end positions, which the broker carries out for any decider."""
 _SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
 _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
@@ -191,7 +193,7 @@ class TradePlan:
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
-    return f"{value:f}" if isinstance(value, Decimal) else value
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def _bad(name: str, value: object, valid: str) -> BadOption:

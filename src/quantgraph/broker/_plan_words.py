@@ -65,23 +65,29 @@ _SCHEDULES = {
 _SHARES = {"stop_loss", "take_profit", "trailing_stop", "cash_reserve", "band", "percent", "by"}
 
 
-def plan_words(said: Mapping[str, Any], language: Language) -> list[str]:
+def plan_words(said: Mapping[str, Any], language: Language, traded: int | None = None) -> list[str]:
     """A plan's JSON for people, a part each.
+
+    With the number of symbols that are traded, the first part is how much a purchase takes and how many
+    positions there are; defaults say so.
 
     >>> plan_words({"stop_loss": "0.08", "max_holding": 20, "size": {"cash": "20000"}}, "en")
     ['stop loss 8%', 'held at most 20 sessions', 'buys for 20,000 each time']
+    >>> plan_words({}, "en", 30)
+    ['each purchase 1/10 of the account; at most 10 of 30 positions, by code (default)']
+    >>> plan_words({}, "zh", 1), plan_words({"size": {"percent": "0.3"}, "max_positions": 5}, "en", 3)
+    (['每次买入用全部资金（默认）'], ['buys 30% of the account each time; at most 5 positions'])
     """
-    return [_part(name, value, language) for name, value in said.items()]
+    if traded is None:
+        return [_part(name, value, language) for name, value in said.items()]
+    rest = (_part(name, value, language) for name, value in said.items() if name not in _OF_SIZE)
+    return [_size_in_words(said, traded, language), *rest]
 
 
-def size_words(said: Mapping[str, Any], traded: int, language: Language) -> str:
-    """How much a purchase takes and how many positions there are, of so many symbols; defaults say so.
+_OF_SIZE = ("size", "max_positions")
 
-    >>> size_words({}, 30, "en")
-    'each purchase 1/10 of the account; at most 10 of 30 positions, by code (default)'
-    >>> size_words({}, 1, "zh"), size_words({"size": {"percent": "0.3"}, "max_positions": 5}, 3, "en")
-    ('每次买入用全部资金（默认）', 'buys 30% of the account each time; at most 5 positions')
-    """
+
+def _size_in_words(said: Mapping[str, Any], traded: int, language: Language) -> str:
     plan, join = TradePlan.of(said), "；" if language == "zh" else "; "
     slots, parts = plan.slots(traded), list[str]()
     kind, value = plan.sizing(traded)

@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from quantgraph.broker._plan import Schedule
+from quantgraph.errors import BadWindow
+from quantgraph.market import sessions as sessions_of
 
 _NEW_WEEK = 3
 """Days from the Monday before 1970-01-01, a Thursday."""
+_EXCHANGES = {"cn": "XSHG", "us": "XNYS"}
 
 
-def trade_days(sessions: Any, when: Schedule, start: pd.Timestamp | None) -> Any:
+def trade_days(
+    sessions: Any, when: Schedule, *, started: pd.Timestamp, first: pd.Timestamp, market: str = "cn"
+) -> Any:
     """Whether each of ascending sessions (an array of ``datetime64``) is one of a schedule; an array of bool.
 
-    The first session of the data begins no week, month or quarter: what came before it is not known. A number
-    counts from ``start``, the run's first session, or else from the first of the data.
+    Parameters
+    ----------
+    started
+        The run's first session.
+    first
+        The first session that can be decided. It stands in for the beginning of a period between the two; a
+        number of sessions counts from it.
+    market
+        ``cn`` or ``us``: whose calendar tells the session before the first of the data.
 
     Examples
     --------
     >>> days = np.array(["2024-01-30", "2024-01-31", "2024-02-01", "2024-02-05"], "datetime64[us]")
-    >>> trade_days(days, "month_start", None).tolist(), trade_days(days, "week_start", None).tolist()
-    ([False, False, True, False], [False, False, False, True])
+    >>> begun = pd.Timestamp(days[0])
+    >>> trade_days(days, "month_start", started=begun, first=begun).tolist()
+    [False, False, True, False]
+    >>> trade_days(days, 2, started=begun, first=pd.Timestamp(days[1])).tolist()
+    [False, True, False, True]
     """
+    place, begun = (int(np.searchsorted(sessions, day.to_datetime64())) for day in (first, started))
     if isinstance(when, int):
-        first = 0 if start is None else int(np.searchsorted(sessions, start.to_datetime64()))
-        places = np.arange(len(sessions)) - first
+        places = np.arange(len(sessions)) - place
         return (places >= 0) & (places % when == 0)
     if when == "every":
         return np.ones(len(sessions), np.bool_)
+    before = _session_before(sessions[0], _EXCHANGES[market])
+    starts = np.diff(_periods(np.concatenate([[before], sessions]), when)) != 0
+    if starts[begun : place + 1].any():
+        starts[place : place + 1] = True
+    return starts
+
+
+def _periods(sessions: Any, when: Schedule) -> Any:
     days = sessions.astype("datetime64[D]")
     if when == "week_start":
-        periods = (days.astype(np.int64) + _NEW_WEEK) // 7
-    else:
-        months = days.astype("datetime64[M]").astype(np.int64)
-        periods = months if when == "month_start" else months // 3
-    return np.diff(periods, prepend=periods[:1]) != 0
+        return (days.astype(np.int64) + _NEW_WEEK) // 7
+    months = days.astype("datetime64[M]").astype(np.int64)
+    return months if when == "month_start" else months // 3
+
+
+@lru_cache(maxsize=64)
+def _session_before(session: Any, exchange: str) -> Any:
+    """The exchange's session before one; the same one where the calendar does not reach."""
+    day = pd.Timestamp(session)
+    try:
+        known = sessions_of(day - pd.Timedelta(days=20), day - pd.Timedelta(days=1), exchange=exchange)
+    except BadWindow:
+        return session
+    return known[-1].to_datetime64() if len(known) else session

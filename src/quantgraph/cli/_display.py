@@ -132,9 +132,10 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
             f"{counts['buy']} buys, {counts['sell']} sells (cells of sessions and symbols)",
         )
         table.add_row(words("信号", "signal"), text)
-    if result.get("plan"):
-        said = plan_words(result["plan"], language_of(result["question"]))
-        table.add_row(words("计划", "plan"), literal(words("、", ", ").join(said)))
+    plan, spoken = result.get("plan") or {}, language_of(result["question"])
+    if result.get("account") and result.get("strategy"):
+        text = words("；", "; ").join(plan_words(plan, spoken, len(result["symbols"])))
+        table.add_row(words("计划", "plan"), literal(text))
     if result.get("causality"):
         text = result["causality"]["text"] + say(
             language_of(result["question"]), **not_evaluated_text(result)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -38,6 +37,21 @@ from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
 from quantgraph.cli._integrations import mcp, trader
 from quantgraph.cli._ledger import app as ledger
 from quantgraph.cli._ledger import latest_run
+from quantgraph.cli._plan import (
+    Accumulate,
+    Band,
+    CashReserve,
+    MaxHolding,
+    MaxPositions,
+    Rank,
+    Rebalance,
+    Size,
+    StopLoss,
+    TakeProfit,
+    TradeOn,
+    TrailingStop,
+    plan_of,
+)
 from quantgraph.cli._run import (
     DeciderPlace,
     ShowCode,
@@ -51,7 +65,6 @@ from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
-    from quantgraph.broker import TradePlan
     from quantgraph.market import Rulebook
     from quantgraph.market.rules import MarketCode
     from quantgraph.runs import RunSpec
@@ -73,7 +86,7 @@ for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader)
     app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
-_DATA, _ACCOUNT, _EXITS, _ASKING = "Data", "Account", "Exits", "Questions"
+_DATA, _ACCOUNT, _ASKING = "Data", "Account", "Questions"
 _MODEL, _OUTPUT = "Model", "Output"
 """Panels of the options in help."""
 Source = Annotated[
@@ -149,30 +162,18 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             help="Slippage of each fill, in hundredths of a percent of its amount.", rich_help_panel=_ACCOUNT
         ),
     ] = 0,
-    stop_loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="8%", help="Sell at this loss from the mean fill price.", rich_help_panel=_EXITS
-        ),
-    ] = None,
-    take_profit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="20%", help="Sell at this gain from the mean fill price.", rich_help_panel=_EXITS
-        ),
-    ] = None,
-    trailing_stop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="10%", help="Sell so far below the highest close since.", rich_help_panel=_EXITS
-        ),
-    ] = None,
-    max_holding: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Sell at the open, N sessions after the entry.", rich_help_panel=_EXITS
-        ),
-    ] = None,
+    size: Size = None,
+    max_positions: MaxPositions = None,
+    rank: Rank = None,
+    trade_on: TradeOn = None,
+    accumulate: Accumulate = None,
+    rebalance: Rebalance = None,
+    band: Band = None,
+    cash_reserve: CashReserve = None,
+    stop_loss: StopLoss = None,
+    take_profit: TakeProfit = None,
+    trailing_stop: TrailingStop = None,
+    max_holding: MaxHolding = None,
     decider: DeciderPlace = None,
     confirm: Annotated[
         bool,
@@ -234,8 +235,19 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         confirmed = _confirmed(confirm, headless=headless)
         more = {"trade": not signal_only, "approve": approve and not signal_only, "confirm": confirmed}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
-        plan = _plan(
-            stop_loss=stop_loss, take_profit=take_profit, trailing_stop=trailing_stop, max_holding=max_holding
+        plan = plan_of(
+            size=size,
+            max_positions=max_positions,
+            rank=rank,
+            trade_on=trade_on,
+            accumulate=accumulate,
+            rebalance=rebalance,
+            band=band,
+            cash_reserve=cash_reserve,
+            stop_loss=stop_loss,
+            take_profit=take_profit,
+            trailing_stop=trailing_stop,
+            max_holding=max_holding,
         )
         rules = None if signal_only else _rules(market, slippage_bps, fund or [], costs, commission)
     with shown_run(question, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
@@ -249,24 +261,6 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             out=out,
             resources=live,
         )
-
-
-def _plan(*, max_holding: int | None, **fractions: str | None) -> TradePlan | None:
-    """The exits of the options; None without any. ``8%`` is 0.08."""
-    from quantgraph.broker import TradePlan
-
-    said: dict[str, Any] = {name: text for name, text in fractions.items() if text is not None}
-    for name, text in said.items():
-        try:
-            said[name] = Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ArithmeticError as error:
-            option = "--" + name.replace("_", "-")
-            raise BadOption(
-                f"{option} {text}: must be a share, such as 8% or 0.08", parameter=name
-            ) from error
-    if max_holding is not None:
-        said["max_holding"] = max_holding
-    return TradePlan(**said) if said else None
 
 
 def _check_at_once(question: str, source: str | None, model: str | None, settings: Settings) -> None:

@@ -55,6 +55,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
+    summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
     summary["notes"] = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
     account, benchmark = summary["account"], summary["benchmark"]

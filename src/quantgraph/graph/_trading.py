@@ -62,6 +62,12 @@ class Trading:
     _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    def plan_of(self, state: TradingState) -> TradePlan:
+        """The plan in force: the caller's words, else the sentence's, else defaults."""
+        understanding = request_of(state)["understanding"] if self.resources.makes_signal else None
+        said = understanding["plan"] if understanding else {}
+        return TradePlan.of({**said, **self.plan.to_json()})
+
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""
         return Market(
@@ -82,7 +88,7 @@ class Trading:
         """Return the ledger, with the run in it."""
         request = request_of(state)["checked"]
         identity = {
-            **run_identity(self.market(state), self.decider, self.plan),
+            **run_identity(self.market(state), self.decider, self.plan_of(state)),
             "code_hash": self.strategy(state).get("code_hash"),
             "window": [request["start"], request["end"]],
             **({"approve": True} if self.approve else {}),
@@ -131,7 +137,7 @@ class Trading:
         """Return what the running node hands to the decisions of a run."""
         ledger, days = self.ledger_of(run_id), self.sessions(state)
         context = RunContext(
-            plan=self.plan,
+            plan=self.plan_of(state),
             start=days[0] if len(days) else None,
             rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),

@@ -55,6 +55,7 @@ from quantgraph.llm._keyless_replies import (
 )
 from quantgraph.llm.messages import _json as tags
 from quantgraph.sentences import (
+    PLAN_KEYS,
     ParsedRequest,
     RequestContext,
     Watched,
@@ -165,7 +166,7 @@ def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
         last_session=_day(facts.get("last_session")),
         names={str(name): str(code) for name, code in pairs.items()},
         examples=tuple(map(str, examples)) if isinstance(examples, list) else (),
-        executes=frozenset(map(str, executes)) if isinstance(executes, list) else frozenset(),
+        executes=frozenset(map(str, executes)) if isinstance(executes, list) else PLAN_KEYS,
     )
     return context, facts
 

@@ -260,9 +260,16 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
 
 
 def _as_said(words: str, text: str) -> str:
-    """Words of a clause as the person wrote them, if they are a whole piece of the text: ``三成资金`` for 30%资金."""
+    """Words of a clause as the person wrote them, if they are found again: ``三成资金`` for 30%资金."""
     pieces = map(clean_words, re.split(r"[,，;；。\n]", text))
-    return next((piece for piece in pieces if clean_words(normalise(piece)) == words), words)
+    if (
+        whole := next((piece for piece in pieces if clean_words(normalise(piece)) == words), None)
+    ) is not None:
+        return whole
+    parts = re.split(r"\d+(?:\.\d+)?%?", words)
+    number = r"[\d.,%一二两三四五六七八九十百千万成半]{1,8}"
+    found = re.search(number.join(re.escape(part).replace(r"\ ", r"\s*") for part in parts), text)
+    return found[0] if found and clean_words(normalise(found[0])) == words else words
 
 
 def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
-from quantgraph.broker import plan_words, size_words
+from quantgraph.broker import plan_words
 from quantgraph.page._data import RunView
 from quantgraph.page._drawings import labels
 from quantgraph.report.metrics import table_metrics
@@ -142,7 +142,7 @@ def _size(view: RunView) -> str:
         )
     if view.decider != "signal_rule":
         return say(view.language, zh=f"由{decided_by(view)}决定", en=f"chosen by the {decided_by(view)}")
-    return size_words(view.result.get("plan") or {}, len(view.result["symbols"]), view.language)
+    return plan_words(view.result.get("plan") or {}, view.language, len(view.result["symbols"]))[0]
 
 
 def _compared_with(view: RunView) -> Iterator[str]:

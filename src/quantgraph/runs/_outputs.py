@@ -92,7 +92,7 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
         **({"open_question": open_question(unanswered)} if unanswered else {}),
-        "understanding": request["understanding"],
+        "understanding": understood,
         "assumptions": dialogue["assumptions"],
         "notes": [*(checked.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
         "symbols": list(symbols),
@@ -152,7 +152,8 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     data_summary = progress_of(state)["validation"].get("data_summary", {})
     saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
-    return saved | {key: summary.get(key) for key in _REPORTED}
+    planned = {"plan": summary["plan"]} if summary.get("plan") else {}
+    return saved | planned | {key: summary.get(key) for key in _REPORTED}
 
 
 def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:

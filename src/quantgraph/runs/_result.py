@@ -631,7 +631,7 @@ def _table(rows: Mapping[str, Sequence[Any]], columns: list[str]) -> pd.DataFram
 
 def _said_differently(results: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The trade plans, traded symbols and ends that are not the same in all runs."""
-    plans = [(result.get("understanding") or {}).get("plan") or {} for result in results]
+    plans = [result.get("plan") or {} for result in results]
     traded = [result.get("symbols") or [] for result in results]
     common = set(traded[0]).intersection(*traded)
     own = [", ".join(symbol for symbol in symbols if symbol not in common) for symbols in traded]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.sentences._clauses import PLAN_KEYS
     from quantgraph.sentences._codegen import Watched, write_code
     from quantgraph.sentences._dates import malformed_dates, without_dates
     from quantgraph.sentences._describe import describe, describe_value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EARLIEST",
+    "PLAN_KEYS",
     "Missing",
     "Number",
     "ParsedRequest",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.data.symbols import is_index_code
 from quantgraph.errors import BadWindow
 from quantgraph.sentences._clauses import (
+    PLAN_KEYS,
     ClauseNote,
     PlanClause,
     PlanLine,
@@ -39,9 +40,17 @@ from quantgraph.sentences._roles import (
     watched_of,
     watching_problem,
 )
-from quantgraph.sentences._rules import Average, Compare, OfIndex, TradingRule, fields_of, index_conditions
+from quantgraph.sentences._rules import (
+    NEVER,
+    Average,
+    Compare,
+    OfIndex,
+    TradingRule,
+    fields_of,
+    index_conditions,
+)
 from quantgraph.sentences._securities import find_symbols, is_shouted
-from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
+from quantgraph.sentences._strategies import HELD, LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -69,7 +78,7 @@ class RequestContext:
     examples
         Codes or index names of the source, for the question about the stocks.
     executes
-        Keys of the trade plan that the decider executes; the planner asks about every other clause.
+        Keys of the trade plan that are carried out; the planner asks about every other clause.
     listed
         Codes of the source, if capitals that are none of them are to be read as words.
     """
@@ -78,7 +87,7 @@ class RequestContext:
     last_session: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
-    executes: frozenset[str] = frozenset()
+    executes: frozenset[str] = PLAN_KEYS
     listed: Collection[str] | None = None
 
 
@@ -425,8 +434,33 @@ class _RuleOfLines:
 
 def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
     rules = _line_rules(lines)
-    reading = with_market(rule_of(rules.values()), _market_of(lines, rules))
+    reading = with_market(_with_plan(rule_of(rules.values()), lines), _market_of(lines, rules))
     return _RuleOfLines(lines=lines, rules=rules, reading=reading)
+
+
+def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
+    """Regular buying alone is a rule: buy, and hold; a holding time that was said is the exit, not a default."""
+    given_up = {waiver.topic for line in lines for waiver in line.waivers}
+    said = {
+        clause.key: clause
+        for line in lines
+        for clause in line.clauses
+        if clause.value is not None and clause.topic not in given_up
+    }
+    regular, held = said.get("accumulate"), said.get("max_holding")
+    scheduled = regular is not None and "by" not in cast("Mapping[str, Any]", regular.value)
+    if regular and scheduled and reading.rule is None and not _says_more(reading, lines):
+        bought = TradingRule(entry=HELD, exit=NEVER)
+        return replace(reading, rule=bought, entry=regular.words, exit=regular.words)
+    if reading.rule is not None and reading.exit_is_default and held:
+        rule = replace(reading.rule, exit=NEVER)
+        return replace(reading, rule=rule, exit=held.words, exit_is_default=False)
+    return reading
+
+
+def _says_more(reading: RuleReading, lines: list[RequestLine]) -> bool:
+    """Whether there are words of a rule, read or not."""
+    return bool(reading.entry) or any(line.describes_strategy or line.has("UNKNOWN") for line in lines)
 
 
 def _market_of(lines: list[RequestLine], rules: dict[int, LineRule]) -> list[MarketFilter]:
@@ -561,7 +595,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
     odd = None if rule is None or roles.problems or filtered else watching_problem(rule, roles)
     problems = [note.text(language) for note in (*roles.problems, *([odd] if odd else []))]
     rule = None if problems else rule
-    intent = _intent(lines, any(line.describes_strategy for line in lines))
+    intent = _intent(lines, rule is not None or any(line.describes_strategy for line in lines))
     plan = _plan(lines, rules, context)
     end = window.end or (context.last_session if window.open_end else None)
     missing: dict[Missing, bool] = {

@@ -361,7 +361,7 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
     return clauses
 
 
-_HELD = Compare(left=Bar(), op=">", right=Number(value=0.0))
+HELD = Compare(left=Bar(), op=">", right=Number(value=0.0))
 """Buy and hold: nothing is left out, since it has no exit."""
 
 
@@ -389,7 +389,7 @@ def rule_of(lines: Iterable[LineRule]) -> RuleReading:
         return RuleReading()
     if exit_ is not None and contradicts(entry, exit_):
         return RuleReading(contradiction=exit_text)
-    exit_text = exit_text or (entry_text if entry == _HELD else "")
+    exit_text = exit_text or (entry_text if entry == HELD else "")
     is_default = exit_ is None and not exit_text
     if exit_ is None:
         exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)

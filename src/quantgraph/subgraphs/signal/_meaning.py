@@ -43,7 +43,7 @@ from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal._warm_up import wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import CODED, request_symbols
+from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
 
 _EVENT = re.compile(
@@ -76,8 +76,6 @@ class Words:
         Spans, if several were said.
     entry, exit
         Words of the entry and of the exit, if they are known apart.
-    plan
-        The trade plan.
     """
 
     text: str
@@ -89,7 +87,6 @@ class Words:
     windows: tuple[tuple[pd.Timestamp, pd.Timestamp], ...] = ()
     entry: str = ""
     exit: str = ""
-    plan: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def read(self) -> ParsedRequest | None:
@@ -129,7 +126,6 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
         entry=rule.get("entry") or "",
         exit=rule.get("exit") or "",
-        plan=understood.get("plan") or {},
     )
 
 
@@ -179,7 +175,7 @@ class _SaidRule:
 def rule_in_words(words: Words) -> _SaidRule | None:
     """Return the rule that the user's own words say whole; None if they do not."""
     request = words.read
-    if request is None or words.waived or any(name in words.plan for name in CODED):
+    if request is None or words.waived:
         return None
     if (rule := said_rule(words.text, request)) is None:
         return None
@@ -262,9 +258,6 @@ _NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data
 
 def _not_read(words: Words) -> Note:
     """Why the words are no reference."""
-    if any(name in words.plan for name in CODED):
-        named = ", ".join(name for name in words.plan if name in CODED)
-        return Note(zh=f"信号还取决于计划：{named}", en=f"the signal depends on a plan, too: {named}")
     unread = [*words.read.unread, *(clause.words for clause in words.read.open)] if words.read else []
     if unread or words.waived:
         named = "; ".join([*unread, *words.waived])

@@ -7,7 +7,6 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -19,13 +18,13 @@ from typing_extensions import TypedDict
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph.broker import plan_words
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
 from quantgraph.sentences import EARLIEST
-from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 from quantgraph.state import DataState, Snapshot
 from quantgraph.tools import read_window, split_codes
 
@@ -56,56 +55,11 @@ def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
     return {"watch": [*series, *stocks], "trade": traded, "index": series}
 
 
-CODED = {
-    "stop_loss": ("止损", "stop loss"),
-    "take_profit": ("止盈", "take profit"),
-    "trailing_stop": ("移动止损", "trailing stop"),
-    "max_holding": ("最长持有", "held at most"),
-    "trade_on": ("交易周期", "trade on"),
-}
-"""Parts of a plan that the code of a signal does, in both languages."""
-
-
 def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> list[str]:
-    """Return the person's words that are not executed; ``waived`` are those that the user gave up.
-
-    The code of a signal can do what depends on the entry; sizes, cash and costs of a plan it cannot.
-    """
+    """Return the person's words that are not executed; ``waived`` are those that the user gave up."""
     clauses: Sequence[Mapping[str, Any]] = params.get("clauses", ())
-    words = [clause["quote"] for clause in clauses if clause["status"] == "not_done"]
-    spoken = bool(words)
-    for name, value in params.get("plan", {}).items():
-        if name in CODED:
-            continue
-        said = [clause for clause in clauses if clause["quote"] and _says(clause["quote"], value)]
-        if any(clause["part"] in ("entry", "exit") and clause["status"] == "done" for clause in said):
-            continue  # how many a ranking holds is the rule
-        words += [clause["quote"] for clause in said] or ([] if spoken else [f"{name} {value}"])
+    words = (clause["quote"] for clause in clauses if clause["status"] == "not_done")
     return [each for each in dict.fromkeys(words) if each not in waived]
-
-
-def with_plan_clauses(params: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return a reading's parameters in which each part of the plan has a clause with the person's words."""
-    clauses = list(params["clauses"])
-    for name, value in params["plan"].items():
-        if any(clause["quote"] and _says(clause["quote"], value) for clause in clauses):
-            continue
-        status = "done" if name in CODED else "not_done"
-        said = [
-            {"quote": piece, "part": "plan", "became": piece, "status": status} for piece in plan_pieces(text)
-        ]
-        clauses += [clause for clause in said if _says(clause["quote"], value)]
-    return {**params, "clauses": clauses}
-
-
-def _says(words: str, value: object) -> bool:
-    """Whether words have a number of a plan's value or, for a value without one, name a schedule or plan."""
-    numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
-    numbers |= {f"{100 * float(each):g}" for each in numbers}
-    anchors = find_anchors(plain(words))
-    if not numbers:
-        return any(anchor.kind in ("schedule", "plan") for anchor in anchors)
-    return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
 
 
 def understand(
@@ -190,16 +144,9 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     lines.append(words("区间", "window") + colon + comma.join(spans))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
-    left_out = [clause["words"] for clause in understanding["clauses"] if clause["status"] == "not_done"]
-    coded = [
-        _planned(name, value, words)
-        for name, value in understanding["plan"].items()
-        if name in CODED and not any(_says(each, value) for each in left_out)
-    ]
-    if coded:
-        lines.append(
-            words("计划（由信号代码执行）", "plan (done by the signal's code)") + colon + comma.join(coded)
-        )
+    if understanding["plan"]:
+        planned = plan_words(understanding["plan"], language)
+        lines.append(words("计划", "plan") + colon + comma.join(planned))
     for status, label in (
         ("default", words("默认", "default")),
         ("not_done", words("不执行", "not done")),
@@ -212,18 +159,6 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
 
 
 _SAID = ("", "不执行", "not done")  # by the label of the line
-
-
-def _planned(name: str, value: object, words: Callable[[str, str], str]) -> str:
-    """A part of a plan as a person says it.
-
-    >>> _planned("stop_loss", 0.06, lambda zh, en: en), _planned("max_holding", 20, lambda zh, en: zh)
-    ('stop loss 6%', '最长持有 20 个交易日')
-    """
-    if isinstance(value, float):
-        value = f"{100 * value:g}%"
-    unit = words(" 个交易日", " sessions") if name == "max_holding" else ""
-    return f"{words(*CODED[name])} {value}{unit}"
 
 
 def rule_line(understanding: Understanding, language: Language) -> str:

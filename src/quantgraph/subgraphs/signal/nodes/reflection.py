@@ -49,6 +49,7 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
+from quantgraph.sentences import PLAN_KEYS
 from quantgraph.sentences.coverage import Gap
 from quantgraph.sentences.phrases import is_courtesy
 from quantgraph.subgraphs.signal._agents import (
@@ -61,6 +62,7 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
+from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import (
     ASKING_STEPS,
@@ -95,7 +97,6 @@ from quantgraph.subgraphs.signal.understanding import (
     understanding_hash,
     understanding_lines,
     with_constraints,
-    with_plan_clauses,
 )
 
 REFLECTION_NODE_PROMPT = prompt_text("reflection", "en")
@@ -280,7 +281,7 @@ def ask_model(reading: Reading) -> Reading | Question:
                 given=given,
                 reply=reply,
                 kind=reply.task_type,
-                params=with_plan_clauses(reply.user_intent.params.model_dump(), said_text(state)),
+                params=with_plan(reply.user_intent.params.model_dump(), said_text(state), _executes(reading)),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
         missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
@@ -352,9 +353,15 @@ def _first_question(reading: Reading) -> Question:
     return Question(changes=question_update(reading.state, "symbol", reason))
 
 
+def _executes(reading: Reading) -> frozenset[str]:
+    """Words of a plan that are carried out, or told to the decider's models with the rule."""
+    executes = current_decider(reading.resources).executes
+    return executes if reading.resources.makes_signal else executes | {"trade_on"}
+
+
 def _facts(reading: Reading, text: str) -> dict[str, Any]:
     """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
-    source, resources = reading.source, reading.resources
+    source, resources, executes = reading.source, reading.resources, _executes(reading)
     sessions, listed = source.sessions(), source.symbols()
     called = () if resources.makes_signal else current_decider(resources).called
     named = [name for name in called if name.casefold() in text.casefold()]
@@ -370,6 +377,7 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
         **({"fields": known_indicators(source)} if speaks_of_fields(text) else {}),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
         **({"decider": named} if named else {}),
+        **({} if executes >= PLAN_KEYS else {"executes": sorted(executes & PLAN_KEYS)}),
     }
 
 
