@@ -112,16 +112,14 @@ OPEN = {
 LEGIBLE = {
     "RSI高于70做空": ("RSI高于70", "做空"),
     "做空动量后20%": ("做空动量后20%",),
-    "每周一买": ("买", "每周一"),
+    "每周一买": ("买",),
     "60分钟MACD金叉买入": ("60分钟",),
     "Ichimoku": ("Ichimoku",),
     "5周均线上穿20周均线买入": ("5周均线", "20周均线"),
-    "RSI低于30买入，止损5%": ("止损5%",),
-    "止损5%": ("止损5%",),
     "MACD金叉买入，要观察": ("要观察",),
     "小市值买入": ("小市值买入",),
     "周线MACD金叉买入": ("周线",),
-    "buy every Monday": ("buy", "every Monday"),
+    "buy every Monday": ("buy",),
     "60-minute MACD golden cross buy": ("60-minute",),
     "short when RSI is above 70": ("short when RSI is above 70",),
 }

@@ -201,7 +201,6 @@ WITHOUT_A_VERB = (
     "成交量突破20日均量",
     "未突破20日新高",
     "5日均线上穿20日均线且RSI低于70",
-    "MACD金叉，止损5%",
     "只在MACD金叉",
     "金叉",
     "bullish crossover",
@@ -218,10 +217,7 @@ WITHOUT_A_VERB = (
 ASKED = (
     "MACD大于0买入",
     "连续三天上涨买入，下跌卖出",
-    "RSI低于30买入，止损5%",
-    "RSI低于30买入，持有5天后卖出",
     "RSI低于30时，成交量放大买入",
-    "每月1日买入动量前20%",
     "buy when RSI is below 30 for 3 consecutive days",
     "buy when RSI < 30 unless PE > 50",
     "only buy when RSI below 30, sell above 70",

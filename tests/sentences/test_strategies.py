@@ -292,24 +292,28 @@ TRADES: dict[str, Trades] = {
 }  # fmt: skip
 
 WITHOUT: dict[str, tuple[str, ...]] = {
-    "01 stop": ("止损5%", "止盈10%"),
-    "02 hold5": ("持有5天后卖出",),
-    "03 weekly": ("每周一",),
-    "04 monthly-en": ("rebalance monthly", "equal weight"),
     "14 atr": ("exit with a 3x ATR trailing stop",),
     "21 capital": ("用10万元本金",),
     "24 limit-intraday": ("60分钟线",),
     "26 weeklybar": ("weekly",),
-    "29 half": ("一半仓位",),
     "33 fee": ("手续费万分之一",),
     "34 adj": ("前复权",),
     "h35": ("T+0",),
     "s1": ("收盘价成交",),
     "s5": ("杠杆2倍",),
-    "t1": ("每只10%",),
-    "t3": ("or after loss of 3%",),
 }
 """Clauses that are read and not executed: the question names them, and the rule is traded only without them."""
+
+PLANNED: dict[str, dict[str, object]] = {
+    "01 stop": {"stop_loss": 0.05, "take_profit": 0.1},
+    "02 hold5": {"max_holding": 5},
+    "03 weekly": {"trade_on": "week_start"},
+    "04 monthly-en": {"trade_on": "month_start", "size": "equal_weight"},
+    "29 half": {"size": {"percent": 0.5}},
+    "t1": {"size": {"percent": 0.1}},
+    "t3": {"stop_loss": 0.03},
+}
+"""Sentences with a trade plan beside the rule, which is carried out."""
 
 SPANS = {
     "r12": "2025年1月、5月",
@@ -376,7 +380,7 @@ def read(
 
 
 def test_the_table_has_every_sentence_once(rows: dict[str, dict[str, str]]) -> None:
-    listed = [*TRADES, *WITHOUT, *SPANS, *ASKS, *MARKET, *REFUSED]
+    listed = [*TRADES, *WITHOUT, *PLANNED, *SPANS, *ASKS, *MARKET, *REFUSED]
     assert sorted(listed) == sorted(rows)
     assert len(rows) == 129
 
@@ -412,6 +416,14 @@ def test_what_is_not_executed_is_asked_about_and_named_when_given_up(
     assert later.missing == ()
     assert tuple(note.words for note in later.clauses if note.status == "not_done") == WITHOUT[name]
     assert (later.strategy, later.plan) == (request.strategy, {})
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_plan_beside_the_rule_is_carried_out(read: Callable[..., ParsedRequest], name: str) -> None:
+    request = read(name)
+    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.strategy is not None, request.plan) == (True, PLANNED[name])
+    assert len([note for note in request.clauses if note.status == "done"]) == len(PLANNED[name])
 
 
 @pytest.mark.parametrize("name", MARKET)

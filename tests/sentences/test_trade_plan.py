@@ -174,7 +174,7 @@ def test_a_security_that_only_a_clause_names_is_the_one_that_was_said() -> None:
 
 def test_words_behind_a_clause_give_it_up_too() -> None:
     rule = "600519.SH 5日均线上穿20日均线买入，下穿卖出，止损5%，每次只用三成资金，2025年"
-    asked = read_request(rule, RequestContext())
-    assert [clause.words for clause in asked.open] == ["止损5%", "每次只用30%资金"]
+    said = read_request(rule, RequestContext())
+    assert said.plan == {"stop_loss": 0.05, "size": {"percent": 0.3}}
     later = read_request(f"{rule}\n止损不要了，仓位也不要了", RequestContext())
     assert (later.missing, [note.status for note in later.clauses]) == ((), ["not_done", "not_done"])

@@ -64,7 +64,7 @@ PLAN_KEYS = frozenset(
 """Keys of clauses that a trade plan carries out."""
 Topic = Literal[
     "stop", "target", "trailing", "holding", "schedule", "size", "positions", "cash", "commission", "slippage",
-    "leverage", "short", "bars", "grid", "accumulate", "fill", "prices", "settlement", "risk", "long_only", "benchmark",
+    "leverage", "short", "bars", "accumulate", "fill", "prices", "settlement", "risk", "long_only", "benchmark",
 ]  # fmt: skip
 
 
@@ -95,7 +95,7 @@ _STOP = r"(?:固定)?止损(?:线|位|点|幅度|比例)?|stop(?:[\s-]?loss(?:es
 _TARGET = r"(?:固定)?止盈(?:线|位|点|幅度|比例)?|take[\s-]?profits?|profit[\s-]target|\btp\b"
 _TRAIL = r"(?:移动|跟踪|追踪|回撤)止[损盈]|trailing[\s-]stop(?:[\s-]?loss)?"
 _MONEY = r"([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k|thousand|m|million)?\s*(?:元|块钱?|人民币|rmb|yuan|cny|usd|dollars)?"
-_MONEY_UNIT = r"([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿)(?:元|块钱?|人民币)?|([\d,.]{1,18})\s*()(?:元|块钱?|人民币)"
+_MONEY_UNIT = r"(?:([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿)(?:元|块钱?|人民币)?|([\d,.]{1,18})\s*()(?:元|块钱?|人民币))"
 _DAYS = r"(\d{1,9})\s*-?\s*个?\s*(?:交易)?(?:日|天|days?\b|sessions?\b)"
 _SOLD = r"(?:卖出|卖掉|平仓|离场|出场|清仓|卖)"
 
@@ -168,7 +168,7 @@ _ROWS: tuple[_Row, ...] = (
      rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}", _days),
     ("accumulate", "accumulate", "% 加 补 add", rf"(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*{_P}(?:的?(?:仓位?|资金))?"
      rf"|(?:add|buy)\s+{_P}\s+(?:more\s+)?(?:of\s+(?:the\s+|my\s+)?(?:account|equity|capital)\s+)?(?:at|on|for|after|with)\s+(?:each|every|a|any)\s+(?:further\s+)?(?:rise|gain|fall|drop|dip)\s+of\s+{_P}", _added),
-    ("accumulate", "accumulate", "invest put buy", rf"(?:invest|put)\s+\$?{_MONEY}(?=[^,;.\n]*(?:every|each|monthly|weekly))|buy\s+\$\s*{_MONEY}\s*(?:worth\s+)?of(?=[^,;.\n]*(?:every|each|monthly|weekly))", _regular),
+    ("accumulate", "accumulate", "invest put buy", rf"(?:invest|put)\s+\$?{_MONEY}(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)|buy\s+\$\s*{_MONEY}\s*(?:worth\s+)?of(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)", _regular),
     ("schedule", "trade_on", "每 调仓 换仓 再平衡 轮动 季 quarter rebalanc weekly monthly every each monday first", r"每\s*个?\s*(?:周|星期|礼拜|月|季度?)(?=\s*定投)|每\s*个?\s*季(?:度)?(?:初|的?第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)?(?:[一1]次)?|(?:按|逐)?季度?(?:调仓|换仓|再平衡|轮动)|(?:rebalanc(?:e|ed|ing)|trade)\s+(?:quarterly|(?:once\s+)?(?:every|each|a|per)\s+quarter)|(?:every|each)\s+quarter\b|quarterly(?=\s*(?:[,;:.]|$))|on\s+the\s+first\s+(?:trading\s+)?(?:day|session)\s+of\s+(?:each|every|the|a)\s+(?:month|week|quarter)|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初|第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初)"
      r"|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)"
      r"|每(?:隔)?\s*\d{1,9}\s*个?(?:交易)?[日天](?:调仓|换仓|再平衡|轮动)(?:[一1]次)?|(?:按|逐)?[周月]度?(?:调仓|换仓|再平衡|轮动)"
@@ -183,8 +183,8 @@ _ROWS: tuple[_Row, ...] = (
     ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
     ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
-    ("size", "size", "每 per each", rf"每(?:[只支次笔](?:股票)?)(?:都|各|就)?(?:买入?|投入?|用)?\s*{_MONEY_UNIT}|\$?{_MONEY}\s+(?:per|for|into|in)\s+(?:each|every|stock|position|trade|entry)(?:\s+(?:stock|position|trade|entry))?", _cash),
-    ("positions", "max_positions", "持 只 支 position holding stock", r"(?:最多|至多|不超过)(?:同时)?(?:买入?)?\s*(\d{1,9})\s*[只支](?:股票)?|(?:hold\s+|own\s+)?(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?|up\s+to)\s+(\d{1,9})\s+(?:stocks|names)|(?:最多|至多)?同时(?:最多|至多)?持(?:有|仓)\s*(?:不超过)?\s*(\d{1,9})\s*[只支个](?:股票)?|(?:最多|至多)持(?:有|仓)\s*(\d{1,9})\s*[只支](?:股票)?|(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?)\s+(\d{1,9})\s+(?:open\s+)?(?:positions|holdings)", _days),
+    ("size", "size", "每 per each every", rf"每(?:[只支次笔](?:股票)?)(?:都|各|就)?(?:买入?|投入?|用)?\s*{_MONEY_UNIT}|\$?{_MONEY}\s+(?:per|(?:for|into|in)\s+(?:each|every))\s+(?:stock|position|trade|entry|one)", _cash),
+    ("positions", "max_positions", "持 只 支 position holding stock name", r"(?:最多|至多|不超过)(?:同时)?(?:买入?)?\s*(\d{1,9})\s*[只支](?:股票)?|(?:hold\s+|own\s+)?(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?|up\s+to)\s+(\d{1,9})\s+(?:stocks|names)|(?:最多|至多)?同时(?:最多|至多)?持(?:有|仓)\s*(?:不超过)?\s*(\d{1,9})\s*[只支个](?:股票)?|(?:最多|至多)持(?:有|仓)\s*(\d{1,9})\s*[只支](?:股票)?|(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?)\s+(\d{1,9})\s+(?:open\s+)?(?:positions|holdings)", _days),
     ("cash", "cash", "资金 本金 capital cash principal", r"(?:用|以|投入|初始|起始|拿)?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?\s*(?:的)?(?:初始|起始|启动)?(?:本金|资金)"
      r"|(?:初始|起始|启动)?(?:本金|资金)\s*(?:为|是|[:=])?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?"
      r"|(?:initial\s+|starting\s+)?(?:capital|cash|principal)\s*(?:of|is|[:=])?\s*[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?(?:\s*(?:yuan|cny|rmb|usd|dollars))?"
@@ -201,7 +201,6 @@ _ROWS: tuple[_Row, ...] = (
     ("prices", "", "复权 adjusted", r"[前后不]复权(?:价格|价)?|(?:forward|backward|split|un)?-?adjusted\s+(?:prices?|closes?)|unadjusted", _NONE),
     ("settlement", "", "+", r"t\s*\+\s*0(?:交易)?", _NONE),
     ("risk", "", "risk 风险", rf"{_P}\s*risk(?:\s+per\s+trade)?|risk(?:ing)?\s+{_P}(?:\s+of\s+(?:the\s+|my\s+)?\w+)?(?:\s+per\s+trade)?|每[笔次]风险{_IS}{_P}", _NONE),
-    ("grid", "", "网格 grid", r"(?:做)?网格(?:交易|策略)?|\bgrid(?:\s+trading)?\b", _NONE),
     ("short", "", "空 融券 short", r"(?:做空|卖空|融券|开空)[^,;。\n]*|\b(?:go\s+)?short(?:\s+sell(?:ing)?|ing)?\b(?!\s*-|\s+(?:term|window|period|line|(?:moving\s+)?average|[se]?ma)\b)[^,;.\n]*", _NONE),
 )  # fmt: skip
 _JOINTS = re.compile(
@@ -282,7 +281,6 @@ _TOPIC_WORDS: tuple[tuple[Topic, str], ...] = (
     ("prices", r"[前后不]?复权|adjust(?:ed\s+prices|ment)"),
     ("settlement", r"t\s*\+\s*0"),
     ("risk", r"风险|risk(?:\s+per\s+trade)?"),
-    ("grid", r"网格(?:交易)?|grid(?:\s+trading)?"),
     ("accumulate", r"定投|加仓|补仓|adding|pyramiding|regular\s+buying"),
 )  # fmt: skip
 _AFTERWARDS = r"(?:\s*\d+(?:\.\d+)?\s*%)?\s*(?:了|吧|也行|也可以|都行|就行|即可|也没关系)*(?:\s*,?\s*(?:继续|就这样|go\s+on|continue))?"
@@ -366,7 +364,6 @@ _REASONS: dict[Topic, Note] = {
     "fill": Note(zh="信号在下一个交易日开盘成交", en="a signal is filled at the next session's open"),
     "prices": Note(zh="用数据源给出的价格", en="prices are those of the source"),
     "settlement": Note(zh="按市场的交收规则", en="the market's settlement rule holds"),
-    "grid": Note(zh="不做网格", en="no grid trading"),
     "risk": Note(zh="不按风险定仓位", en="sizes are not set by risk"),
 }
 _NOT_DONE = Note(zh="不执行", en="not done")

@@ -104,10 +104,9 @@ def test_code_of_the_planner_is_not_held_against_itself(frames, view_of):
     assert codes(words(CROSS), wrong, view_of(), [source + "# mine"]) == ["meaning_differs"]
 
 
-@pytest.mark.parametrize("name", ["stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on"])
-def test_a_rule_with_a_clause_that_depends_on_the_path_is_not_a_reference(name):
-    assert rule_in_words(words(CROSS, plan={name: 0.05})) is None
-    assert rule_in_words(words(CROSS, plan={"cash": 100_000})) is not None
+def test_a_plan_beside_a_rule_leaves_the_rule_as_the_reference():
+    assert rule_in_words(words(f"{CROSS}，止损5%，每周一调仓")) == rule_in_words(words(CROSS))
+    assert rule_in_words(words(f"{CROSS}，2倍杠杆")) is None
 
 
 def test_an_exit_that_nobody_said_is_not_a_reference():

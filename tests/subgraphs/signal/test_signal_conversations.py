@@ -189,30 +189,30 @@ def test_the_planner_asks_in_the_persons_words_and_one_answer_settles_all_that_i
     graph = create_signal_subgraph(
         source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
     )
-    sentence = "收盘价上穿5日均线买入，下穿卖出，跌8%止损，每次只用三成资金"
+    sentence = "收盘价上穿5日均线买入，下穿卖出，跌8%止损，2倍杠杆"
     asked = graph.invoke({"messages": [("user", sentence)]}, THREAD)["__interrupt__"][0].value
     assert asked["kind"] == "symbol"
     assert "- 哪段时间" in asked["question"]
-    assert "- 目前做不到：「跌8%止损」「每次只用三成资金」。" in asked["question"]
-    answer = "000341.SZ，2024年1月到2月，止损不要了，仓位也不要了"
+    assert "- 目前做不到：「2倍杠杆」。" in asked["question"]
+    answer = "000341.SZ，2024年1月到2月，止损不要了，杠杆也不要了"
     final = graph.invoke(Command(resume=answer), THREAD)
     assert final["ended_because"] == "done", final["error_messages"]
     assert understood(final)[:2] == (["000341.SZ"], JAN_FEB)
     not_done = [
         each["words"] for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"
     ]
-    assert set(not_done) == {"跌8%止损", "每次只用三成资金"}
-    assert flat(final)["understanding"]["plan"] == {}, "no code executes what was given up"
+    assert set(not_done) == {"跌8%止损", "2倍杠杆"}
+    assert flat(final)["understanding"]["plan"] == {}
 
 
 def test_the_planner_says_what_remains_without_what_it_cannot_do():
     graph = create_signal_subgraph(
         source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
     )
-    asked = graph.invoke({"messages": [("user", f"{ZH}，止损5%")]}, THREAD)["__interrupt__"][0].value
+    asked = graph.invoke({"messages": [("user", f"{ZH}，2倍杠杆")]}, THREAD)["__interrupt__"][0].value
     assert (
         asked["question"]
-        == "目前做不到：「止损5%」。去掉的话，执行的是：买入 收盘价上穿5日均线；卖出 下穿。去掉它继续吗？"
+        == "目前做不到：「2倍杠杆」。去掉的话，执行的是：买入 收盘价上穿5日均线；卖出 下穿。去掉它继续吗？"
     )
     final = graph.invoke(Command(resume="1"), THREAD)
     assert final["ended_because"] == "done", final["error_messages"]

@@ -10,10 +10,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from states import flat
 
+from quantgraph.agents import SignalRule
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _json as tags
+from quantgraph.report import BuyAndHold
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -55,53 +58,78 @@ def test_what_the_caller_fixed_is_traded_and_what_is_watched_stays():
     }
 
 
-def test_a_size_is_named_in_the_persons_words_and_a_stop_is_for_the_code():
-    sized = {"quote": "每次只用三成资金", "part": "plan", "became": "每次用30%的资金", "status": "done"}
-    average = {"quote": "", "part": "entry", "became": "SMA", "status": "default"}
-    assert not_done_words({"plan": {"stop_loss": 0.05}}) == []
-    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average]}) == [
-        "size {'percent': 0.3}"
-    ]
-    assert not_done_words({"plan": {"size": {"percent": 0.3}}, "clauses": [average, sized]}) == [
-        "每次只用三成资金"
-    ]
+ALL = SignalRule().executes
 
 
-def test_a_number_of_positions_that_a_ranking_picks_is_done_by_the_rule():
-    ranked = {
-        "quote": "hold the 5 best",
-        "part": "entry",
-        "became": "the 5 highest returns",
-        "status": "done",
-    }
-    assert not_done_words({"plan": {"max_positions": 5}, "clauses": [ranked]}) == []
-    assert not_done_words({"plan": {"max_positions": 5}}) == ["max_positions 5"]
+def test_what_is_carried_out_is_a_plan_and_what_is_not_is_named_in_the_persons_words():
+    text = "5日均线上穿20日均线买入，每次只用三成资金，2倍杠杆，止损8%"
+    sized = {"quote": "每次只用三成资金", "part": "plan", "became": "每次用30%的资金", "status": "not_done"}
+    lent = {"quote": "2倍杠杆", "part": "plan", "became": "杠杆2倍", "status": "done"}
+    said = {"plan": {"size": 0.3, "stop_loss": "8%", "leverage": 2}, "clauses": [sized, lent]}
+    params = with_plan(said, text, ALL)
+    assert params["plan"] == {"size": {"percent": "0.3"}, "stop_loss": "0.08"}
+    assert [(each["quote"], each["status"]) for each in params["clauses"]] == [
+        ("每次只用三成资金", "done"),
+        ("2倍杠杆", "not_done"),
+        ("止损8%", "done"),
+    ]
+    assert not_done_words(params) == ["2倍杠杆"]
+    exits = with_plan(said, text, BuyAndHold().executes)
+    assert exits["plan"] == {"stop_loss": "0.08"}
+    assert not_done_words(exits) == ["每次只用三成资金", "2倍杠杆"]
+
+
+def test_a_part_that_nobody_can_find_in_the_text_is_named_as_it_was_read():
+    params = with_plan({"plan": {"stop_loss": 2, "trailing_stop": "much"}, "clauses": []}, "", ALL)
+    assert params["plan"] == {"stop_loss": "0.02"}
+    assert not_done_words(params) == ["trailing_stop much"]
+
+
+@pytest.mark.parametrize(
+    ("said", "planned"),
+    [
+        ({"size": 20_000}, {"size": {"cash": "20000"}}),
+        ({"size": "30%"}, {"size": {"percent": "0.3"}}),
+        ({"size": "equal"}, {"size": "equal_weight"}),
+        ({"size": {"shares": 500.0}}, {"size": {"shares": "500"}}),
+        ({"trade_on": "monthly"}, {"trade_on": "month_start"}),
+        ({"trade_on": "every 5 sessions"}, {"trade_on": 5}),
+        ({"max_holding": 20.0, "max_positions": "5"}, {"max_positions": 5, "max_holding": 20}),
+        ({"take_profit": 0.2}, {"take_profit": "0.2"}),
+        (
+            {"accumulate": {"amount": 5000.0, "on": "schedule"}},
+            {"accumulate": {"amount": "5000", "on": "schedule"}},
+        ),
+    ],
+)
+def test_values_are_read_as_models_write_them(said, planned):
+    assert with_plan({"plan": said, "clauses": []}, "", ALL)["plan"] == planned
 
 
 def test_what_was_given_up_is_not_asked_about_again():
-    clauses = [{"quote": "止损5%", "became": "", "status": "not_done"}]
-    assert not_done_words({"plan": {"stop_loss": 0.05}, "clauses": clauses}) == ["止损5%"]
-    assert not_done_words({"clauses": clauses}, waived=["止损5%"]) == []
+    clauses = [{"quote": "2倍杠杆", "became": "", "status": "not_done"}]
+    assert not_done_words({"clauses": clauses}) == ["2倍杠杆"]
+    assert not_done_words({"clauses": clauses}, waived=["2倍杠杆"]) == []
 
 
-STOPPED = {
-    "plan": {"stop_loss": 0.05},
-    "clauses": [{"quote": "stop at 5%", "became": "", "status": "not_done"}],
+LEVERED = {
+    "plan": {"leverage": 2},
+    "clauses": [{"quote": "2x leverage", "became": "", "status": "not_done"}],
 }
 
 
-@pytest.mark.parametrize("answer", ["1", "yes", "go on without stop at 5%", "without it", "skip it"])
+@pytest.mark.parametrize("answer", ["1", "yes", "go on without 2x leverage", "without it", "skip it"])
 def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, graph_of, answer):
-    cast = play.Cast(reflect=play.intent(**STOPPED))
+    cast = play.Cast(reflect=play.intent(**LEVERED))
     graph = graph_of(cast, checkpointer=InMemorySaver())
     waiting = graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     question = waiting["__interrupt__"][0].value
     assert (question["kind"], question["default"]) == ("plan", None)
-    assert question["options"] == ["go on without stop at 5%"]
+    assert question["options"] == ["go on without 2x leverage"]
     final = graph.invoke(Command(resume=answer), THREAD)
     assert final["ended_because"] == "done"
     not_done = [each for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"]
-    assert [each["words"] for each in not_done] == ["stop at 5%"]
+    assert [each["words"] for each in not_done] == ["2x leverage"]
 
 
 @pytest.mark.parametrize("answer", ["cancel", "取消"])
@@ -114,7 +142,7 @@ def test_cancel_ends_the_request_whatever_is_asked(play, graph_of, answer):
 
 
 def test_a_plain_no_to_going_on_without_a_clause_ends_the_request(play, graph_of):
-    graph = graph_of(play.Cast(reflect=play.intent(**STOPPED)), checkpointer=InMemorySaver())
+    graph = graph_of(play.Cast(reflect=play.intent(**LEVERED)), checkpointer=InMemorySaver())
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
     assert graph.invoke(Command(resume="no"), THREAD)["ended_because"] == "cancelled"
 
@@ -148,12 +176,12 @@ def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, grap
 
 
 def test_headless_nobody_goes_on_without_a_clause(play, graph_of):
-    final = graph_of(play.Cast(reflect=play.intent(**STOPPED)), on_clarify="default").invoke(
+    final = graph_of(play.Cast(reflect=play.intent(**LEVERED)), on_clarify="default").invoke(
         {"messages": [("user", play.SENTENCE)]}
     )
     assert final["ended_because"] == "needs_answer"
     assert flat(final)["open_question"]["kind"] == "plan"
-    assert flat(final)["open_question"]["options"] == ["go on without stop at 5%"]
+    assert flat(final)["open_question"]["options"] == ["go on without 2x leverage"]
 
 
 def test_one_of_several_spans_is_asked_for(play, graph_of):
@@ -291,10 +319,10 @@ def test_a_vague_rule_has_no_default_in_its_place(play, graph_of):
 
 
 def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play, graph_of):
-    again = {"clauses": [{"quote": "a stop", "became": "", "status": "not_done"}]}
+    again = {"clauses": [{"quote": "borrowing", "became": "", "status": "not_done"}]}
     cast = play.Cast(
         reflect=lambda messages, turn: json.dumps(
-            play.intent(**STOPPED) if turn == 1 else play.intent(**again) if turn == 2 else play.intent()
+            play.intent(**LEVERED) if turn == 1 else play.intent(**again) if turn == 2 else play.intent()
         )
     )
     graph = graph_of(cast, checkpointer=InMemorySaver())
@@ -304,7 +332,7 @@ def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play,
     not_done = [
         each["words"] for each in flat(final)["understanding"]["clauses"] if each["status"] == "not_done"
     ]
-    assert not_done == ["a stop", "stop at 5%"]
+    assert not_done == ["borrowing", "2x leverage"]
 
 
 @pytest.mark.parametrize(

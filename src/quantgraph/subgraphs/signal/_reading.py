@@ -25,7 +25,7 @@ from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_said
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
-from quantgraph.sentences.phrases import joined_spans, said_windows, says_a_rule
+from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, said_windows, says_a_rule
 from quantgraph.subgraphs.signal._agents import (
     Params,
     ReflectionReply,
@@ -63,6 +63,7 @@ from quantgraph.subgraphs.signal._updates import (
     question_update,
     repeat_question_update,
     said_text,
+    user_text,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -307,6 +308,8 @@ def read_plan(reading: Reading) -> Reading | Question:
     """Ask whether to go on without what nothing executes."""
     state, dialogue = reading.state, dialogue_of(reading.state)
     words, task = not_done_words(reading.params, dialogue["waived"]), dialogue["answering"]
+    said = user_text(state)
+    words = [each for each in words if not (gives_up(said, each) or restates_without(said, [each]))]
     given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
     if not words or given_up:  # the same may come back in other words
         return reading

@@ -468,13 +468,13 @@ PLAN = {
     "clauses": [
         {"quote": "buy after an up day", "part": "entry", "became": "buy after an up day", "status": "done"},
         {
-            "quote": "with 30% of the cash",
+            "quote": "with 2x leverage",
             "part": "plan",
-            "became": "use 30% of the cash",
+            "became": "use 2x leverage",
             "status": "not_done",
         },
     ],
-    "plan": {"size": 0.3},
+    "plan": {"leverage": 2},
 }
 
 
@@ -491,15 +491,15 @@ def said_before(graph, sentence):
 
 def test_a_question_comes_after_the_understanding_in_the_persons_words_with_what_remains(play, graph_of):
     cast = play.Cast(reflect=play.intent(**PLAN))
-    sentence = f"{play.ONE}, January 2024: buy after an up day with 30% of the cash"
+    sentence = f"{play.ONE}, January 2024: buy after an up day with 2x leverage"
     shown, question = said_before(graph_of(cast, checkpointer=InMemorySaver()), sentence)
     assert f"traded: {play.ONE}" in shown
-    assert "not done: with 30% of the cash → use 30% of the cash" in shown
+    assert "not done: with 2x leverage → use 2x leverage" in shown
     assert question["question"] == (
-        'This cannot be done: "with 30% of the cash". Without it, this is what runs: entry buy after an up day; '
+        'This cannot be done: "with 2x leverage". Without it, this is what runs: entry buy after an up day; '
         "exit not said. Go on without it?"
     )
-    assert question["options"] == ["go on without with 30% of the cash"]
+    assert question["options"] == ["go on without with 2x leverage"]
 
 
 def test_what_is_open_beside_a_question_is_listed_and_one_answer_settles_it(play, graph_of):
@@ -507,7 +507,7 @@ def test_what_is_open_beside_a_question_is_listed_and_one_answer_settles_it(play
     done = {**PLAN, "clauses": PLAN["clauses"][:1], "plan": {}}
     cast = play.Cast(reflect=by_turn(first, play.intent(**done)))
     graph = graph_of(cast, checkpointer=InMemorySaver())
-    sentence = f"{play.ONE}: buy after an up day with 30% of the cash, softly"
+    sentence = f"{play.ONE}: buy after an up day with 2x leverage, softly"
     shown, question = said_before(graph, sentence)
     assert f"traded: {play.ONE}" in shown
     assert not any(line.startswith("window") for line in shown)
@@ -516,9 +516,9 @@ def test_what_is_open_beside_a_question_is_listed_and_one_answer_settles_it(play
     assert others[:3] == [
         "Also open (one answer may settle several):",
         "- not understood: softly",
-        '- This cannot be done: "with 30% of the cash". Go on without it?',
+        '- This cannot be done: "with 2x leverage". Go on without it?',
     ]
-    final = graph.invoke(Command(resume="January 2024, without 30% of the cash"), THREAD)
+    final = graph.invoke(Command(resume="January 2024, without 2x leverage"), THREAD)
     assert final["ended_because"] == "done", final["error_messages"]
     assert final["clarification_count"] == 1
 
@@ -526,7 +526,7 @@ def test_what_is_open_beside_a_question_is_listed_and_one_answer_settles_it(play
 def test_nothing_that_is_open_is_lost_where_nobody_is_asked(play, graph_of):
     cast = play.Cast(reflect=play.intent(**PLAN, ts_code=""))
     final = graph_of(cast, on_clarify="fail").invoke(
-        begin("January 2024: buy after an up day with 30% of the cash")
+        begin("January 2024: buy after an up day with 2x leverage")
     )
     assert final["ended_because"] == "needs_answer"
-    assert '- This cannot be done: "with 30% of the cash"' in final["error_messages"][0]
+    assert '- This cannot be done: "with 2x leverage"' in final["error_messages"][0]
