@@ -63,7 +63,6 @@ from quantgraph.subgraphs.signal._updates import (
     question_update,
     repeat_question_update,
     said_text,
-    user_text,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -308,8 +307,8 @@ def read_plan(reading: Reading) -> Reading | Question:
     """Ask whether to go on without what nothing executes."""
     state, dialogue = reading.state, dialogue_of(reading.state)
     words, task = not_done_words(reading.params, dialogue["waived"]), dialogue["answering"]
-    said = user_text(state)
-    words = [each for each in words if not (gives_up(said, each) or restates_without(said, [each]))]
+    later = "\n".join(str(message.text) for message in user_messages(state)[1:])
+    words = [each for each in words if not (gives_up(later, each) or restates_without(later, [each]))]
     given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
     if not words or given_up:  # the same may come back in other words
         return reading
