@@ -50,13 +50,14 @@ def test_what_was_given_up_is_named_beside_the_result():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("plan", "words"),
     [
-        ({}, "all assets over the number of positions"),
-        ({"decider.ticket": "5000"}, "5000 for each purchase"),
-        ({"decider.weights": {"A": 0.5}, "decider.max_weight": "0.25"}, "at most 25% in one"),
-        ({"decider.max_positions": 3}, "at most 3 positions"),
+        ({}, "each purchase 1/10 of the account; at most 10 of 12 positions, by code (default)"),
+        ({"size": {"cash": "5000"}, "max_positions": 12}, "buys for 5,000 each time; at most 12 positions"),
+        ({"size": {"weights": {"A": "0.5"}}}, "weights A 50%"),
+        ({"max_positions": 3}, "each purchase 1/3 of the account; at most 3 positions (default)"),
     ],
 )
-def test_the_size_of_a_purchase_is_that_of_the_options(options, words):
-    assert words in dict(facts(traded(parameters=options)))["size of a purchase"][0]
+def test_the_size_of_a_purchase_is_that_of_the_plan(plan, words):
+    view = traded(plan=plan, symbols=[f"S{number}" for number in range(12)])
+    assert dict(facts(view))["size of a purchase"] == [words]

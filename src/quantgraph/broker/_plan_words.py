@@ -97,10 +97,10 @@ def _size_in_words(said: Mapping[str, Any], traded: int, language: Language) -> 
         parts.append(_size_words(said.get("size") or {kind: value}, language))
     if plan.max_positions is not None:
         parts.append(_WORDS["max_positions"].text(language).format(slots))
-    elif slots < traded:
+    elif slots < traded and kind != "weights":
         ranked = "rank" if plan.rank else "code"
         parts.append(_SLOTS[ranked].text(language).format(slots, traded))
-    unsaid = plan.size is None or (plan.max_positions is None and slots < traded)
+    unsaid = plan.size is None or (kind != "weights" and plan.max_positions is None and slots < traded)
     return join.join(parts) + (_DEFAULT.text(language) if unsaid and plan.accumulate is None else "")
 
 

@@ -361,7 +361,8 @@ def _executes(reading: Reading) -> frozenset[str]:
 
 def _facts(reading: Reading, text: str) -> dict[str, Any]:
     """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
-    source, resources, executes = reading.source, reading.resources, _executes(reading)
+    source, resources = reading.source, reading.resources
+    executes = _executes(reading) if resources.makes_signal else PLAN_KEYS
     sessions, listed = source.sessions(), source.symbols()
     called = () if resources.makes_signal else current_decider(resources).called
     named = [name for name in called if name.casefold() in text.casefold()]
