@@ -217,7 +217,7 @@ def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _T
         for symbol in _long_symbols(context.view, signal, days)
         if symbol not in held and symbol not in waiting and (chosen is None or symbol in chosen)
     )
-    ranked = _ranked(found, context.view, plan) if plan.rank else found
+    ranked = _ranked(found, context.view, plan) if plan.rank and found else found
     return ranked[: max(0, plan.slots(len(signal.columns)) - kept)]
 
 

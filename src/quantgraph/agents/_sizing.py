@@ -142,8 +142,10 @@ class Sizing:
         return Wish(cents=math.ceil((amount + fees) * 100), shares=quantity, reason=reason)
 
     def _in_lots(self, symbol: str, shares: Decimal) -> Quantity:
-        step = self.context.rules.lots(symbol, self.context.session.date()).step
-        return step * int(shares // Decimal(step))
+        """The part of shares that one order may have; 0 if they are too few for one."""
+        lots = self.context.rules.lots(symbol, self.context.session.date())
+        quantity = lots.step * int(shares // Decimal(lots.step))
+        return quantity if quantity >= lots.first else 0
 
 
 def open_prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:

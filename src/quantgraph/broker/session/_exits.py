@@ -200,8 +200,8 @@ class ExitBook:
             return held.waiting
         price = math.nan if quote is None else quote.open
         for level in self._levels(symbol, held, day) if 0 < price < math.inf else ():
-            beyond = price >= level.price if level.kind == "take_profit" else price <= level.price
-            if beyond:
+            at = float(level.price)  # as the open is one: 30.74 is less than Decimal("30.74")
+            if price >= at if level.kind == "take_profit" else price <= at:
                 return _trigger(level.kind, held), level.reason
         most = self._plan.max_holding
         if most is not None and self._places[day] - self._places.get(held.entered, 0) >= most:
