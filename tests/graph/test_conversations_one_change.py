@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from plain_prices import Bars, assert_right, before, change, firsts, marks, mean, own, path, rsi, ups
+from plain_prices import Bars, assert_right, before, change, firsts, marks, mean, own, rsi, ups
 from sentence_play import SentenceModel, clause, reading
 from thinned import thinned
 
@@ -61,18 +61,6 @@ zero = pd.DataFrame(0.0, index=close.index, columns=close.columns)
 signal = zero.mask(buy, 1.0).mask(sell, -1.0).where(own(close, lambda s: s.shift({warm})).notna())
 GLOBAL_DATA_STATE.update("signal", {{"turn": signal}})
 """
-STOP = """\
-raw, opened, marks = snapshot["ohlcv"]["close"], snapshot["ohlcv"]["open"], np.zeros(close.shape)
-for j in range(close.shape[1]):
-    entered = None
-    for i in range(close.shape[0]):
-        if entered is None and buy.iat[i, j]:
-            marks[i, j], entered = 1.0, i
-        elif entered is not None and (sell.iat[i, j] or raw.iat[i, j] <= {left} * opened.iat[entered + 1, j]):
-            marks[i, j], entered = -1.0, None
-buy, sell = marks == 1, marks == -1
-signal = zero."""
-"""The part of a cell that sells at a stop below the open after the signal, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +82,7 @@ class Turn:
 
     @property
     def cell(self) -> str:
-        cell = CELL.format(buy=self.buy, sell=self.sell, warm=21)
-        return cell.replace("signal = zero.", STOP.format(left=1 - self.stop)) if self.stop else cell
+        return CELL.format(buy=self.buy, sell=self.sell, warm=21)
 
     def right(self, bars: Bars) -> pd.DataFrame:
         """The rule in plain pandas, with functions of its own."""
@@ -115,14 +102,7 @@ class Turn:
             "monday": firsts(close.index, "W"),
         }
         buy, sell = eval(self.buy, names), eval(self.sell, names)
-        if not self.stop:
-            return marks(buy, sell, close)
-
-        def leaves(code: str, row: int, entered: int) -> bool:
-            limit = (1 - self.stop) * bars["open"][code].iloc[entered + 1]
-            return bool(sell[code].iloc[row] or bars["close"][code].iloc[row] <= limit)
-
-        return path(buy, leaves)
+        return marks(buy, sell, close)
 
 
 def said(*pieces: tuple[str, str, str]) -> tuple[dict[str, Any], ...]:
@@ -355,6 +335,9 @@ def test_one_thing_changes_and_the_rest_stays(name, shared_data):
         now = understood(state)
         differs = {part for part in known if now[part] != known[part]}
         assert differs == set(turn.changes.split()), (turn.text, known, now)
+        assert now["plan"] == {name: str(part) for name, part in turn.plan.items()}, (
+            "carried out by the account"
+        )
         known, made = now, strategy_of(state)
         signal = store.snapshot(state["data_ref"])["signal"][made["name"]]
         assert_right(signal, turn.right, first=session_of(made["evaluated_from"]))

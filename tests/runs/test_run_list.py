@@ -185,6 +185,7 @@ def test_hostile_text_in_a_comparison_stays_text(first, tmp_path):
     hostile = "<script>alert(1)</script>\x1b[2J\u202e"
     folder = shutil.copytree(first.folder, tmp_path / "copy")
     told = {**first, "question": hostile, "understanding": {**first["understanding"], "plan": {hostile: 1}}}
+    told["plan"] = {hostile: 1}
     (folder / "result.json").write_text(json.dumps(told), encoding="utf-8")
     found = compare(first, folder)
     for shown in (repr(found), found._repr_html_()):

@@ -117,7 +117,8 @@ def _part(name: str, value: Any, language: Language) -> str:
     if name == "rank":
         key = "-rank" if value.startswith("-") else "rank"
         return _WORDS[key].text(language).format(value.removeprefix("-"))
-    return _WORDS[name].text(language).format(_shown(name, value))
+    words = _WORDS[name].text(language) if name in _WORDS else f"{name} {{}}"  # a result of elsewhere
+    return words.format(_shown(name, value))
 
 
 def _size_words(size: Any, language: Language) -> str:
