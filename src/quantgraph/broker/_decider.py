@@ -59,6 +59,10 @@ class RunContext:
         The user's language.
     history
         Returns the sessions so far.
+    last
+        Returns the last of them, None if there is none.
+    kept
+        What is kept from one step of a run to the next, so that it is not made again from its history.
     scope
         Makes a recording path of its own for what a block of code asks of the world.
     model
@@ -74,6 +78,8 @@ class RunContext:
     rule: str = ""
     language: Language = "en"
     history: Callable[[], Sequence[SessionResult]] = tuple
+    last: Callable[[], pd.Timestamp | None] = lambda: None
+    kept: dict[str, Any] = field(default_factory=dict)
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
     model: Callable[[str], Any] = _no_model
     check: Callable[[], None] = lambda: None

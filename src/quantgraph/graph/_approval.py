@@ -248,6 +248,8 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
         Rejection(order=order, session=session.day, code="not_approved", message="the order was not approved")
         for order in orders[False]
     ]
+    if exits is not None:
+        exits.record(result)
     return replace(result, outcomes=(*result.outcomes, *refused))
 
 

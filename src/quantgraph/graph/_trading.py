@@ -60,6 +60,7 @@ class Trading:
     _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
+    _kept: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def plan_of(self, state: TradingState) -> TradePlan:
@@ -142,6 +143,8 @@ class Trading:
             rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),
             history=partial(ledger.history, run_id),
+            last=partial(ledger.last_session, run_id),
+            kept=self._kept.setdefault(run_id, {}),
             model=self._model,
             log_step=partial(ledger.log_step, run_id),
         )
@@ -155,6 +158,7 @@ class Trading:
         self.resources.recorder.close(run_id)
         with self._lock:
             self._views.pop(run_id, None)
+            self._kept.pop(run_id, None)
             ledger = self._open.pop(run_id, None)
         if ledger is not None:
             ledger.close()

@@ -79,7 +79,8 @@ class Traded(Protocol):
 class ExitBook:
     """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
 
-    ``exited`` has the session of the last exit by the plan, by symbol, until the symbol is bought again.
+    ``exited`` has the session of the last exit by the plan, by symbol, until the symbol is bought again;
+    ``last`` is the last session that was recorded.
     """
 
     def __init__(
@@ -101,10 +102,15 @@ class ExitBook:
         self._places = {day: place for place, day in enumerate(fields["open"].index)}
         self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
+        self.last: pd.Timestamp | None = None
         self.exited: dict[str, pd.Timestamp] = {}
         for result in history:
             self.open(result.session)
             self.record(result)
+
+    def continues(self, data_ref: str, last: pd.Timestamp | None) -> bool:
+        """Whether it goes on with a run on a commit after its last session."""
+        return last is not None and (self._data_ref, self.last) == (data_ref, last)
 
     def open(self, day: pd.Timestamp) -> None:
         """Move the levels by the corporate actions whose ex-date the session is, once."""
@@ -171,6 +177,7 @@ class ExitBook:
     def record(self, result: SessionResult) -> None:
         """Follow what a session did: fills, exits that wait, highest closes."""
         day, positions = result.session, result.account.positions
+        self.last = day
         followed, quotes = self._with_fills(day, result.outcomes, result.account), self._quotes(day)
         late = _late_buys(result.outcomes)
         kept: dict[str, Followed] = {}

@@ -240,7 +240,11 @@ def exits_of(run: RunContext, market: Market) -> ExitBook | None:
     """The exits of a run's plan after its sessions so far; None if the plan ends no position."""
     if not run.plan.follows:
         return None
-    return ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history())
+    kept = run.kept.get("exits")
+    if kept is None or not kept.continues(market.data_ref, run.last()):
+        kept = ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history())
+        run.kept["exits"] = kept
+    return kept
 
 
 def context_of(session: Session, view: View | Callable[[], View], run: RunContext | None) -> DecisionContext:
