@@ -233,6 +233,12 @@ _TEXT = 20_000
 """Characters of one message that are shown."""
 
 
+def _levels(view: RunView) -> dict[str, float]:
+    """Fractions of the plan's stops and target."""
+    plan = view.result.get("plan") or {}
+    return {name: float(plan[name]) for name in ("stop_loss", "take_profit", "trailing_stop") if name in plan}
+
+
 @dataclass(kw_only=True)
 class PageData:
     """The JSON in the page, the files beside it by name, and which candles were left out."""
@@ -253,6 +259,7 @@ def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline:
         "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in named if symbol in view.names},
         "curves": _curves(view),
         "var": (view.result.get("account") or {}).get("value_at_risk"),
+        "levels": _levels(view),
         "splits": {_shown(symbol): [day for day, _ in events] for symbol, events in view.splits.items()},
         "days": _days(view.days),
     }

@@ -286,6 +286,7 @@ _PLANNED = re.compile(
     r"(stop_loss|take_profit|trailing_stop|max_holding) ([\d.]+)(?:, (\S+%) (below|above) ([\d.]+))?"
     r"(, reached in the entry session)?(, tried again)?"
 )
+_ADDED = re.compile(r"accumulate (rise|fall) (\S+%)")
 _KINDS = {
     "stop_loss": ("止损", "stop"),
     "take_profit": ("止盈", "target"),
@@ -323,8 +324,14 @@ def reason_words(code: str, rule: Mapping[str, Any], language: Language, *, sell
         return said or side or say(language, zh="买入信号", en="buy signal")
     if planned := _PLANNED.fullmatch(code):
         return _plan_words(planned, language)
+    if added := _ADDED.fullmatch(code):
+        way, share = added.groups()
+        zh = f"比上次买入价{'高' if way == 'rise' else '低'} {share}，加仓"
+        return say(language, zh=zh, en=f"{share} {'above' if way == 'rise' else 'below'} the last purchase")
     known = {
         "buy and hold": say(language, zh="买入并持有", en="buy and hold"),
+        "rebalance": say(language, zh="调回目标比例", en="back to its size"),
+        "accumulate schedule": say(language, zh="定期买入", en="regular purchase"),
         "open": say(language, zh="期末仍持有", en="still held at the end"),
         "delisted": say(language, zh="退市", en="delisted"),
     }

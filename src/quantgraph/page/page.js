@@ -354,6 +354,7 @@
         marker: { symbol: shape, size: 13, color: paint, line: { color: colour("paper"), width: 1.5 } } });
       marks(own.filter((fill) => !fill.sell), words.buy, "triangle-up", colour("accent"));
       marks(own.filter((fill) => fill.sell), words.sell, "triangle-down", colour("bad"));
+      levelsOf(trip, days, close).forEach(([label, values], number) => traces.push({ type: "scatter", mode: "lines", name: label, x: days, y: values, line: { dash: "dot", width: 1.6, color: colour(number ? "other" : "bad"), shape: "hv" } }));
       const refused = data.refused.filter((each) => each[1] === trip.symbol && each[0] >= trip.opened && each[0] <= trip.closed);
       if (refused.length) traces.push({ type: "scatter", mode: "markers", name: words.refused, x: refused.map((each) => data.sessions[each[0]]), y: refused.map((each) => bars.close[data.bar_days.indexOf(data.sessions[each[0]])]),
         text: refused.map((each) => escaped(`${words["code_" + each[4]] || each[4]}: ${each[5]}`)), hovertemplate: "%{x}<br>%{text}<extra></extra>", marker: { symbol: "x", size: 10, color: colour("ink") } });
@@ -364,6 +365,20 @@
         yaxis: { domain: bars.vol || below ? [bottom[0] + 0.04, 1] : [0, 1], ...fit }, ...(bars.vol ? { yaxis2: { domain: [below ? 0.26 : 0, bottom[0]], showticklabels: false, showgrid: false } } : {}),
         ...(below ? { yaxis3: { domain: [0, bottom[1]] } } : {}) }];
     });
+  }
+  // The levels of the plan while it was held, from the mean fill and the closes before; none over a split.
+  function levelsOf(trip, days, close) {
+    const [opened, closed] = [data.sessions[trip.opened], data.sessions[trip.closed]];
+    if ((data.splits[data.symbols[trip.symbol]] || []).some((day) => day > opened && day <= closed)) return [];
+    let peak = trip.entry_price;
+    const trailing = days.map((day, at) => {
+      const level = day > opened && day <= closed ? peak * (1 - data.levels.trailing_stop) : null;
+      if (day >= opened) peak = Math.max(peak, close[at] ?? peak);
+      return level;
+    });
+    const fixedAt = (price) => days.map((day) => (day >= opened && day <= closed ? price : null));
+    const made = { stop_loss: (share) => fixedAt(trip.entry_price * (1 - share)), take_profit: (share) => fixedAt(trip.entry_price * (1 + share)), trailing_stop: () => trailing };
+    return Object.entries(data.levels).map(([name, share]) => [words["level_" + name], made[name](share)]);
   }
   async function showOrigin(fill) {
     const session = data.sessions[fill.day].replaceAll("-", "");
