@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -17,6 +18,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, Note, say
+from quantgraph.broker import TradePlan
 from quantgraph.llm.messages import wrap
 from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
 from quantgraph.runtime.graph_state import Attempt, Update
@@ -291,8 +293,19 @@ signal = zero.mask(held, 1.0).mask(~held, -1.0)""",
 """By name. That of the index is for requests that watch one."""
 
 
-def idioms_for(rule: str, indices: Collection[str] = (), language: Language = "en") -> str:
-    """Return the idioms that a rule needs, for a prompt; empty if it needs none.
+def _done_by(plan: Mapping[str, Any]) -> set[str]:
+    """Names of idioms for which there is no need, as the trade plan does the same."""
+    ends = {"path"} if TradePlan.of(plan).exits else set[str]()
+    return ends | ({"weekly", "monthly"} if "trade_on" in plan else set())
+
+
+def idioms_for(
+    rule: str,
+    indices: Collection[str] = (),
+    language: Language = "en",
+    plan: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """Return the idioms that a rule needs beside a trade plan, for a prompt; empty if it needs none.
 
     Examples
     --------
@@ -301,10 +314,11 @@ def idioms_for(rule: str, indices: Collection[str] = (), language: Language = "e
     >>> idioms_for("buy when the close is above 100")
     ''
     """
+    done = _done_by(plan)
     chosen = [
         idiom
         for name, idiom in IDIOMS.items()
-        if re.search(idiom.words, rule, re.IGNORECASE) or (name == "index" and indices)
+        if (re.search(idiom.words, rule, re.IGNORECASE) or (name == "index" and indices)) and name not in done
     ]
     if not chosen:
         return ""

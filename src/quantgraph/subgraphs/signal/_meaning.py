@@ -16,6 +16,7 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Note
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import Reading, Said, check_meaning
+from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.market import session_of
@@ -76,6 +77,8 @@ class Words:
         Spans, if several were said.
     entry, exit
         Words of the entry and of the exit, if they are known apart.
+    planned_exit
+        Whether the trade plan ends positions, which no code does then.
     """
 
     text: str
@@ -87,6 +90,7 @@ class Words:
     windows: tuple[tuple[pd.Timestamp, pd.Timestamp], ...] = ()
     entry: str = ""
     exit: str = ""
+    planned_exit: bool = False
 
     @cached_property
     def read(self) -> ParsedRequest | None:
@@ -126,6 +130,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
         entry=rule.get("entry") or "",
         exit=rule.get("exit") or "",
+        planned_exit=TradePlan.of(understood.get("plan") or {}).exits,
     )
 
 
@@ -274,7 +279,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
         lookback=write_code(said.rule).lookback if said else 0,
-        names_exit=names_exit(words.text) or names_exit(words.exit),
+        names_exit=names_exit(words.exit) or (names_exit(words.text) and not words.planned_exit),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
         windows=words.windows,

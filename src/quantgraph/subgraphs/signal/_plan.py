@@ -8,33 +8,54 @@ from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan
 from quantgraph.errors import BadOption
 from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
 
 _SCHEDULES = {
-    "daily": "every", "weekly": "week_start", "week": "week_start", "monthly": "month_start",
-    "month": "month_start", "quarterly": "quarter_start", "quarter": "quarter_start",
-}  # fmt: skip
+    "quarter_start": r"quarter|季",
+    "month_start": r"month|月",
+    "week_start": r"week|周|星期|monday",
+    "every": r"every|each|daily|day|每[日天]|每个交易日",
+}
+"""The words of a schedule that is not counted in sessions; the first that is found."""
+_NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
 _SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve")
 
 
 def executed_plan(
     said: Mapping[str, Any], executes: Collection[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plan's JSON as it is carried out, and what of it is not, as it was read.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plan's JSON as it is carried out, and why the rest is not: empty where the decider does not.
 
     >>> executed_plan({"stop_loss": "8%", "size": 0.3, "leverage": 2}, {"stop_loss", "size"})
-    ({'size': {'percent': '0.3'}, 'stop_loss': '0.08'}, {'leverage': 2})
+    ({'size': {'percent': '0.3'}, 'stop_loss': '0.08'}, {'leverage': ''})
     """
-    taken, rest = dict[str, Any](), dict[str, Any]()
+    taken, rest = dict[str, Any](), dict[str, str]()
     for name, value in said.items():
-        rest[name] = value
-        if name in executes:
-            with suppress(BadOption):
-                taken = TradePlan.of({**taken, name: _as_planned(name, value)}).to_json()
-                del rest[name]
+        if name not in executes:
+            rest[name] = ""
+            continue
+        try:
+            taken = TradePlan.of({**taken, name: _as_planned(name, value)}).to_json()
+        except BadOption as error:
+            rest[name] = error.message
     return taken, rest
+
+
+def names_an_end(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan says how positions end, or that they do not, so that the exit is nobody's default.
+
+    >>> names_an_end({"max_holding": 20}), names_an_end({"stop_loss": "0.08"})
+    (True, False)
+    """
+    return any(name in plan for name in _NAMED_ENDS) or buys_regularly(plan)
+
+
+def buys_regularly(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan buys on a schedule."""
+    return bool(plan.get("accumulate", {}).get("on") == "schedule")
 
 
 def _as_planned(name: str, value: Any) -> Any:
@@ -46,30 +67,45 @@ def _as_planned(name: str, value: Any) -> Any:
         number = _number(value)
         return int(number) if number is not None and number % 1 == 0 else value
     if name in {"trade_on", "rebalance"}:
-        text = str(value).lower()
-        counted = re.search(r"\d+", text)
-        return int(counted[0]) if counted and "_" not in text else _SCHEDULES.get(text, value)
+        return _schedule(value)
     if name == "size":
         return _size(value)
     if name == "accumulate" and isinstance(value, Mapping):
-        return {key: part if key in {"on", "times"} else _exact(part) for key, part in value.items()}
+        return {key: _part(key, part) for key, part in value.items()}
     return value
+
+
+def _schedule(value: Any) -> Any:
+    """A schedule in words: *first trading day of each month*, *every 5 sessions*; *every 2 weeks* is none.
+
+    >>> _schedule("first trading day of each month"), _schedule("每5个交易日"), _schedule("every 2 weeks")
+    ('month_start', 5, 'every 2 weeks')
+    """
+    text = str(value).lower()
+    counted = re.search(r"\d+", text)
+    named = next((name for name, words in _SCHEDULES.items() if re.search(words, text)), None)
+    if counted and counted[0] != "1":
+        return int(counted[0]) if named in (None, "every") else value
+    return named or value
 
 
 def _size(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {kind: _exact(part) for kind, part in value.items()}
+        return {kind: _part(kind, part) for kind, part in value.items()}
     number = _number(value)
     if number is None:
         return "equal_weight" if str(value).lower() in {"equal", "equal_weights"} else value
     return {"cash": number} if number > 1 else {"percent": number}
 
 
-def _exact(value: Any) -> Any:
+def _part(name: str, value: Any) -> Any:
+    """A part of a size or of what is bought more, numbers as written; 30 percent are 0.3."""
     if isinstance(value, Mapping):
-        return {code: _exact(share) for code, share in value.items()}
-    number = _number(value)
-    return value if number is None else number
+        return {code: _part("percent", share) for code, share in value.items()}
+    number = None if name in {"on", "times"} else _number(value)
+    if number is None:
+        return value
+    return number / 100 if name in {"percent", "by"} and number > 1 else number
 
 
 def _number(value: object) -> Decimal | None:
@@ -85,6 +121,7 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
     """A reading's parameters with the plan that is carried out, and a clause of each part that was said.
 
     What is not carried out is a clause with the status ``not_done``, in the person's words if there are any.
+    Regular buying without an entry buys and holds.
     """
     taken, rest = executed_plan(params["plan"], executes)
     clauses = [dict(each) for each in params["clauses"]]
@@ -98,7 +135,10 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
         for clause in said:
             if clause["status"] != "default" and clause["part"] not in {"entry", "exit"}:
                 clause["status"] = status
-    return {**params, "plan": taken, "clauses": clauses}
+    made = {**params, "plan": taken, "clauses": clauses}
+    if buys_regularly(taken) and not params.get("strategy_desc"):
+        made["strategy_desc"] = made["entry"] = say(language_of(text), zh="买入并持有", en="buy and hold")
+    return made
 
 
 def says(words: str, value: object) -> bool:

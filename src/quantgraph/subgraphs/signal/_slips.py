@@ -20,6 +20,7 @@ from quantgraph.sentences.phrases import (
     watched_only,
 )
 from quantgraph.subgraphs.signal._agents import ReflectionReply
+from quantgraph.subgraphs.signal._plan import executed_plan
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools import split_codes
 
@@ -47,7 +48,7 @@ _TEMPLATE = {"one or two sentences", "why", "same as task_type"}
 class Slip:
     """A difference between a reading and its sentence."""
 
-    kind: Literal["symbol", "window"]
+    kind: Literal["symbol", "window", "plan"]
     note: Note
     certain: bool = True
     """Whether the text contradicts the reading; if not, a model that reads the same again is believed."""
@@ -75,6 +76,14 @@ def reading_slips(
     if "ts_code" not in fixed:
         slips = [*_symbol_slips(params, text, names, listed), *_role_slips(params, text, names, listed)]
     return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
+
+
+def plan_slips(plan: Mapping[str, Any], executes: Collection[str]) -> list[Slip]:
+    """Return what of a plan is not a value of it, though it would be carried out."""
+    reasons = (why for why in executed_plan(plan, executes)[1].values() if why)
+    return [
+        Slip(kind="plan", note=Note(zh=f"plan：{why}", en=f"plan: {why}"), certain=False) for why in reasons
+    ]
 
 
 def _symbol_slips(

@@ -26,6 +26,7 @@ from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
+from quantgraph.subgraphs.signal._plan import names_an_end
 from quantgraph.tools import read_window, split_codes
 
 
@@ -88,7 +89,7 @@ def understand(
         {"words": each["quote"], "became": each["became"], "status": each["status"]}
         for each in params.get("clauses", ())
     ]
-    known = {clause["words"] for clause in clauses}
+    known, plan = {clause["words"] for clause in clauses}, dict(params.get("plan", {}))
     clauses += [
         {"words": words, "became": "", "status": "not_done"}
         for words in dict.fromkeys([*not_done_words(params), *left_out])
@@ -102,9 +103,11 @@ def understand(
         "rule": {
             "entry": params.get("entry") or params["strategy_desc"],
             "exit": params.get("exit", ""),
-            "exit_is_default": bool(params.get("entry")) and not params.get("exit"),
+            "exit_is_default": bool(params.get("entry"))
+            and not params.get("exit")
+            and not names_an_end(plan),
         },
-        "plan": dict(params.get("plan", {})),
+        "plan": plan,
         "clauses": clauses,
     }
 

@@ -74,7 +74,7 @@ from quantgraph.subgraphs.signal._reading import (
     reading_steps,
     with_open_questions,
 )
-from quantgraph.subgraphs.signal._slips import Slip, is_echo, reading_slips
+from quantgraph.subgraphs.signal._slips import Slip, is_echo, plan_slips, reading_slips
 from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of, speaks_of_fields
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
@@ -300,7 +300,8 @@ def _slips_of(
     params = reply.user_intent.params.model_dump() | dict(given)
     text, source = said_text(reading.state), reading.source
     listed = {*source.symbols(), *source.names()}
-    return reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
+    found = reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
+    return found + plan_slips(params["plan"], _executes(reading))
 
 
 def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:

@@ -198,9 +198,16 @@ def _prompt(
         say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
         else "",
-        idioms_for(f"{said_words(state, context.source)[0]}\n{request['strategy']}", request["index"], words),
+        _idioms(state, request, context),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _idioms(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+    said = f"{said_words(state, context.source)[0]}\n{request['strategy']}"
+    understanding = request_of(state)["understanding"]
+    plan = understanding["plan"] if understanding else {}
+    return idioms_for(said, request["index"], language(state), plan)
 
 
 def _what_was_said(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
