@@ -82,23 +82,16 @@ def volume_macd(bars: Bars) -> pd.DataFrame:
     return marks(buy, (gap < 0) & (before(gap) >= 0), gap)
 
 
-def monthly_momentum(bars: Bars) -> pd.DataFrame:
-    close = bars["adj_close"]
-    score = own(close, lambda s: s.shift(5) / s.shift(60) - 1)
-    first = firsts(close.index, "M")
-    return marks(first & best(score, 5), first & ~best(score, 5) & score.notna(), score)
+def momentum(bars: Bars) -> pd.DataFrame:
+    """Every session: when it is traded is the plan's matter."""
+    score = own(bars["adj_close"], lambda s: s.shift(5) / s.shift(60) - 1)
+    return marks(best(score, 5), ~best(score, 5) & score.notna(), score)
 
 
-def high_with_stop(bars: Bars) -> pd.DataFrame:
-    """The stop counts from the open after the signal, the twenty days from that session."""
-    close, opened = bars["close"], bars["open"]
+def high(bars: Bars) -> pd.DataFrame:
+    """Bought alone: the plan has the stop and the twenty sessions."""
     top = own(bars["adj_close"], lambda s: s.rolling(20).max())
-
-    def leaves(code: str, row: int, entered: int) -> bool:
-        cost = opened[code].iloc[entered + 1]
-        return bool(close[code].iloc[row] <= 0.92 * cost or row - entered >= 20)
-
-    return path(bars["adj_close"] >= top, leaves)
+    return marks(bars["adj_close"] >= top, False, top)
 
 
 def lag(bars: Bars) -> pd.DataFrame:
@@ -139,15 +132,9 @@ def trailing_atr(bars: Bars) -> pd.DataFrame:
     return path((before(j) < 0) & (j > before(j)) & wide.notna(), leaves)
 
 
-def low_with_target(bars: Bars) -> pd.DataFrame:
-    close, opened = bars["close"], bars["open"]
+def low(bars: Bars) -> pd.DataFrame:
     floor = own(bars["adj_low"], lambda s: s.shift(1).rolling(20).min())
-
-    def leaves(code: str, row: int, entered: int) -> bool:
-        price, cost = close[code].iloc[row], opened[code].iloc[entered + 1]
-        return bool(price <= 0.95 * cost or price >= 1.1 * cost)
-
-    return path(bars["adj_close"] < floor, leaves)
+    return marks(bars["adj_close"] < floor, False, floor)
 
 
 def two_rules(bars: Bars) -> pd.DataFrame:
@@ -208,9 +195,9 @@ def rsi_events(bars: Bars) -> pd.DataFrame:
     return marks(ups(strength, level + 35), ups(level + 65, strength), strength)
 
 
-def weekly_worst(bars: Bars) -> pd.DataFrame:
-    fall, first = -change(bars["adj_close"], 10), firsts(bars["adj_close"].index, "W")
-    return marks(first & best(fall, 5), first & ~best(fall, 5) & fall.notna(), fall)
+def worst(bars: Bars) -> pd.DataFrame:
+    fall = -change(bars["adj_close"], 10)
+    return marks(best(fall, 5), ~best(fall, 5) & fall.notna(), fall)
 
 
 def gap_up(bars: Bars) -> pd.DataFrame:
@@ -221,12 +208,7 @@ def gap_up(bars: Bars) -> pd.DataFrame:
 def volume_high(bars: Bars) -> pd.DataFrame:
     close, vol = bars["adj_close"], bars["vol"]
     top = own(bars["adj_high"], lambda s: s.shift(1).rolling(60).max())
-
-    def leaves(code: str, row: int, entered: int) -> bool:
-        peak = close[code].iloc[entered : row + 1].max()
-        return bool(close[code].iloc[row] <= 0.9 * peak)
-
-    return path((close > top) & (vol > 2 * before(mean(vol, 5))), leaves)
+    return marks((close > top) & (vol > 2 * mean(vol, 5)), False, top)
 
 
 def calm_cross(bars: Bars) -> pd.DataFrame:
@@ -259,17 +241,10 @@ def candles(bars: Bars, up: int, *, over: int = 0) -> pd.DataFrame:
     return marks(buy, own(falling, lambda s: s.rolling(2).sum()) == 2, close)
 
 
-def cross_with_stop(bars: Bars) -> pd.DataFrame:
-    """The stop counts from the open after the signal."""
-    close, opened = bars["adj_close"], bars["open"]
+def cross(bars: Bars) -> pd.DataFrame:
+    close = bars["adj_close"]
     fast, slow = mean(close, 5), mean(close, 20)
-    buy, sell = ups(fast, slow), ups(slow, fast)
-
-    def leaves(code: str, row: int, entered: int) -> bool:
-        stopped = bars["close"][code].iloc[row] <= 0.95 * opened[code].iloc[entered + 1]
-        return bool(stopped or sell[code].iloc[row])
-
-    return path(buy, leaves)
+    return marks(ups(fast, slow), ups(slow, fast), before(slow))
 
 
 # ------------------------------------------------------------------------------------------ what the models replied
@@ -280,12 +255,26 @@ gap = ten["601288.SH"] - ten["601398.SH"]
 signal = (gap * 0).mask(gap > 0.03, 1.0).mask(gap <= 0, -1.0).to_frame("601398.SH")
 GLOBAL_DATA_STATE.update("signal", {"lag_10": signal})
 """
-MONTHLY = """\
+HELD = """\
+close = snapshot["ohlcv"]["close"]
+GLOBAL_DATA_STATE.update("signal", {"buy_and_hold": (close * 0) + 1})
+"""
+HIGH = """\
 close = snapshot.adjusted("close")
-month = pd.Series(close.index.to_period("M").astype(str), index=close.index)
-first = (month != month.shift(1)).to_numpy()[:, None]
-signal = pd.DataFrame(0.0, index=close.index, columns=close.columns).mask(np.broadcast_to(first, close.shape), 1.0)
-GLOBAL_DATA_STATE.update("signal", {"month_start_buy": signal})
+top = close.apply(lambda s: s.dropna().rolling(20).max().reindex(s.index))
+GLOBAL_DATA_STATE.update("signal", {"high_20": (close * 0).mask(close >= top, 1.0).where(top.notna())})
+"""
+LOW = """\
+close, low = snapshot.adjusted("close"), snapshot.adjusted("low")
+floor = low.apply(lambda s: s.dropna().shift(1).rolling(20).min().reindex(s.index))
+GLOBAL_DATA_STATE.update("signal", {"low_20": (close * 0).mask(close < floor, 1.0).where(floor.notna())})
+"""
+BUSY_HIGH = """\
+close, high, vol = snapshot.adjusted("close"), snapshot.adjusted("high"), snapshot["ohlcv"]["vol"]
+top = high.apply(lambda s: s.dropna().shift(1).rolling(60).max().reindex(s.index))
+busy = vol > 2 * vol.apply(lambda s: s.dropna().rolling(5).mean().reindex(s.index))
+signal = (close * 0).mask((close > top) & busy, 1.0).where(top.notna())
+GLOBAL_DATA_STATE.update("signal", {"high_60_volume": signal})
 """
 TREND = """\
 close = snapshot.adjusted("close")
@@ -357,20 +346,29 @@ INDEX = ("(1 + ret).cumprod()", 'snapshot["index"]["close"]["000016.SH"]')
 SWAPPED = ('"600519.SH", "600036.SH"', '"600036.SH", "600519.SH"')
 FALLS = ("rsi < 65, -1.0", "(rsi < 65) & (rsi.shift(1) >= 65), -1.0")
 NO_TIE = ("close < ma", "close < ma * (1 - 1e-9)")
+SKIPS_SUSPENSION = (
+    "close.shift(5) / close.shift(60) - 1",
+    "close.apply(lambda s: (s.dropna().shift(5) / s.dropna().shift(60) - 1).reindex(s.index))",
+)
+EACH_SESSION = (" & first", "")
 CELLS: dict[str, Sequence[str]] = {
     "s01": [cell("s01_wrong_half_volume"), cell("s01_right")],
-    "s02": [cell("s02_right_nan_after_suspension"), cell("s02_right")],
-    "s03": [cell("s03_right_open_cost")],
+    "s02": [
+        cell("s02_right_nan_after_suspension"),
+        cell("s02_right_nan_after_suspension", SKIPS_SUSPENSION, EACH_SESSION),
+    ],
+    "s03": [cell("s03_right_open_cost"), HIGH],
     "s04": [LAG],
     "s05": [cell("s05_proxy_index"), cell("s05_proxy_index", INDEX)],
     "s06": [cell("s06_wrong_30"), cell("s06_still_wrong_exit")],
-    "s07": [MONTHLY],
+    "s06 mended": [cell("s06_wrong_30"), cell("s06_wrong_30", ("rolling(30)", "rolling(20)"))],
+    "s07": [HELD],
     "s08": [
         cell("s08_wrong_peak_of_highs"),
         cell("s08_wrong_peak_of_highs", ("peak, h.iloc", "peak, c.iloc")),
     ],
     "s10": [cell("s10_wrong_ema")],
-    "s12": [cell("s12_right_stop_target")],
+    "s12": [LOW],
     "s13": [cell("s13_wrong_symbols_swapped"), cell("s13_wrong_symbols_swapped", SWAPPED)],
     "s16": [
         cell("s16_right_select"),
@@ -386,9 +384,12 @@ CELLS: dict[str, Sequence[str]] = {
     "m1": [cell("m1_right_zscore")],
     "m2": [EMA],
     "m3": [cell("m3_wrong_state_exit"), cell("m3_wrong_state_exit", FALLS)],
-    "n1": [cell("n1_wrong_side"), cell("n1_wrong_side", ("ascending=False", "ascending=True"))],
+    "n1": [
+        cell("n1_wrong_side", EACH_SESSION),
+        cell("n1_wrong_side", EACH_SESSION, ("ascending=False", "ascending=True")),
+    ],
     "n2": [GAP],
-    "n3": [cell("n3_average_includes_today")],
+    "n3": [BUSY_HIGH],
     "p2 mended": [
         cell("p2_clause_dropped"),
         cell("p2_clause_dropped", ("up = (f > s)", f"{LEVEL}up = calm & (f > s)")),
@@ -396,19 +397,20 @@ CELLS: dict[str, Sequence[str]] = {
     "q1": [cell("q1_wrong_five", NAN_AFTER_SUSPENSION), cell("q1_wrong_five"), cell("q1_wrong_five", *THREE)],
     "q1 stays": [cell("q1_wrong_five")],
     "q2": [cell("q2_index_read", NO_TIE)],
-    "r1": [cell("p2_clause_dropped"), STOP],
+    "r1": [STOP, cell("p2_clause_dropped")],
     "r2": [cell("p2_clause_dropped")],
 }
 """Cells in the order in which the model hands them over; the last is right where the row ends right."""
 RIGHT: dict[str, Callable[[Bars], pd.DataFrame]] = {
     "s01": volume_macd,
-    "s02": monthly_momentum,
-    "s03": high_with_stop,
+    "s02": momentum,
+    "s03": high,
     "s04": lag,
     "s05": index_rsi,
-    "s07": lambda bars: marks(firsts(bars["close"].index, "M"), False, bars["close"]),
+    "s06 mended": first_above,
+    "s07": lambda bars: marks(bars["close"] > 0, False, bars["close"]),
     "s08": trailing_atr,
-    "s12": low_with_target,
+    "s12": low,
     "s13": two_rules,
     "s16": pops,
     "s17": trend_cross,
@@ -418,13 +420,14 @@ RIGHT: dict[str, Callable[[Bars], pd.DataFrame]] = {
     "m1": z_score,
     "m2": ema_volume,
     "m3": rsi_events,
-    "n1": weekly_worst,
+    "n1": worst,
     "n2": gap_up,
     "n3": volume_high,
     "p2 mended": calm_cross,
     "q1": weekly_best,
     "q2": index_highs,
-    "r1": cross_with_stop,
+    "r1": cross,
+    "r2": cross,
 }
 """What is right; a sentence that is not here ends in a question, or is named."""
 
@@ -445,8 +448,8 @@ class Row:
     """A sentence, the replies of its model, and what has to come.
 
     ``answers`` are a person's, one after the other; without them nobody is asked. ``asked`` are words of the
-    questions in turn, ``named`` words of the first line that a person reads, and ``warned`` the codes of the
-    findings of meaning that stay beside a right signal.
+    questions in turn, ``named`` words of the first line that a person reads, ``warned`` the codes of the
+    findings of meaning that stay beside a right signal, and ``planned`` the trade plan that is carried out.
     """
 
     id: str
@@ -459,6 +462,7 @@ class Row:
     asked: Sequence[Sequence[str]] = ()
     named: Sequence[str] = ()
     warned: Sequence[str] = ()
+    planned: dict[str, Any] = field(default_factory=dict)
 
     def model(self) -> SentenceModel:
         readings = [read_by(dict(each)) for each in self.readings]
@@ -545,6 +549,7 @@ def test_each_sentence_ends_right_in_a_question_or_named(name, shared_data):
     assert out.ended == "done", (out.ended, out.state["error_messages"])
     assert tuple(code for code in codes if code.startswith("meaning")) == tuple(row.warned)
     assert strategy_of(out.state)["cells"] == [CELLS[name][-1]]
+    assert request_of(out.state)["understanding"]["plan"] == row.planned
     out.assert_right(RIGHT[name], row.source)
 
 

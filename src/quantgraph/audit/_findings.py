@@ -168,6 +168,7 @@ _ADVICE = {
     "meaning_not_an_event": "a cross is above now and not above in the session before; this is a state",
     "meaning_blind": "compute averages on each symbol's own sessions, so that a suspension blinds none",
     "meaning_alike": "look whether the code reads each symbol's own column",
+    "meaning_on_schedule": "leave the schedule to the trade plan, and mark every session in the code",
     "meaning_unsaid_symbol": "give signals to the symbols that are to be traded, and to no other",
     "meaning_missing_symbol": "give each symbol that is to be traded a column",
     "meaning_unsaid_session": "give signals in the spans that were said, and in no other",

@@ -35,7 +35,10 @@ def _figure(text: str) -> float | None:
 
 def money_of(match: re.Match[str]) -> float | None:
     """The amount of a match whose groups are pairs of a figure and its unit; None if it is not a number."""
-    groups = match.groups()
+    return _amount(match.groups())
+
+
+def _amount(groups: Sequence[str | None]) -> float | None:
     for figure, unit in zip(groups[::2], groups[1::2], strict=True):
         if figure is not None:
             amount = _figure(figure.strip(",."))
@@ -62,6 +65,8 @@ PLAN_KEYS = frozenset(
     }
 )
 """Keys of clauses that a trade plan carries out."""
+NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
+"""Those that say when a position ends, so that no exit is a default; a stop alone ends what went wrong."""
 Topic = Literal[
     "stop", "target", "trailing", "holding", "schedule", "size", "positions", "cash", "commission", "slippage",
     "leverage", "short", "bars", "accumulate", "fill", "prices", "settlement", "risk", "long_only", "benchmark",
@@ -133,9 +138,21 @@ def _added(match: re.Match[str]) -> PlanValue | None:
     """*add 20% at each rise of 5%*: how far, then how much; in English the other way round."""
     first, second, more, by = match.groups()
     share, far = (second, first) if first is not None else (more, by)
+    return {"percent": round(float(share) / 100, 10), **_move(match, far)}
+
+
+def _added_units(match: re.Match[str]) -> PlanValue | None:
+    """*跌5%加仓1000股*, *涨5%加仓2万元*."""
+    far, shares, *money = match.groups()
+    amount = _amount(money)
+    if shares is None and amount is None:
+        return None
+    return {**({"amount": amount} if shares is None else {"shares": float(shares)}), **_move(match, far)}
+
+
+def _move(match: re.Match[str], far: str) -> dict[str, Any]:
     falls = re.search(r"跌|亏|fall|drop|dip|down", match[0], re.IGNORECASE)
-    on = "fall" if falls else "rise"
-    return {"percent": round(float(share) / 100, 10), "on": on, "by": round(float(far) / 100, 10)}
+    return {"on": "fall" if falls else "rise", "by": round(float(far) / 100, 10)}
 
 
 def _every(match: re.Match[str]) -> PlanValue:
@@ -157,7 +174,7 @@ _ROWS: tuple[_Row, ...] = (
     ("trailing", "", "atr", r"\d{0,9}(?:\.\d{1,9})?\s*(?:x|倍|times)?\s*-?\s*(?:的)?\s*(?:\d{1,9}\s*日)?\s*atr\s*(?:的)?\s*(?:trailing\s+)?(?:移动|跟踪|追踪)?(?:止损|stop(?:[\s-]?loss)?)", _NONE),
     ("trailing", "trailing_stop", "% 止损 止盈 trail", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
     ("trailing", "trailing_stop", "止损 止盈 回撤 trail", _TRAIL, _NONE),
-    ("stop", "stop_loss", "%", rf"(?:{_STOP}){_IS}{_P}|(?:浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"
+    ("stop", "stop_loss", "%", rf"(?:{_STOP}){_IS}{_P}|(?:(?:跌破|低于|跌至)(?:买入价格?|买价|成本价?|成本线)(?:的|下方)?|浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"
      rf"|(?:浮亏|亏损?)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?loss of {_P}|(?<=after )(?:an? )?{_P} loss", _percent),
     ("target", "take_profit", "%", rf"(?:{_TARGET}){_IS}{_P}|(?:浮?盈利?|上涨|涨)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_TARGET})"
      rf"|(?:浮盈|盈利)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?(?:gain|profit) of {_P}", _percent),
@@ -166,8 +183,9 @@ _ROWS: tuple[_Row, ...] = (
     ("holding", "max_holding", "持有 hold after", rf"(?<!至少)(?<!最少)(?:买入后)?(?:最多|最长)?持有(?:期|时间)?(?:最多|最长|不超过)?{_IS}{_DAYS}(?:之?后)?"
      rf"|(?<!at least )\bhold(?:ing)?(?:\s+(?:it|them|period|time|each))?(?:\s+(?:for|of))?(?:\s+at most)?\s*:?\s*{_DAYS}(?:\s*(?:,\s*)?then\s+sell)?"
      rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}", _days),
-    ("accumulate", "accumulate", "% 加 补 add", rf"(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*{_P}(?:的?(?:仓位?|资金))?"
+    ("accumulate", "accumulate", "% 加 补 add", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*{_P}(?:的?(?:仓位?|资金))?"
      rf"|(?:add|buy)\s+{_P}\s+(?:more\s+)?(?:of\s+(?:the\s+|my\s+)?(?:account|equity|capital)\s+)?(?:at|on|for|after|with)\s+(?:each|every|a|any)\s+(?:further\s+)?(?:rise|gain|fall|drop|dip)\s+of\s+{_P}", _added),
+    ("accumulate", "accumulate", "% 加 补", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*(?:(\d{{1,9}})\s*股|{_MONEY_UNIT})", _added_units),
     ("accumulate", "accumulate", "invest put buy", rf"(?:invest|put)\s+\$?{_MONEY}(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)|buy\s+\$\s*{_MONEY}\s*(?:worth\s+)?of(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)", _regular),
     ("schedule", "trade_on", "每 调仓 换仓 再平衡 轮动 季 quarter rebalanc weekly monthly every each monday first", r"每\s*个?\s*(?:周|星期|礼拜|月|季度?)(?=\s*定投)|每\s*个?\s*季(?:度)?(?:初|的?第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)?(?:[一1]次)?|(?:按|逐)?季度?(?:调仓|换仓|再平衡|轮动)|(?:rebalanc(?:e|ed|ing)|trade)\s+(?:quarterly|(?:once\s+)?(?:every|each|a|per)\s+quarter)|(?:every|each)\s+quarter\b|quarterly(?=\s*(?:[,;:.]|$))|on\s+the\s+first\s+(?:trading\s+)?(?:day|session)\s+of\s+(?:each|every|the|a)\s+(?:month|week|quarter)|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初|第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初)"
      r"|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)"
@@ -178,7 +196,7 @@ _ROWS: tuple[_Row, ...] = (
     ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
     ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
-    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:每次|每笔)?(?:只|仅|都)?(?:用|买入?|投入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
+    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:(?:每次|每笔)(?:只|仅|都)?(?:用|买入?|投入?)?|(?:只|仅|都)?(?:用|投入?)|(?:只|仅|都)买入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|(?:(?:use|using|with|invest(?:ing)?)\s+)?(?:only\s+)?{_P}\s+of\s+(?:the\s+|my\s+)?(?:account|equity|capital|portfolio|money|cash)(?:\s+(?:each\s+time|at\s+a\s+time|per\s+(?:trade|entry|purchase)))?(?!\s+(?:in|per|for|to)\b)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
     ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),

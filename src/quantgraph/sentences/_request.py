@@ -11,6 +11,7 @@ from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.data.symbols import is_index_code
 from quantgraph.errors import BadWindow
 from quantgraph.sentences._clauses import (
+    NAMED_ENDS,
     PLAN_KEYS,
     ClauseNote,
     PlanClause,
@@ -439,7 +440,7 @@ def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
 
 
 def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
-    """Regular buying alone is a rule: buy, and hold; a holding time that was said is the exit, not a default."""
+    """Regular buying alone is a rule: buy, and hold; an end that the plan names is the exit, not a default."""
     given_up = {waiver.topic for line in lines for waiver in line.waivers}
     said = {
         clause.key: clause
@@ -447,20 +448,23 @@ def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
         for clause in line.clauses
         if clause.value is not None and clause.topic not in given_up
     }
-    regular, held = said.get("accumulate"), said.get("max_holding")
+    regular, ends = said.get("accumulate"), [said[name].words for name in NAMED_ENDS if name in said]
     scheduled = regular is not None and "by" not in cast("Mapping[str, Any]", regular.value)
     if regular and scheduled and reading.rule is None and not _says_more(reading, lines):
         bought = TradingRule(entry=HELD, exit=NEVER)
         return replace(reading, rule=bought, entry=regular.words, exit=regular.words)
-    if reading.rule is not None and reading.exit_is_default and held:
+    if reading.rule is not None and reading.exit_is_default and ends:
         rule = replace(reading.rule, exit=NEVER)
-        return replace(reading, rule=rule, exit=held.words, exit_is_default=False)
+        return replace(reading, rule=rule, exit="; ".join(ends), exit_is_default=False)
     return reading
 
 
+_OF_RULES = STRATEGY_KINDS - {"NEVER"}
+
+
 def _says_more(reading: RuleReading, lines: list[RequestLine]) -> bool:
-    """Whether there are words of a rule, read or not."""
-    return bool(reading.entry) or any(line.describes_strategy or line.has("UNKNOWN") for line in lines)
+    """Whether there are words of a rule, read or not, besides that nothing is sold."""
+    return bool(reading.entry) or any(line.has(*_OF_RULES, "UNKNOWN") for line in lines)
 
 
 def _market_of(lines: list[RequestLine], rules: dict[int, LineRule]) -> list[MarketFilter]:

@@ -77,8 +77,8 @@ class Words:
         Spans, if several were said.
     entry, exit
         Words of the entry and of the exit, if they are known apart.
-    planned_exit
-        Whether the trade plan ends positions, which no code does then.
+    plan
+        The trade plan, which no code does.
     """
 
     text: str
@@ -90,7 +90,7 @@ class Words:
     windows: tuple[tuple[pd.Timestamp, pd.Timestamp], ...] = ()
     entry: str = ""
     exit: str = ""
-    planned_exit: bool = False
+    plan: TradePlan = field(default_factory=TradePlan)
 
     @cached_property
     def read(self) -> ParsedRequest | None:
@@ -130,7 +130,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
         entry=rule.get("entry") or "",
         exit=rule.get("exit") or "",
-        planned_exit=TradePlan.of(understood.get("plan") or {}).exits,
+        plan=TradePlan.of(understood.get("plan") or {}),
     )
 
 
@@ -279,7 +279,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
         lookback=write_code(said.rule).lookback if said else 0,
-        names_exit=names_exit(words.exit) or (names_exit(words.text) and not words.planned_exit),
+        names_exit=names_exit(words.exit) or (names_exit(words.text) and not words.plan.exits),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
         windows=words.windows,
@@ -388,6 +388,32 @@ def _overlap(
     ]
 
 
+_PERIODS = {"week_start": "W", "month_start": "M", "quarter_start": "Q"}
+_FEW = 3
+"""Sessions with a mark below which it may be chance that all begin a period."""
+
+
+def _coded_schedule(plan: TradePlan, signal: pd.DataFrame) -> list[Finding]:
+    """The finding of code that has the plan's schedule, so that each mark is traded one period late."""
+    marked = signal.index[signal.isin((1.0, -1.0)).any(axis=1)]
+    if plan.trade_on not in _PERIODS or len(marked) < _FEW:
+        return []
+    periods = pd.Series(pd.DatetimeIndex(signal.index).to_period(_PERIODS[plan.trade_on]), index=signal.index)
+    if not marked.isin(periods.index[periods != periods.shift(1)]).all():
+        return []
+    message = (
+        "The signal is 1 or -1 only on the first session of a period. The plan has the schedule, trade_on "
+        f"{plan.trade_on}: the code must say 1 or -1 on each session on which the rule does."
+    )
+    zh = (
+        f"信号只在每个周期的第一个交易日是 1 或 -1。何时买卖由计划 trade_on {plan.trade_on} 决定："
+        "代码要在规则成立的每个交易日给出 1 或 -1。"
+    )
+    return [
+        Finding(severity="warning", code="meaning_on_schedule", message=message, zh=zh, count=len(marked))
+    ]
+
+
 def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
     """Return the report with the findings of the signal held against what was said, which come first."""
     strategy, moment = strategy_of(state), as_of(state, resources)
@@ -397,6 +423,7 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
     held = hold_against_words(words, signal, cells, view, first=session_of(first))
     findings, compared = list(held.findings), held.not_compared is None
+    findings += _coded_schedule(words.plan, signal)
     findings += [_choice_finding(each) for each in held.choices]
     agrees = all(each.code != "meaning_differs" for each in findings)
     if agrees and compared and not by_planner:

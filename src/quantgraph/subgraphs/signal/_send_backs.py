@@ -29,7 +29,7 @@ from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-Kind = Literal["blind", "words", "review", "doubt"]
+Kind = Literal["blind", "words", "plan", "review", "doubt"]
 
 _KINDS: dict[str, Kind] = {
     "meaning_differs": "words",
@@ -37,6 +37,7 @@ _KINDS: dict[str, Kind] = {
     "meaning_never_buys": "words",
     "meaning_never_sells": "words",
     "meaning_alike": "words",
+    "meaning_on_schedule": "plan",
     "meaning_unsaid_symbol": "words",
     "meaning_missing_symbol": "words",
     "meaning_unsaid_session": "words",

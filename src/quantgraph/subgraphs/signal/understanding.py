@@ -103,9 +103,7 @@ def understand(
         "rule": {
             "entry": params.get("entry") or params["strategy_desc"],
             "exit": params.get("exit", ""),
-            "exit_is_default": bool(params.get("entry"))
-            and not params.get("exit")
-            and not names_an_end(plan),
+            "exit_is_default": bool(params.get("entry")) and not (params.get("exit") or names_an_end(plan)),
         },
         "plan": plan,
         "clauses": clauses,
