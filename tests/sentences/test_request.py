@@ -223,7 +223,6 @@ ASKED = (
     "only buy when RSI below 30, sell above 70",
     "RSI低于30买入，高于70卖出，不交易ST股票",
     "RSI低于30买入，高于70卖出。手续费万三",
-    "RSI低于30买入20%仓位",
     "在最低点买入，最高点卖出",
     "buy low sell high",
     "buy the dip",

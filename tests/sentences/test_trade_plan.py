@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
+from quantgraph.sentences._rules import NEVER
 
 RULE = "5日均线上穿20日均线买入，下穿卖出"
 STOP = f"600519.SH 2025年 {RULE}，止损5%"
@@ -178,3 +179,83 @@ def test_words_behind_a_clause_give_it_up_too() -> None:
     assert said.plan == {"stop_loss": 0.05, "size": {"percent": 0.3}}
     later = read_request(f"{rule}\n止损不要了，仓位也不要了", RequestContext())
     assert (later.missing, [note.status for note in later.clauses]) == ((), ["not_done", "not_done"])
+
+
+CROSS = "收盘价上穿20日线买入，下穿卖出，"
+CROSS_EN = "buy when the close crosses above its 20-day average, sell when it crosses below, "
+PLANS: dict[str, dict[str, object]] = {
+    f"{CROSS}跌破买入价8%止损": {"stop_loss": 0.08},
+    f"{CROSS}止盈20%，止损8%": {"take_profit": 0.2, "stop_loss": 0.08},
+    f"{CROSS}移动止损10%": {"trailing_stop": 0.1},
+    f"{CROSS}最多持有20天": {"max_holding": 20},
+    f"{CROSS}三成仓": {"size": {"percent": 0.3}},
+    f"{CROSS}每次只用三成资金": {"size": {"percent": 0.3}},
+    f"{CROSS}30%仓位": {"size": {"percent": 0.3}},
+    f"{CROSS}每只两万": {"size": {"cash": 20_000}},
+    f"{CROSS}每次买500股": {"size": {"shares": 500}},
+    f"{CROSS}最多5只": {"max_positions": 5},
+    f"{CROSS}每周一调仓": {"trade_on": "week_start"},
+    f"{CROSS}每月第一个交易日调仓，等权": {"trade_on": "month_start", "size": "equal_weight"},
+    f"{CROSS}每季度调仓": {"trade_on": "quarter_start"},
+    f"{CROSS}每5个交易日调仓": {"trade_on": 5},
+    "收盘价上穿20日线买三成仓，之后每涨5%加两成仓，下穿卖出": {
+        "size": {"percent": 0.3},
+        "accumulate": {"percent": 0.2, "on": "rise", "by": 0.05},
+    },
+    f"{CROSS}每跌5%加仓1000股": {"accumulate": {"shares": 1000, "on": "fall", "by": 0.05}},
+    f"{CROSS}每跌5%再加仓两万元": {"accumulate": {"amount": 20_000, "on": "fall", "by": 0.05}},
+    "每月第一个交易日买入20日涨幅最大的5只，其余卖出": {"max_positions": 5, "trade_on": "month_start"},
+    f"{CROSS_EN}stop loss 8%, take profit 20%": {"stop_loss": 0.08, "take_profit": 0.2},
+    f"{CROSS_EN}trailing stop 10%": {"trailing_stop": 0.1},
+    f"{CROSS_EN}hold at most 20 days": {"max_holding": 20},
+    f"{CROSS_EN}30% of the account each time": {"size": {"percent": 0.3}},
+    f"{CROSS_EN}$20,000 per stock": {"size": {"cash": 20_000}},
+    f"{CROSS_EN}at most 5 positions": {"max_positions": 5},
+    f"{CROSS_EN}rebalance quarterly, equal weight": {"trade_on": "quarter_start", "size": "equal_weight"},
+    f"{CROSS_EN}add 20% at each rise of 5%": {"accumulate": {"percent": 0.2, "on": "rise", "by": 0.05}},
+    "buy the 3 stocks with the highest 20-day return, sell the rest": {"max_positions": 3},
+}
+
+
+@pytest.mark.parametrize("sentence", PLANS)
+def test_the_words_of_a_plan_are_read_beside_the_rule(sentence: str) -> None:
+    request = read_request(f"600519.SH,600036.SH {sentence} 2025", RequestContext())
+    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.strategy is not None, request.plan) == (True, PLANS[sentence])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan"),
+    [
+        ("每个月第一个交易日定投长江电力5000元，一直拿着不卖，2025年", ("month_start", 5000)),
+        ("600900.SH，每月定投5000元，长期持有，2025年", ("month_start", 5000)),
+        ("600900.SH，每周定投一千元，2025年", ("week_start", 1000)),
+        ("Buy $500 of AAPL on the first trading day of each month, 2025", ("month_start", 500)),
+        ("AAPL: invest $500 every week, never sell, 2025", ("week_start", 500)),
+    ],
+)
+def test_regular_buying_alone_is_a_rule_that_never_sells(sentence: str, plan: tuple[str, int]) -> None:
+    request = read_request(sentence, RequestContext(names={"长江电力": "600900.SH"}))
+    when, amount = plan
+    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert request.plan == {"trade_on": when, "accumulate": {"amount": amount, "on": "schedule"}}
+    assert request.strategy is not None
+    assert request.strategy.exit == NEVER
+
+
+@pytest.mark.parametrize(
+    ("said", "exit_", "is_default"),
+    [
+        ("止盈10%，止损5%", "止盈10%", False),
+        ("持有10天卖出", "持有10天卖出", False),
+        ("移动止损10%", "移动止损10%", False),
+        ("止损5%", "", True),
+    ],
+)
+def test_an_end_that_the_plan_names_is_the_exit_and_a_stop_alone_is_not(
+    said: str, exit_: str, is_default: bool
+) -> None:
+    request = read_request(f"600036.SH RSI低于30买入，{said}，2025年", RequestContext())
+    assert request.strategy is not None
+    assert (request.exit, request.strategy.exit == NEVER) == (exit_, not is_default)
+    assert any(note.status == "default" for note in request.clauses) == is_default

@@ -260,7 +260,11 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
 
 
 def _as_said(words: str, text: str) -> str:
-    """Words of a clause as the person wrote them, if they are found again: ``三成资金`` for 30%资金."""
+    """Words of a clause as the person wrote them, if they are found again: ``三成资金`` for 30%资金.
+
+    >>> _as_said("定投 5000元", "每月定投600900.SH5000元，2025年"), _as_said("30%资金", "用三成资金买")
+    ('定投600900.SH5000元', '三成资金')
+    """
     pieces = map(clean_words, re.split(r"[,，;；。\n]", text))
     if (
         whole := next((piece for piece in pieces if clean_words(normalise(piece)) == words), None)
@@ -268,8 +272,13 @@ def _as_said(words: str, text: str) -> str:
         return whole
     parts = re.split(r"\d+(?:\.\d+)?%?", words)
     number = r"[\d.,%一二两三四五六七八九十百千万成半]{1,8}"
-    found = re.search(number.join(re.escape(part).replace(r"\ ", r"\s*") for part in parts), text)
-    return found[0] if found and clean_words(normalise(found[0])) == words else words
+    between = r"[^,，;；。\n]{0,24}?"  # a security, where the words have a gap
+    found = re.search(number.join(re.escape(part).replace(r"\ ", between) for part in parts), text)
+    return found[0] if found and _numbers(words) <= _numbers(normalise(found[0])) else words
+
+
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", text))
 
 
 def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from quantgraph.sentences._rules import (
     Compare,
     OfIndex,
     TradingRule,
+    bought_count,
     fields_of,
     index_conditions,
 )
@@ -452,7 +453,7 @@ def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
     scheduled = regular is not None and "by" not in cast("Mapping[str, Any]", regular.value)
     if regular and scheduled and reading.rule is None and not _says_more(reading, lines):
         bought = TradingRule(entry=HELD, exit=NEVER)
-        return replace(reading, rule=bought, entry=regular.words, exit=regular.words)
+        return replace(reading, rule=bought, entry=regular.words)
     if reading.rule is not None and reading.exit_is_default and ends:
         rule = replace(reading.rule, exit=NEVER)
         return replace(reading, rule=rule, exit="; ".join(ends), exit_is_default=False)
@@ -494,6 +495,12 @@ def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: Request
         ],
         context.executes,
     )
+
+
+def _ranked(rule: TradingRule | None, context: RequestContext) -> dict[str, PlanValue]:
+    """As many positions as the entry's ranking picks: *the 5 best* share the account in five."""
+    picked = bought_count(rule) if rule else None
+    return {"max_positions": picked} if picked and "max_positions" in context.executes else {}
 
 
 _LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
@@ -624,7 +631,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         trade=roles.trade,
         entry=clean_words(found.reading.entry),
         exit=clean_words(found.reading.exit),
-        plan=plan.plan,
+        plan=_ranked(rule, context) | plan.plan,
         clauses=_notes(found, plan),
         open=plan.open,
         can_go_on=can_go_on,

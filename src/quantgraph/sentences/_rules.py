@@ -221,6 +221,13 @@ def _ranks_of(condition: Condition, *, negated: bool) -> Iterator[tuple[Rank, bo
             yield condition, negated
 
 
+def bought_count(rule: TradingRule) -> int | None:
+    """How many symbols a ranking of the entry picks; None if there is none by number."""
+    picked = [rank.amount for rank, negated in _ranks_of(rule.entry, negated=False) if not negated]
+    units = {rank.unit for rank, _ in _ranks_of(rule.entry, negated=False)}
+    return int(max(picked)) if picked and units == {"count"} else None
+
+
 def contradicts(entry: Condition, exit_: Condition) -> bool:
     """Whether the exit sells what is not in the opposite end of the ranking that the entry buys.
 

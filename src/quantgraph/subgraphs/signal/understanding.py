@@ -168,7 +168,8 @@ def rule_line(understanding: Understanding, language: Language) -> str:
 
 
 def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
-    if not rule["exit"] and not rule["exit_is_default"]:
+    is_unsaid = not rule["exit"] and not rule["exit_is_default"]
+    if is_unsaid or rule["exit"] == rule["entry"]:  # buy and hold
         return rule["entry"]
     left = rule["exit"] or words("未说明", "not said")
     return words(f"买入 {rule['entry']}；卖出 {left}", f"entry {rule['entry']}; exit {left}")
