@@ -64,10 +64,11 @@ class Trading:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def plan_of(self, state: TradingState) -> TradePlan:
-        """The plan in force: the caller's words, else the sentence's, else defaults."""
-        understanding = request_of(state)["understanding"] if self.resources.makes_signal else None
-        said = understanding["plan"] if understanding else {}
-        return TradePlan.of({**said, **self.plan.to_json()})
+        """The plan in force: the caller's words, else those of the sentence that are executed, else defaults."""
+        understanding = request_of(state)["understanding"]
+        plan, executes = understanding["plan"] if understanding else {}, self.decider.executes
+        said = {name: value for name, value in plan.items() if name in executes}
+        return TradePlan.of(said | self.plan.to_json())
 
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""

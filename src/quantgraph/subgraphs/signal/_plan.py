@@ -134,7 +134,8 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
             clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in pieces]
         for clause in said:
             if clause["status"] != "default" and clause["part"] not in {"entry", "exit"}:
-                clause["status"] = status
+                turns = clause["status"] == "done" and status == "not_done"
+                clause |= {"status": status, **({"became": ""} if turns else {})}
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):
         made["strategy_desc"] = made["entry"] = say(language_of(text), zh="买入并持有", en="buy and hold")
