@@ -64,7 +64,7 @@ class Trading:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def plan_of(self, state: TradingState) -> TradePlan:
-        """The plan in force: the caller's words, else those of the sentence that are executed, else defaults."""
+        """The plan in force: the caller's words, else those of the sentence that are executed."""
         understanding = request_of(state)["understanding"]
         plan, executes = understanding["plan"] if understanding else {}, self.decider.executes
         said = {name: value for name, value in plan.items() if name in executes}

@@ -71,5 +71,19 @@ def test_a_rule_gets_the_idioms_that_its_words_need(rule, names):
     assert {name for name, idiom in IDIOMS.items() if idiom.code in text} == names
 
 
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        ({}, {"rank", "weekly", "path"}),
+        ({"stop_loss": "0.08"}, {"rank", "weekly"}),
+        ({"trade_on": "week_start", "trailing_stop": "0.1"}, {"rank"}),
+        ({"size": "equal_weight"}, {"rank", "weekly", "path"}),
+    ],
+)
+def test_what_the_plan_does_needs_no_idiom(plan, names):
+    text = idioms_for("每周买入60日涨幅最高的10只，从高点回落10%卖出", plan=plan)
+    assert {name for name, idiom in IDIOMS.items() if idiom.code in text} == names
+
+
 def test_the_idiom_of_the_index_is_for_rules_that_watch_one():
     assert IDIOMS["index"].code in idioms_for("buy above 100", ["000016.SH"])

@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from signal_panels import market_panel
 
+from quantgraph.agents import SignalRule
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.llm.messages import read_json
 from quantgraph.sentences import RequestContext, read_request
 from quantgraph.sentences.evaluation import RuleData, rule_readings
-from quantgraph.subgraphs.signal._agents import ReviewReply
+from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply
+from quantgraph.subgraphs.signal._plan import executed_plan
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._proof import _asserts_signal
 
@@ -41,6 +43,18 @@ def test_the_example_of_a_review_is_a_reply_that_is_read(language):
     (issue,) = read_json(f"```json\n{example}```", ReviewReply).issues_found
     assert (issue.severity, issue.expected) == ("error", 1)
     assert _asserts_signal(issue.cell)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_example_of_a_reading_is_a_reply_whose_plan_is_carried_out(language):
+    (example,) = re.findall(r"```json\n(\{.*?)```", prompt_text("reflection", language), re.DOTALL)
+    text = example.replace("{{", "{").replace("}}", "}")
+    params = read_json(f"```json\n{text}```", ReflectionReply).user_intent.params
+    assert executed_plan(params.plan, SignalRule().executes) == (
+        {"size": {"percent": "0.3"}, "stop_loss": "0.08"},
+        {},
+    )
+    assert [each.part for each in params.clauses].count("plan") == 2
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

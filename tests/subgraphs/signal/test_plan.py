@@ -1,0 +1,118 @@
+"""The trade plan of a reading: as models write it, sent back once, and in no code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from sentence_play import SentenceModel, clause, reading
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker import TradePlan
+from quantgraph.runtime import Resources
+from quantgraph.runtime.graph_state import dialogue_of, request_of
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal._meaning import _coded_schedule
+from quantgraph.subgraphs.signal._plan import executed_plan
+from quantgraph.subgraphs.signal._slips import plan_slips
+
+ALL = SignalRule().executes
+
+
+@pytest.mark.parametrize(
+    ("said", "planned"),
+    [
+        ({"trade_on": "first trading day of each month"}, {"trade_on": "month_start"}),
+        ({"trade_on": "每周一"}, {"trade_on": "week_start"}),
+        ({"trade_on": "每月1日"}, {"trade_on": "month_start"}),
+        ({"rebalance": "quarterly"}, {"rebalance": "quarter_start"}),
+        ({"trade_on": "every 5 sessions"}, {"trade_on": 5}),
+        ({"trade_on": "每5个交易日"}, {"trade_on": 5}),
+        ({"trade_on": "daily"}, {}),
+        ({"size": {"percent": 30}}, {"size": {"percent": "0.3"}}),
+        ({"size": {"percent": "30%"}}, {"size": {"percent": "0.3"}}),
+        ({"size": {"weights": {"600519.SH": 60}}}, {"size": {"weights": {"600519.SH": "0.6"}}}),
+        (
+            {"accumulate": {"percent": 20, "on": "rise", "by": "5%"}},
+            {"accumulate": {"percent": "0.2", "on": "rise", "by": "0.05"}},
+        ),
+    ],
+)
+def test_values_are_read_as_models_write_them(said, planned):
+    assert executed_plan(said, ALL) == (planned, {})
+    assert plan_slips(said, ALL) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"trade_on": "every 2 weeks"},
+        {"stop_loss": "soon"},
+        {"size": {"percent": 300}},
+        {"max_positions": 0},
+        {"accumulate": {"amount": 5000, "on": "payday"}},
+        {"size": "equal_weight", "accumulate": {"amount": 5000, "on": "schedule"}},
+    ],
+)
+def test_a_value_that_no_plan_has_is_a_slip_that_names_it(said):
+    (slip,) = plan_slips(said, ALL)
+    assert any(name in slip.note.en for name in said)
+    assert plan_slips(said, ()) == []  # what the decider does not execute is asked about
+
+
+RULE = "600036.SH：收盘价上穿20日均线买入，下穿卖出，隔周调仓，2025年5月6日到10月31日"
+
+
+def read(schedule: str) -> dict:
+    return reading(
+        "600036.SH",
+        ("20250506", "20251031"),
+        clause("收盘价上穿20日均线买入", "entry", "收盘价上穿20日均线时买入"),
+        clause("下穿卖出", "exit", "收盘价下穿20日均线时卖出"),
+        clause("隔周调仓", "plan", "每隔10个交易日调仓"),
+        plan={"trade_on": schedule},
+    )
+
+
+def ask(shared_data, *readings: dict) -> tuple[dict, SentenceModel]:
+    cast = SentenceModel(readings=readings, cells=["pass"])
+    resources = Resources(store=DataState(), model=cast.model, checkpointer=InMemorySaver())
+    graph = create_signal_subgraph(
+        source=Path(shared_data, "ai-trader", "a_share"), on_clarify="fail", resources=resources
+    )
+    return graph.invoke({"messages": [("user", RULE)]}, {"configurable": {"thread_id": "t"}}), cast
+
+
+def test_a_value_that_no_plan_has_goes_back_to_the_model_once(shared_data):
+    state, cast = ask(shared_data, read("every 2 weeks"), read("10"))
+    assert "misread: plan：trade_on='every 2 weeks'; must be every, week_start" in cast.asked["reading"][1]
+    assert request_of(state)["understanding"]["plan"] == {"trade_on": 10}
+
+
+def test_a_value_that_stays_is_asked_about_in_the_persons_words(shared_data):
+    state, cast = ask(shared_data, read("every 2 weeks"))
+    assert len(cast.asked["reading"]) == 2
+    assert state["ended_because"] == "needs_answer"
+    assert "隔周调仓" in dialogue_of(state)["open_question"]["reason"]
+
+
+DAYS = pd.bdate_range("2024-01-02", "2024-06-28")
+
+
+def marked(days: pd.DatetimeIndex) -> pd.DataFrame:
+    return pd.DataFrame({"600036.SH": np.where(DAYS.isin(days), 1.0, 0.0)}, index=DAYS)
+
+
+def test_code_that_has_the_schedule_of_the_plan_is_a_finding():
+    starts = pd.DatetimeIndex(["2024-01-02", "2024-02-01", "2024-03-01", "2024-04-01", "2024-05-01"])
+    monthly, weekly = TradePlan(trade_on="month_start"), TradePlan(trade_on="week_start")
+    (finding,) = _coded_schedule(monthly, marked(starts))
+    assert (finding.code, finding.count) == ("meaning_on_schedule", 5)
+    assert _coded_schedule(weekly, marked(DAYS[DAYS.day_of_week == 0]))
+    others = [starts.union(DAYS[[7]]), starts[:2], DAYS[DAYS.day_of_week == 3], DAYS]
+    assert not any(_coded_schedule(monthly, marked(days)) for days in others)
+    assert not _coded_schedule(TradePlan(), marked(starts))
