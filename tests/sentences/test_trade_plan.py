@@ -193,6 +193,7 @@ PLANS: dict[str, dict[str, object]] = {
     f"{CROSS}30%仓位": {"size": {"percent": 0.3}},
     f"{CROSS}每只两万": {"size": {"cash": 20_000}},
     f"{CROSS}每次买500股": {"size": {"shares": 500}},
+    "RSI低于30买入1万元，高于70卖出": {"size": {"cash": 10_000}},
     f"{CROSS}最多5只": {"max_positions": 5},
     f"{CROSS}每周一调仓": {"trade_on": "week_start"},
     f"{CROSS}每月第一个交易日调仓，等权": {"trade_on": "month_start", "size": "equal_weight"},
@@ -214,6 +215,7 @@ PLANS: dict[str, dict[str, object]] = {
     f"{CROSS_EN}rebalance quarterly, equal weight": {"trade_on": "quarter_start", "size": "equal_weight"},
     f"{CROSS_EN}add 20% at each rise of 5%": {"accumulate": {"percent": 0.2, "on": "rise", "by": 0.05}},
     "buy the 3 stocks with the highest 20-day return, sell the rest": {"max_positions": 3},
+    "buy the 200 stocks with the highest 20-day return, sell the rest": {},
 }
 
 
@@ -232,6 +234,7 @@ def test_the_words_of_a_plan_are_read_beside_the_rule(sentence: str) -> None:
         ("600900.SH，每周定投一千元，2025年", ("week_start", 1000)),
         ("Buy $500 of AAPL on the first trading day of each month, 2025", ("month_start", 500)),
         ("AAPL: invest $500 every week, never sell, 2025", ("week_start", 500)),
+        ("dollar cost averaging $500 into AAPL every month, 2025", ("month_start", 500)),
     ],
 )
 def test_regular_buying_alone_is_a_rule_that_never_sells(sentence: str, plan: tuple[str, int]) -> None:

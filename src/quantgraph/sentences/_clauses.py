@@ -192,7 +192,7 @@ _ROWS: tuple[_Row, ...] = (
      r"|每(?:隔)?\s*\d{1,9}\s*个?(?:交易)?[日天](?:调仓|换仓|再平衡|轮动)(?:[一1]次)?|(?:按|逐)?[周月]度?(?:调仓|换仓|再平衡|轮动)"
      r"|rebalanc(?:e|ed|ing)\s+(?:every\s+\d{1,9}\s+(?:days|sessions)|(?:once\s+)?(?:every|each|a|per)\s+(?:week|month)|(?:every|each|on)\s+mondays?|weekly|monthly)"
      r"|(?:weekly|monthly)[\s-]+(?:rebalanc(?:e|ed|ing)|rotation)|(?:every|each|on)\s+mondays?\b|(?:every|each)\s+(?:week|month)\b|(?:weekly|monthly)(?=\s*(?:[,;:.]|$))", _every),
-    ("accumulate", "accumulate", "定投", rf"定投[^\d,;。\n]{{0,20}}?{_MONEY}", _regular),
+    ("accumulate", "accumulate", "定投 averag", rf"(?:定投|dollar[\s-]cost[\s-]averag(?:e|ing))[^\d,;.。\n]{{0,20}}?\$?{_MONEY}", _regular),
     ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
     ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
@@ -201,6 +201,7 @@ _ROWS: tuple[_Row, ...] = (
     ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
     ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
+    ("size", "size", "元 块 人民币 万 千 亿", rf"(?:(?<=买)|(?<=买入))\s*{_MONEY_UNIT}(?!以|的|左右)", _cash),
     ("size", "size", "每 per each every", rf"每(?:[只支次笔](?:股票)?)(?:都|各|就)?(?:买入?|投入?|用)?\s*{_MONEY_UNIT}|\$?{_MONEY}\s+(?:per|(?:for|into|in)\s+(?:each|every))\s+(?:stock|position|trade|entry|one)", _cash),
     ("positions", "max_positions", "持 只 支 position holding stock name", r"(?:最多|至多|不超过)(?:同时)?(?:买入?)?\s*(\d{1,9})\s*[只支](?:股票)?|(?:hold\s+|own\s+)?(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?|up\s+to)\s+(\d{1,9})\s+(?:stocks|names)|(?:最多|至多)?同时(?:最多|至多)?持(?:有|仓)\s*(?:不超过)?\s*(\d{1,9})\s*[只支个](?:股票)?|(?:最多|至多)持(?:有|仓)\s*(\d{1,9})\s*[只支](?:股票)?|(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?)\s+(\d{1,9})\s+(?:open\s+)?(?:positions|holdings)", _days),
     ("cash", "cash", "资金 本金 capital cash principal", r"(?:用|以|投入|初始|起始|拿)?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?\s*(?:的)?(?:初始|起始|启动)?(?:本金|资金)"

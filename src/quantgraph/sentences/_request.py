@@ -497,10 +497,16 @@ def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: Request
     )
 
 
+_ALL_THERE_IS = 100
+"""A ranking of more says nothing of the number of positions: *the first 200* of fifty are all."""
+
+
 def _ranked(rule: TradingRule | None, context: RequestContext) -> dict[str, PlanValue]:
     """As many positions as the entry's ranking picks: *the 5 best* share the account in five."""
     picked = bought_count(rule) if rule else None
-    return {"max_positions": picked} if picked and "max_positions" in context.executes else {}
+    if picked is None or picked > _ALL_THERE_IS or "max_positions" not in context.executes:
+        return {}
+    return {"max_positions": picked}
 
 
 _LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
