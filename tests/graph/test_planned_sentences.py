@@ -13,8 +13,10 @@ import pytest
 from plain_prices import Bars, a_share, before, mean, nasdaq, ups
 from sentence_play import SentenceModel, clause, reading
 
+from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger
-from quantgraph.runs import replay, run_strategy
+from quantgraph.report import BuyAndHold
+from quantgraph.runs import RunSpec, replay, run_strategy
 
 SUMMER = ("20250506", "20251031")
 HELD = """\
@@ -85,6 +87,20 @@ def test_a_third_of_the_account_that_was_said_is_what_a_purchase_takes(trade):
     assert result["plan"] == {"size": {"percent": "0.3"}}
     _, _, side, shares, price = fills[0]
     assert (side, shares) == ("buy", 100 * floor(300_000 / (100 * price)))
+
+
+def test_the_callers_plan_wins_word_by_word_and_the_first_lines_say_so(shared_data, tmp_path):
+    result = run_strategy(
+        RunSpec(
+            question="国电南瑞5日线上穿20日线买入，下穿卖出，跌5%止损，每次只用三成资金，2025年",
+            plan=TradePlan(stop_loss=0.08),
+        ),
+        source=Path(shared_data, "ai-trader", "a_share"),
+        model="keyless",
+        out=tmp_path,
+    )
+    assert result["plan"] == {"size": {"percent": "0.3"}, "stop_loss": "0.08"}
+    assert "计划以给出的参数为准：止损 8%，不是句子里的止损 5%" in result["notes"]
 
 
 REGULAR = "每个月第一个交易日定投长江电力5000元，一直拿着不卖，2025年5月6日到10月31日"
@@ -158,3 +174,18 @@ def test_a_ranking_on_a_schedule_holds_the_best_of_the_session_before(trade):
             held = held | {code} if side == "buy" else held - {code}
         last = close.index[close.index.get_loc(day) - 1]
         assert held == set(score.loc[last].nlargest(3).index)
+
+
+def test_a_decider_without_signals_gets_the_stop_and_names_the_size(tmp_path):
+    """The sample's first close below 95% of the purchase ends it; the next session buys and holds again."""
+    result = run_strategy("000341.SZ，2024年，止损5%，每次只用三成资金", decider=BuyAndHold(), out=tmp_path)
+    assert (result["ended_because"], result["plan"]) == ("done", {"stop_loss": "0.05"})
+    clauses = result["understanding"]["clauses"]
+    assert {each["words"]: each["status"] for each in clauses} == {
+        "止损5%": "done",
+        "每次只用三成资金": "not_done",
+    }
+    with Ledger(Path(result["run_dir"], "ledger.sqlite")) as ledger:
+        bought, sold, *_ = ledger.order_records(result["run_id"])
+    assert (bought.order.side, sold.order.side) == ("buy", "sell")
+    assert float(sold.price) == floor(95 * float(bought.price)) / 100

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 from langchain_core.messages import AIMessage
 
-from quantgraph._util.texts import say
-from quantgraph.broker import Market
+from quantgraph._util.texts import Language, say
+from quantgraph.broker import Market, plan_words
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import (
     NoData,
@@ -57,7 +57,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
-    summary["notes"] = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
+    notes = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
+    summary["notes"] = [*_plan_notes(state, trading, user_language), *notes]
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,
@@ -67,10 +68,27 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         f"{account['trades']} fills; buy and hold {benchmark['return']:.2%}.",
     )
     request_notes = [] if trading.resources.makes_signal else request_of(state)["checked"]["notes"]
-    notes = [*summary["notes"], *request_notes]
-    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in notes)
+    told = [*summary["notes"], *request_notes]
+    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in told)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
+
+
+def _plan_notes(state: TradingState, trading: Trading, user_language: Language) -> list[str]:
+    """A line where the caller's plan has other values than the sentence."""
+    replaced, plan = trading.replaced_plan(state), trading.plan_of(state).to_json()
+    if not replaced:
+        return []
+    join = say(user_language, zh="、", en=", ")
+    taken = join.join(plan_words({name: plan[name] for name in replaced}, user_language))
+    said = join.join(plan_words(replaced, user_language))
+    return [
+        say(
+            user_language,
+            zh=f"计划以给出的参数为准：{taken}，不是句子里的{said}",
+            en=f"the plan that was given holds: {taken}, not {said} of the sentence",
+        )
+    ]
 
 
 def _traded_market(state: TradingState, trading: Trading) -> Market:

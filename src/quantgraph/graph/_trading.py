@@ -65,10 +65,18 @@ class Trading:
 
     def plan_of(self, state: TradingState) -> TradePlan:
         """The plan in force: the caller's words, else those of the sentence that are executed."""
-        understanding = request_of(state)["understanding"]
-        plan, executes = understanding["plan"] if understanding else {}, self.decider.executes
-        said = {name: value for name, value in plan.items() if name in executes}
-        return TradePlan.of(said | self.plan.to_json())
+        return TradePlan.of(self._said_plan(state) | self.plan.to_json())
+
+    def replaced_plan(self, state: TradingState) -> dict[str, Any]:
+        """The sentence's words of the plan in whose place are others of the caller's."""
+        given = self.plan.to_json()
+        said = self._said_plan(state)
+        return {name: value for name, value in said.items() if given.get(name, value) != value}
+
+    def _said_plan(self, state: TradingState) -> dict[str, Any]:
+        understanding, executes = request_of(state)["understanding"], self.decider.executes
+        plan = understanding["plan"] if understanding else {}
+        return {name: value for name, value in plan.items() if name in executes}
 
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""
