@@ -1,8 +1,10 @@
 #!/usr/bin/env python
 """Write what other libraries do with the plans of the tests: a file each in tests/data/parity.
 
-usage: python scripts/parity.py, in an environment with vectorbt, backtrader and ml4t-backtest. Nothing of
-quantgraph is used. Signals are decided at a close and filled at the next open; there are no fees, lots and limits.
+usage: python scripts/parity.py, in an environment with vectorbt, backtrader and ml4t-backtest.
+
+Nothing of quantgraph is used. Signals are decided at a close and filled at the next open; there are no fees,
+lots and limits.
 """
 
 from __future__ import annotations

@@ -478,8 +478,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "buys_not_followed",
         _buys_not_followed,
-        zh="没有下单的买入信号：资金不够一手，或持仓数已满",
-        en="buy signals without an order: too little cash for a lot, or no free position",
+        zh="没有下单的买入信号：资金不够一手、持仓数已满，或计划当天不买",
+        en="buy signals without an order: too little cash for a lot, no free position, or not then",
         format="count",
         of="account",
         on_terminal=False,
