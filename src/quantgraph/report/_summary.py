@@ -209,7 +209,8 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     if missed := account["buys_not_followed"]:
         yield Note(
             zh=f"{missed} 个买入信号未执行：可用资金不够买一手、持仓数已满，或计划当天不买",
-            en=f"{missed:,} buy signals led to no order: too little cash for a lot, no free position, or a session on which the plan does not buy",
+            en=f"{missed:,} buy signals led to no order: too little cash for a lot, no free position, or a "
+            "session on which the plan does not buy",
         )
     bought, symbols = benchmark["bought"], benchmark["symbols"]
     if not bought:
