@@ -44,7 +44,7 @@ ALL = SignalRule().executes
 )
 def test_values_are_read_as_models_write_them(said, planned):
     assert executed_plan(said, ALL) == (planned, {})
-    assert plan_slips(said, ALL) == []
+    assert plan_slips({"plan": said, "clauses": []}, ALL) == []
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,11 @@ def test_values_are_read_as_models_write_them(said, planned):
     ],
 )
 def test_a_value_that_no_plan_has_is_a_slip_that_names_it(said):
-    (slip,) = plan_slips(said, ALL)
+    (slip,) = plan_slips({"plan": said, "clauses": []}, ALL)
     assert any(name in slip.note.en for name in said)
-    assert plan_slips(said, ()) == []  # what the decider does not execute is asked about
+    assert (
+        plan_slips({"plan": said, "clauses": []}, ()) == []
+    )  # what the decider does not execute is asked about
 
 
 RULE = "600036.SH：收盘价上穿20日均线买入，下穿卖出，隔周调仓，2025年5月6日到10月31日"
@@ -78,13 +80,13 @@ def read(schedule: str) -> dict:
     )
 
 
-def ask(shared_data, *readings: dict) -> tuple[dict, SentenceModel]:
+def ask(shared_data, *readings: dict, text: str = RULE) -> tuple[dict, SentenceModel]:
     cast = SentenceModel(readings=readings, cells=["pass"])
     resources = Resources(store=DataState(), model=cast.model, checkpointer=InMemorySaver())
     graph = create_signal_subgraph(
         source=Path(shared_data, "ai-trader", "a_share"), on_clarify="fail", resources=resources
     )
-    return graph.invoke({"messages": [("user", RULE)]}, {"configurable": {"thread_id": "t"}}), cast
+    return graph.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "t"}}), cast
 
 
 def test_a_value_that_no_plan_has_goes_back_to_the_model_once(shared_data):
@@ -116,3 +118,13 @@ def test_code_that_has_the_schedule_of_the_plan_is_a_finding():
     others = [starts.union(DAYS[[7]]), starts[:2], DAYS[DAYS.day_of_week == 3], DAYS]
     assert not any(_coded_schedule(monthly, marked(days)) for days in others)
     assert not _coded_schedule(TradePlan(), marked(starts))
+
+
+def test_a_clause_of_the_plan_without_a_value_goes_back_and_is_then_named(shared_data):
+    lost = read("10")
+    lost["user_intent"]["params"]["clauses"].append(clause("止损8%", "plan", "比买入价跌8%时止损"))
+    text = RULE.replace("，隔周", "，止损8%，隔周")
+    state, cast = ask(shared_data, lost, text=text)
+    assert "没有什么执行「止损8%」" in cast.asked["reading"][1]
+    assert state["ended_because"] == "needs_answer"
+    assert "止损8%" in dialogue_of(state)["open_question"]["reason"]

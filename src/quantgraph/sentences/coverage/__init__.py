@@ -2,7 +2,7 @@
 
 ``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
 turns round or adds; ``unparsed_words`` names the rest,
-and ``plan_pieces`` what is said of the trade plan.
+``plan_pieces`` what is said of the trade plan, and ``plan_keys`` of which part of it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
     from quantgraph.sentences.coverage._anchors import find_anchors, plain
     from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, plan_pieces, unparsed_words
+    from quantgraph.sentences.coverage._returns import plan_keys
 
 __all__ = [
     "Gap",
@@ -23,6 +24,7 @@ __all__ = [
     "coverage_gaps",
     "find_anchors",
     "plain",
+    "plan_keys",
     "plan_pieces",
     "unparsed_words",
 ]

@@ -12,7 +12,7 @@ from quantgraph.sentences.coverage._anchored_text import (
     ReadParameters,
     anchored,
 )
-from quantgraph.sentences.coverage._anchors import Anchor
+from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
 from quantgraph.sentences.coverage._opposites import says_opposite
 
 SCHEDULE_WORDS = {
@@ -110,6 +110,16 @@ def _says_again(anchor: Anchor, became: AnchoredText) -> bool:
         )
         return turns or bool(re.search(SCHEDULE_WORDS[anchor.value], became.plain))
     return anchor.kind != "plan" or bool(re.search(_ALSO[anchor.value], became.plain))
+
+
+def plan_keys(text: str) -> frozenset[str]:
+    """Return the keys of a trade plan that a text speaks of, of which it has one.
+
+    >>> sorted(plan_keys("跌8%止损")), sorted(plan_keys("rebalance")), plan_keys("5日线上穿20日线")
+    (['stop_loss'], ['rebalance', 'trade_on'], frozenset())
+    """
+    named = (each.value for each in find_anchors(plain(text)) if each.kind == "plan")
+    return frozenset(key for name in named for key in _PLAN_KEYS.get(name, ()))
 
 
 def is_in_plan(anchor: Anchor, given: ReadParameters) -> bool:

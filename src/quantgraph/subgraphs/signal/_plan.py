@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan
 from quantgraph.errors import BadOption
-from quantgraph.sentences.coverage import find_anchors, plain, plan_pieces
+from quantgraph.sentences.coverage import find_anchors, plain, plan_keys, plan_pieces
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -42,6 +42,14 @@ def executed_plan(
         except BadOption as error:
             rest[name] = error.message
     return taken, rest
+
+
+def unplanned(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Quotes of clauses that are said to be done by the plan, which has none of the keys they speak of."""
+    for clause in params["clauses"]:
+        keys = plan_keys(clause["quote"]) if (clause["part"], clause["status"]) == ("plan", "done") else ()
+        if keys and not keys & params["plan"].keys():
+            yield clause["quote"], keys
 
 
 def names_an_end(plan: Mapping[str, Any]) -> bool:
@@ -136,6 +144,8 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
             if clause["status"] != "default" and clause["part"] not in {"entry", "exit"}:
                 turns = clause["status"] == "done" and status == "not_done"
                 clause |= {"status": status, **({"became": ""} if turns else {})}
+    lost = {quote for quote, _ in unplanned({**params, "clauses": clauses})}
+    clauses = [{**each, "status": "not_done"} if each["quote"] in lost else each for each in clauses]
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):
         made["strategy_desc"] = made["entry"] = say(language_of(text), zh="买入并持有", en="buy and hold")

@@ -20,7 +20,7 @@ from quantgraph.sentences.phrases import (
     watched_only,
 )
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._plan import executed_plan
+from quantgraph.subgraphs.signal._plan import executed_plan, unplanned
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools import split_codes
 
@@ -78,12 +78,15 @@ def reading_slips(
     return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
 
 
-def plan_slips(plan: Mapping[str, Any], executes: Collection[str]) -> list[Slip]:
-    """Return what of a plan is not a value of it, though it would be carried out."""
-    reasons = (why for why in executed_plan(plan, executes)[1].values() if why)
-    return [
-        Slip(kind="plan", note=Note(zh=f"plan：{why}", en=f"plan: {why}"), certain=False) for why in reasons
-    ]
+def plan_slips(params: Mapping[str, Any], executes: Collection[str]) -> list[Slip]:
+    """Return what of a plan is not a value of it, though it would be carried out, and clauses without one."""
+    reasons = [why for why in executed_plan(params["plan"], executes)[1].values() if why]
+    notes = [Note(zh=f"plan：{why}", en=f"plan: {why}") for why in reasons]
+    for quote, keys in unplanned(params):
+        names = ", ".join(sorted(keys))
+        en = f"plan: nothing carries out “{quote}”, which has no value in {names}"
+        notes.append(Note(zh=f"plan：没有什么执行「{quote}」，{names} 里没有它的值", en=en))
+    return [Slip(kind="plan", note=note, certain=False) for note in notes]
 
 
 def _symbol_slips(

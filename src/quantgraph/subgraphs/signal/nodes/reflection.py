@@ -301,7 +301,7 @@ def _slips_of(
     text, source = said_text(reading.state), reading.source
     listed = {*source.symbols(), *source.names()}
     found = reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
-    return found + plan_slips(params["plan"], _executes(reading))
+    return found + plan_slips(params, _executes(reading))
 
 
 def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
