@@ -17,7 +17,7 @@ from quantgraph.runtime.graph_state import dialogue_of, request_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._meaning import _coded_schedule
-from quantgraph.subgraphs.signal._plan import executed_plan
+from quantgraph.subgraphs.signal._plan import executed_plan, with_plan
 from quantgraph.subgraphs.signal._slips import plan_slips
 
 ALL = SignalRule().executes
@@ -64,6 +64,15 @@ def test_a_value_that_no_plan_has_is_a_slip_that_names_it(said):
     assert (
         plan_slips({"plan": said, "clauses": []}, ()) == []
     )  # what the decider does not execute is asked about
+
+
+def test_leverage_is_not_done_beside_a_plan_that_is():
+    """A schedule has no number, and two positions have that of the leverage: neither says it."""
+    quotes = ("2x leverage", "every month", "stop loss 8%")
+    said = [{"quote": each, "part": "plan", "became": each, "status": "not_done"} for each in quotes]
+    plan = {"trade_on": "month_start", "max_positions": 2, "stop_loss": 0.08}
+    params = with_plan({"plan": plan, "clauses": said}, "", ALL)
+    assert [each["status"] for each in params["clauses"]] == ["not_done", "done", "done"]
 
 
 RULE = "600036.SH：收盘价上穿20日均线买入，下穿卖出，隔周调仓，2025年5月6日到10月31日"

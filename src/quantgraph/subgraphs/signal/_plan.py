@@ -135,15 +135,17 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
     clauses = [dict(each) for each in params["clauses"]]
     for name, value in params["plan"].items():
         status = "not_done" if name in rest else "done"
-        said = [each for each in clauses if each["quote"] and says(each["quote"], value)]
+        said = [each for each in clauses if each["quote"] and says(each["quote"], name, value)]
         if not said:
-            pieces = [piece for piece in plan_pieces(text) if says(piece, value)]
+            pieces = [piece for piece in plan_pieces(text) if says(piece, name, value)]
             pieces = pieces or ([f"{name} {value}"] if status == "not_done" else [])
             clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in pieces]
-        for clause in said:
-            if clause["status"] != "default" and clause["part"] not in {"entry", "exit"}:
-                turns = clause["status"] == "done" and status == "not_done"
-                clause |= {"status": status, **({"became": ""} if turns else {})}
+        own = [each for each in said if each["status"] != "default" and each["part"] not in {"entry", "exit"}]
+        if status == "done" and any(each["status"] == "done" for each in own):
+            continue  # another with the same number is of something else
+        for clause in own:
+            turns = clause["status"] == "done" and status == "not_done"
+            clause |= {"status": status, **({"became": ""} if turns else {})}
     lost = {quote for quote, _ in unplanned({**params, "clauses": clauses})}
     clauses = [{**each, "status": "not_done"} if each["quote"] in lost else each for each in clauses]
     made = {**params, "plan": taken, "clauses": clauses}
@@ -152,11 +154,24 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
     return made
 
 
-def says(words: str, value: object) -> bool:
-    """Whether words have a number of a plan's value or, for a value without one, name a schedule or plan."""
+_REFUSED = frozenset({"leverage", "short", "costs"})
+
+
+def says(words: str, name: str, value: object) -> bool:
+    """Whether words say a part of a plan: a number of it or, for a part without one, what it is about.
+
+    >>> says("止损8%", "stop_loss", "0.08"), says("every month", "trade_on", "month_start")
+    (True, True)
+    >>> says("2x leverage", "trade_on", "month_start"), says("2x leverage", "max_positions", 2)
+    (False, False)
+    """
+    anchors, keys = find_anchors(plain(words)), plan_keys(words)
+    refused = {anchor.value for anchor in anchors if anchor.kind == "plan"} & _REFUSED
+    if refused and name not in refused | keys:
+        return False
     numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
     numbers |= {f"{100 * float(each):g}" for each in numbers}
-    anchors = find_anchors(plain(words))
-    if not numbers:
-        return any(anchor.kind in ("schedule", "plan") for anchor in anchors)
-    return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
+    if numbers:
+        return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
+    is_schedule = name in {"trade_on", "rebalance"} and any(anchor.kind == "schedule" for anchor in anchors)
+    return is_schedule or name in keys
