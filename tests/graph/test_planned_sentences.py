@@ -189,3 +189,13 @@ def test_a_decider_without_signals_gets_the_stop_and_names_the_size(tmp_path):
         bought, sold, *_ = ledger.order_records(result["run_id"])
     assert (bought.order.side, sold.order.side) == ("buy", "sell")
     assert float(sold.price) == floor(95 * float(bought.price)) / 100
+
+
+def test_leverage_is_asked_about_beside_a_plan_that_is_carried_out(tmp_path):
+    rule = "SYN30, 2024: buy the 5 stocks with the highest 20-day return, sell the rest"
+    result = run_strategy(
+        f"{rule}, on the first trading day of each month, stop loss 8%, 2x leverage", out=tmp_path
+    )
+    assert result["ended_because"] == "needs_answer"
+    assert result["open_question"]["options"] == ["go on without 2x leverage"]
+    assert result["account"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,16 @@ from sentence_play import SentenceModel, clause, reading
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import TradePlan
+from quantgraph.llm._keyless_replies import _understood
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import dialogue_of, request_of
+from quantgraph.sentences import RequestContext, read_request
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._meaning import _coded_schedule
 from quantgraph.subgraphs.signal._plan import executed_plan, with_plan
 from quantgraph.subgraphs.signal._slips import plan_slips
+from quantgraph.subgraphs.signal.understanding import not_done_words
 
 ALL = SignalRule().executes
 
@@ -137,3 +141,29 @@ def test_a_clause_of_the_plan_without_a_value_goes_back_and_is_then_named(shared
     assert "没有什么执行「止损8%」" in cast.asked["reading"][1]
     assert state["ended_because"] == "needs_answer"
     assert "止损8%" in dialogue_of(state)["open_question"]["reason"]
+
+
+CROSSES = {
+    "600036.SH，2024年：5日均线上穿20日均线买入，下穿卖出，{}，{}": (
+        "止损8% 止盈20% 移动止损10% 最多持有20天 三成仓 每只两万 最多5只 每周一调仓 每月第一个交易日调仓 每5个交易日调仓 等权 每涨5%加两成仓",
+        "2倍杠杆 手续费万分之五 手续费5元 T+0 前复权 60分钟线 用2万元本金 收盘价成交 3倍ATR止损 每笔风险2% 滑点0.1% 5分钟线",
+    ),
+    "600036.SH, 2024: buy when the close crosses above its 20-day average, sell when it crosses below, {}, {}": (
+        "stop_loss_8% hold_at_most_20_days 30%_of_the_account_each_time $20,000_per_stock at_most_5_positions rebalance_monthly equal_weight",
+        "2x_leverage 5%_commission T+0 60-minute_bars 2%_risk_per_trade 3x_ATR_trailing_stop capital_of_$20,000",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", CROSSES)
+def test_without_a_model_nothing_that_is_refused_hides_behind_a_plan(sentence):
+    """Whatever the plan has beside it, its number too, what no run does is named in the person's words."""
+    plans, refused = (words.split() for words in CROSSES[sentence])
+    for plan, other in itertools.product(plans, refused):
+        text = sentence.format(plan.replace("_", " "), other.replace("_", " "))
+        request = read_request(text, RequestContext())
+        params = {"strategy_desc": request.entry, **_understood(request, text)}
+        clauses = [{"part": "other", **each} for each in params["clauses"]]
+        read = with_plan({**params, "clauses": clauses}, text, ALL)
+        assert read["plan"], text
+        assert not_done_words(read) == [clause.words for clause in request.open] != [], text
