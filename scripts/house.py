@@ -23,11 +23,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 80_950,
+    "lines": 81_000,
     "lines of statements": 42_550,
     "modules": 313,
     "modules that a stranger sees": 73,
-    "exported names": 603,
+    "exported names": 604,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
