@@ -28,6 +28,7 @@ from quantgraph.broker.accounts._results import DayLines
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
 from quantgraph.broker.session import advance, run_sessions
+from quantgraph.broker.session._exits import FIRST_EXIT
 from quantgraph.market import Rulebook
 
 rm = load_script(Path(__file__).with_name("random_market.py"))
@@ -103,6 +104,15 @@ options = st.fixed_dictionaries(
     optional={
         "max_positions": st.integers(1, 4),
         "cash_reserve": st.sampled_from([0.0, 0.013, 0.5]),
+        "stop_loss": st.sampled_from([0.01, 0.08]),
+        "take_profit": st.sampled_from([0.01, 0.1]),
+        "trailing_stop": st.sampled_from([0.02, 0.2]),
+        "max_holding": st.integers(1, 5),
+        "reentry": st.just("any"),
+        "trade_on": st.sampled_from(["week_start", 2]),
+        "accumulate": st.sampled_from(
+            [{"amount": 2000, "on": "schedule"}, {"percent": 0.1, "on": "rise", "by": 0.01, "times": 1}]
+        ),
         "size": st.sampled_from(
             [
                 *({"percent": share} for share in (0.05, 0.3, 0.77)),
@@ -252,7 +262,12 @@ def test_a_fill_is_at_a_price_of_the_session_within_its_limits_and_in_lots(kind,
             continue
         symbol, price, shares = body["symbol"], float(body["price"]), Fraction(body["filled"])
         first, low, high = (cell(name, symbol, session) for name in ("open", "low", "high"))
-        if body["type"] != "limit":
+        assert bool(body.get("trigger")) == (body["sequence"] >= FIRST_EXIT), "no exit without its trigger"
+        if body["type"] == "stop":
+            level = float(body["stop_price"])
+            assert price == first <= level or low <= price == level
+            assert body["side"] == "sell"
+        elif body["type"] != "limit":
             assert price == cell(body["type"], symbol, session)
         elif body["side"] == "buy":
             assert (
@@ -262,7 +277,7 @@ def test_a_fill_is_at_a_price_of_the_session_within_its_limits_and_in_lots(kind,
         else:
             assert (
                 price == first >= float(body["limit_price"])
-                or high >= price == float(body["limit_price"]) > first
+                or high >= price == float(body["limit_price"])
             )
         if body["side"] == "buy":
             assert not price >= cell("up_limit", symbol, session)
