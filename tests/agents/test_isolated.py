@@ -20,7 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from one_session import trade_session
 
 from quantgraph.agents import IsolatedDecider
-from quantgraph.broker import Account, DataNeeds, Decider, Decision, Market, Order, simulate
+from quantgraph.broker import Account, DataNeeds, Decider, Decision, Market, Order, TradePlan, simulate
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
@@ -507,6 +507,39 @@ def test_after_close_it_begins_again(market, isolated):
         if len(told) == 2:
             decider.close()
     assert counted(told) == [1, 2, 1, 2]
+
+
+def test_it_is_told_of_the_plan_what_a_decider_in_the_process_is_told(market, isolated):
+    source = """
+class Told(Decider):
+    name = "told"
+    uses_signal = False
+
+    def decide(self, context):
+        held = context.account.positions
+        wanted = [code for code in ("000001.SZ", "600000.SH") if code not in held]
+        orders = [
+            Order(symbol=code, side="buy", quantity=100, sequence=at) for at, code in enumerate(wanted, 1)
+        ]
+        followed = {name: [str(each.basis), each.purchases] for name, each in context.followed.items()}
+        sold = [order.trigger for order in context.exits]
+        exited = {name: str(day) for name, day in context.exited.items()}
+        notes = {"sold": sold, "exited": exited, "followed": followed, "started": str(context.started)}
+        return Decision(orders, notes=notes)
+"""
+    names = {"Decider": Decider, "Order": Order, "Decision": Decision}
+    exec(source, names)
+    plan = TradePlan(stop_loss=0.02, take_profit=0.03, max_holding=6)
+    own, other = (
+        [
+            (result.notes, result.outcomes, result.value)
+            for result in simulate(market, DAYS, decider, account=Account.opening(CASH), plan=plan)
+        ]
+        for decider in (names["Told"](), isolated(source, name="Told"))
+    )
+    assert own == other
+    assert any(notes["sold"] for notes, *_ in own)
+    assert any(notes["exited"] for notes, *_ in own)
 
 
 def test_sessions_traded_one_by_one_are_one_run_until_they_go_back(market, isolated):

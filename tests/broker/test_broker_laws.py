@@ -275,10 +275,7 @@ def test_a_fill_is_at_a_price_of_the_session_within_its_limits_and_in_lots(kind,
                 or low <= price == float(body["limit_price"]) < first
             )
         else:
-            assert (
-                price == first >= float(body["limit_price"])
-                or high >= price == float(body["limit_price"])
-            )
+            assert price == first >= float(body["limit_price"]) or high >= price == float(body["limit_price"])
         if body["side"] == "buy":
             assert not price >= cell("up_limit", symbol, session)
             assert shares.denominator == 1 or case.rules.fraction_step < 1

@@ -202,7 +202,9 @@ class _RunProcess:
             if not (self._child.is_alive and self._continues(view)):
                 self.start()
             header, blocks = self._sender.send(view)
-            run = pickle.dumps((context.rules, context.plan, list(history[self._sent :])))
+            known = {"plan": context.plan, "start": context.started}
+            told = {"exits": context.exits, "exited": context.exited, "followed": context.followed}
+            run = pickle.dumps((context.rules, known, told, list(history[self._sent :])))
             header |= {"account": account_to_json(context.account), "run": b64encode(run).decode()}
             try:
                 reply = self._child.request(encode_message(header, blocks), Call.read_json)

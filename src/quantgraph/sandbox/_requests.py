@@ -32,7 +32,6 @@ from quantgraph.broker import (
     Order,
     RunContext,
     SessionResult,
-    TradePlan,
     check_decider,
     validate_decision,
 )
@@ -288,18 +287,19 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
             step, size = read_header(read, limit=REQUEST_LIMIT)
         except EOFError:
             return
-        rules, plan, results = _unpickled(step["run"])
+        rules, known, told, results = _unpickled(step["run"])
         history.extend(results)
-        run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
+        run = RunContext(**known, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
         view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
         set_clock(view.moment.session + PHASE_TIME["open"])
-        context = DecisionContext(view, account, rules=rules, run=run)
+        context = DecisionContext(view, account, rules=rules, run=run, **told)
         reply(decide, context.session.toordinal())
 
 
-def _unpickled(text: str) -> tuple[Rulebook, TradePlan, list[SessionResult]]:
-    """Read what the host pickled. Nothing is ever unpickled in the other direction."""
-    values: tuple[Rulebook, TradePlan, list[SessionResult]] = pickle.loads(b64decode(text))  # noqa: S301
+def _unpickled(text: str) -> tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]]:
+    """Rules, parts of the run, what the plan tells, new sessions; nothing goes the other way like this."""
+    read = pickle.loads(b64decode(text))  # noqa: S301
+    values: tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]] = read
     return values
 
 
