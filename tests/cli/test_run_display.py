@@ -11,10 +11,12 @@ from contextlib import suppress
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from quantgraph.cli import _display as run_display
 from quantgraph.cli._console import SafeConsole
 from quantgraph.cli._display import LiveDisplay, RunDisplay
+from quantgraph.cli._main import app
 from quantgraph.runtime.dialogue import RunEvent
 
 
@@ -164,3 +166,18 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
     assert shown.splitlines()[:2] == [told, "默认: 均量含当天；共 3 笔"]
     assert checked in "".join(shown.split())
     assert "…" not in shown
+
+
+@pytest.mark.parametrize(
+    ("decider", "row"),
+    [("signal_rule", "每次买入用全部资金（默认）；止损 5%"), ("buy_and_hold", "止损 5%")],
+)
+def test_the_row_of_the_plan_has_sizes_where_the_signal_rule_decides(
+    decider: str, row: str, tmp_path
+) -> None:
+    sentence = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，止损5%，20240102到20240229"
+    given = ["run", sentence, "--decider", decider, "--headless", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("计划"))
+    assert line.split(maxsplit=1)[1].strip() == row
