@@ -151,7 +151,7 @@ def test_two_runs_are_compared_in_numbers_words_and_parameters(first, second, mo
         assert found.numbers.loc[key].tolist() == [first["account"][key], second["account"][key]]
     assert found.differences.loc["question"].tolist() == [first["question"], second["question"]]
     assert found.differences.loc["traded"].tolist() == ["1: 000341.SZ", "1: 000342.SZ"]
-    assert found.differences.loc["cash"].tolist() == ["1000000", "50000.00"]
+    assert found.differences.loc["cash"].tolist() == ["", "50000.00"]
     assert "said" in found.differences.index
     assert not {"source", "window", "plan", "ended", "decider"} & {*found.differences.index}
     assert f"{first['account']['return']:.2%}" in repr(found)

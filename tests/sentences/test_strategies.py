@@ -293,7 +293,6 @@ TRADES: dict[str, Trades] = {
 
 WITHOUT: dict[str, tuple[str, ...]] = {
     "14 atr": ("exit with a 3x ATR trailing stop",),
-    "21 capital": ("用10万元本金",),
     "24 limit-intraday": ("60分钟线",),
     "26 weeklybar": ("weekly",),
     "33 fee": ("手续费万分之一",),
@@ -309,6 +308,7 @@ PLANNED: dict[str, dict[str, object]] = {
     "02 hold5": {"max_holding": 5},
     "03 weekly": {"max_positions": 10, "trade_on": "week_start"},
     "04 monthly-en": {"max_positions": 10, "trade_on": "month_start", "size": "equal_weight"},
+    "21 capital": {"cash": 100_000.0},
     "29 half": {"size": {"percent": 0.5}},
     "t1": {"max_positions": 10, "size": {"percent": 0.1}},
     "t3": {"stop_loss": 0.03},

@@ -18,7 +18,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language, Note, short_line
 from quantgraph._util.values import is_whole
-from quantgraph.broker._plan import EXITS, TradePlan
+from quantgraph.broker._plan import FOR_ANYONE, TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import BlockRule, Decision, Order
 from quantgraph.broker.session._exits import Followed
@@ -399,8 +399,8 @@ class Decider(ABC):
 
     @property
     def executes(self) -> frozenset[str]:
-        """Words of a :class:`TradePlan` that are carried out where it decides; exits are for any."""
-        return EXITS
+        """Words of a :class:`TradePlan` that are carried out where it decides; cash and exits are for any."""
+        return FOR_ANYONE
 
     @property
     def needs(self) -> DataNeeds:

@@ -17,8 +17,8 @@ Reentry = Literal["new_signal", "any"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
 """Largest number of positions where nothing was said."""
-EXITS = frozenset({"stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"})
-"""The words that end positions, which the broker carries out for any decider."""
+FOR_ANYONE = frozenset({"cash", "stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"})
+"""The words that are carried out whoever decides: the starting cash, and those that end positions."""
 _SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
 _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
@@ -61,6 +61,8 @@ class TradePlan:
     trade_on
         When it buys, and sells by the signal: ``every`` session, the first of a week, month or quarter, or
         every n-th session of the run. The last 1 or -1 since the time before counts.
+    cash
+        Starting cash of a run whose caller names none, in whole cents.
     cash_reserve
         Fraction of the equity that stays in cash, in [0, 1).
     stop_loss
@@ -93,6 +95,7 @@ class TradePlan:
     rebalance: Schedule | None = None
     band: _Number | None = None
     trade_on: Schedule = "every"
+    cash: _Number | None = None
     cash_reserve: _Number | None = None
     stop_loss: _Number | None = None
     take_profit: _Number | None = None
@@ -310,6 +313,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "rebalance": _schedule,
     "band": _fraction("[0, 1)"),
     "trade_on": _schedule,
+    "cash": _amount,
     "cash_reserve": _fraction("[0, 1)"),
     "stop_loss": _fraction("(0, 1)"),
     "take_profit": _fraction("(0,"),

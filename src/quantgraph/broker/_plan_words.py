@@ -25,6 +25,7 @@ _WORDS = {
     "rebalance": Note(zh="{}把持仓调回目标比例", en="trades holdings back to their size {}"),
     "band": Note(zh="偏离超过 {} 才调", en="only beyond a drift of {}"),
     "trade_on": Note(zh="{}买卖", en="trades {}"),
+    "cash": Note(zh="初始资金 {}", en="starts with {}"),
     "cash_reserve": Note(zh="留 {} 现金", en="keeps {} in cash"),
     "new_signal": Note(zh="止损止盈后等新信号再买", en="buys again on a new signal"),
     "any": Note(zh="止损止盈后信号仍在就再买", en="buys again while the signal stands"),

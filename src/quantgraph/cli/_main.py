@@ -132,8 +132,12 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         ),
     ] = False,
     cash: Annotated[
-        float, typer.Option(help="Initial cash, in the market's currency.", rich_help_panel=_ACCOUNT)
-    ] = 1_000_000,
+        float | None,
+        typer.Option(
+            help="Initial cash, in the market's currency. Default: the sentence's, else 1,000,000.",
+            rich_help_panel=_ACCOUNT,
+        ),
+    ] = None,
     market: Annotated[
         Literal["cn", "us"] | None,
         typer.Option(

@@ -49,7 +49,7 @@ def create_trading_graph(
     model: Model | None = None,
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
-    cash: Decimal | float | str = 1_000_000,
+    cash: Decimal | float | str | None = None,
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
     plan: TradePlan | None = None,
@@ -70,7 +70,7 @@ def create_trading_graph(
         See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
         :func:`~quantgraph.agents.make_decider`.
     cash
-        Initial cash, in the market's currency.
+        Initial cash, in the market's currency. Default: the sentence's, else 1,000,000.
     rules
         The market's rules and fees, by date. Default: those of the market whose codes the files or frames of
         the source have, mainland China's if they do not tell.
@@ -108,7 +108,7 @@ def create_trading_graph(
         resources=open_resources(given, in_run_folders=True),
         decider=trader,
         rules=rules or _rules_of(market),
-        cash=_positive(cash),
+        cash=None if cash is None else _positive(cash),
         mark_at=mark_at,
         plan=plan or TradePlan(),
         approve=approve,

@@ -47,7 +47,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         trading.market(state),
         sessions,
         signal=trading.strategy(state).get("name"),
-        cash=trading.cash,
+        cash=trading.opening_cash(state),
         index=_index_levels(state, market_source(state, trading.resources)),
         benchmark=_traded_market(state, trading),
     )

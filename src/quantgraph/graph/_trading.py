@@ -36,6 +36,8 @@ _KNOWN_CODES = {
     "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland(), "
     "on the command line --market cn",
 }
+_CASH = 1_000_000
+"""Where nobody said any."""
 _MAX_VIEWS = 8
 """Runs whose growing views are kept between steps; those of other runs are made again."""
 
@@ -53,7 +55,7 @@ class Trading:
     resources: OpenResources
     decider: Decider
     rules: Rulebook
-    cash: Decimal
+    cash: Decimal | None
     mark_at: MarkAt = "close"
     plan: TradePlan = field(default_factory=TradePlan)
     approve: bool = False
@@ -66,6 +68,10 @@ class Trading:
     def plan_of(self, state: TradingState) -> TradePlan:
         """The plan in force: the caller's words, else those of the sentence that are executed."""
         return TradePlan.of(self._said_plan(state) | self.plan.to_json())
+
+    def opening_cash(self, state: TradingState) -> Decimal:
+        """The caller's cash, else the sentence's, else 1,000,000."""
+        return self.cash or Decimal(self.plan_of(state).cash or _CASH)
 
     def replaced_plan(self, state: TradingState) -> dict[str, Any]:
         """The sentence's words of the plan in whose place are others of the caller's."""
@@ -104,7 +110,7 @@ class Trading:
             **({"approve": True} if self.approve else {}),
         }
         ledger = self.ledger_of(run_id)
-        ledger.open_run(run_id, self.cash, identity)
+        ledger.open_run(run_id, self.opening_cash(state), identity)
         return ledger
 
     @contextmanager

@@ -245,6 +245,8 @@ def _spec_values(spec: RunSpec) -> dict[str, Any]:
     rules, plan = values.pop("rules"), spec.plan.to_json() if spec.plan else {}
     del values["on_clarify"], values["plan"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
+    if values["cash"] is None:  # nobody fixed it
+        del values["cash"]
     return values | parts | {f"plan.{name}": value for name, value in plan.items()}
 
 

@@ -37,7 +37,7 @@ class RunSpec:
         Fixed by the caller, else empty; they win over the sentence. Symbols are codes, names or indices; one
         text is split at its commas.
     cash
-        Initial cash, in the market's currency.
+        Initial cash, in the market's currency. Default: the sentence's, else 1,000,000.
     rules
         The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
         source's files or frames, have (of two markets, those that the sentence names); mainland China's if
@@ -66,7 +66,7 @@ class RunSpec:
     symbols: tuple[str, ...] = ()
     start: str = ""
     end: str = ""
-    cash: Decimal = Decimal(1_000_000)
+    cash: Decimal | None = None
     rules: Rulebook | None = None
     plan: TradePlan | None = None
     trade: bool = True
@@ -77,13 +77,14 @@ class RunSpec:
     branch_from: str = ""
 
     def __post_init__(self) -> None:
-        cash = Account.opening(self.cash).cash
-        if cash <= 0:
-            raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+        if self.cash is not None:
+            cash = Account.opening(self.cash).cash
+            if cash <= 0:
+                raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+            given: object = self.cash
+            if not isinstance(given, Decimal):
+                object.__setattr__(self, "cash", cash)
         object.__setattr__(self, "symbols", symbol_list(self.symbols))
-        given: object = self.cash
-        if not isinstance(given, Decimal):
-            object.__setattr__(self, "cash", cash)
         for name in ("start", "end"):
             try:
                 session_of(getattr(self, name) or "20000101", name=name)

@@ -61,7 +61,7 @@ PlanValue = float | int | str | dict[str, Any]
 PLAN_KEYS = frozenset(
     {
         *("stop_loss", "take_profit", "trailing_stop", "max_holding"),
-        *("size", "max_positions", "trade_on", "accumulate", "rebalance"),
+        *("size", "max_positions", "trade_on", "accumulate", "rebalance", "cash"),
     }
 )
 """Keys of clauses that a trade plan carries out."""

@@ -76,6 +76,8 @@ def _as_planned(name: str, value: Any) -> Any:
         return int(number) if number is not None and number % 1 == 0 else value
     if name in {"trade_on", "rebalance"}:
         return _schedule(value)
+    if name == "cash":
+        return value if (number := _number(value)) is None else number
     if name == "size":
         return _size(value)
     if name == "accumulate" and isinstance(value, Mapping):
