@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 81_000,
-    "lines of statements": 42_550,
+    "lines": 80_980,
+    "lines of statements": 42_560,
     "modules": 313,
     "modules that a stranger sees": 73,
     "exported names": 604,
