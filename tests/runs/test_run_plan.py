@@ -65,3 +65,40 @@ def test_the_command_takes_the_plan_in_percent(planned, monkeypatch, tmp_path, c
         main()
     assert ended.value.code == 2
     assert "--trailing-stop much: must be a share, such as 8% or 0.08" in capsys.readouterr().err
+
+
+def fills_of(result):
+    with Ledger(result.folder / "ledger.sqlite") as book:
+        return [fill for each in book.results(result["run_id"]) for fill in each.fills]
+
+
+def test_the_first_purchases_of_thirty_stocks_are_a_tenth_of_the_account_each(tmp_path):
+    rule = "5日均线上穿20日均线买入，下穿卖出，2024年"
+    thirty = run_strategy(f"合成30成分股，{rule}", out=tmp_path, model="keyless")
+    first = fills_of(thirty)[0]
+    assert 90_000 < first.notional <= 100_000
+    alone = run_strategy(f"000341.SZ，{rule}", out=tmp_path, model="keyless")
+    assert fills_of(alone)[0].notional > 990_000
+    pages = [open_run(each.folder).report().read_text(encoding="utf-8") for each in (thirty, alone)]
+    assert "每次买入用账户的 1/10；30 只里最多持有 10 只，先后按代码（默认）" in pages[0]
+    assert "每次买入用全部资金（默认）" in pages[1]
+
+
+def test_regular_buying_alone_is_a_strategy_without_a_model(tmp_path):
+    bought = fills_of(
+        run_strategy("000341.SZ 2024年 每个月第一个交易日定投5000元", out=tmp_path, model="keyless")
+    )
+    # the run's first session is 2 January: it has no row before, so that month is bought on the 3rd
+    days = ["0103", "0201", "0301", "0401", "0506", "0603", "0701", "0801", "0902", "1008", "1101", "1202"]
+    assert [f"{fill.session:%m%d}" for fill in bought] == days
+    assert all(4_500 < fill.notional + fill.cost <= 5_000 for fill in bought)
+
+
+def test_the_cash_that_is_said_is_the_runs_unless_the_caller_names_one(tmp_path):
+    said = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年，用10万元本金"
+    own = run_strategy(said, out=tmp_path, model="keyless")
+    given = run_strategy(said, out=tmp_path, model="keyless", cash=30_000)
+    equity = [each["equity"]["account"][0] for each in (own, given)]
+    assert equity == [100_000, 30_000]
+    assert 98_000 < fills_of(own)[0].notional <= 100_000
+    assert replay(own.folder).identical
