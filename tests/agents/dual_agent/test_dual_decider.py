@@ -349,12 +349,15 @@ def test_a_branch_of_a_run_reads_what_the_run_read_of_a_shared_memory(tmp_path):
 def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     hold = both(decision("hold"), decision("hold"))
     models = Models(hold)
-    sentence = f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, stop loss 8%, 20250102 to 20250102"
+    sentence = (
+        f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, stop loss 8%, 2x leverage, 20250102 to 20250102"
+    )
     done, _ = run(models, tmp_path, sentence)
     assert done["ended_because"] == "done"
-    assert any("does not execute" in note and "8%" in note for note in done["notes"])
+    assert any("does not execute" in note and "leverage" in note for note in done["notes"])
     clauses = {clause["words"]: clause["status"] for clause in done["understanding"]["clauses"]}
-    assert clauses["stop loss 8%"] == "not_done"
+    assert (clauses["stop loss 8%"], clauses["2x leverage"]) == ("done", "not_done")
+    assert done["plan"] == {"stop_loss": "0.08"}
     assert "RSI(14)" in models.facts[0]["rule"]
 
 
