@@ -51,7 +51,7 @@ def test_the_example_of_a_reading_is_a_reply_whose_plan_is_carried_out(language)
     text = example.replace("{{", "{").replace("}}", "}")
     params = read_json(f"```json\n{text}```", ReflectionReply).user_intent.params
     assert executed_plan(params.plan, SignalRule().executes) == (
-        {"size": {"percent": "0.3"}, "stop_loss": "0.08"},
+        {"stop_loss": "0.08"},
         {},
     )
     assert [each.part for each in params.clauses].count("plan") == 2
