@@ -50,11 +50,8 @@ def test_the_example_of_a_reading_is_a_reply_whose_plan_is_carried_out(language)
     (example,) = re.findall(r"```json\n(\{.*?)```", prompt_text("reflection", language), re.DOTALL)
     text = example.replace("{{", "{").replace("}}", "}")
     params = read_json(f"```json\n{text}```", ReflectionReply).user_intent.params
-    assert executed_plan(params.plan, SignalRule().executes) == (
-        {"stop_loss": "0.08"},
-        {},
-    )
-    assert [each.part for each in params.clauses].count("plan") == 2
+    assert executed_plan(params.plan, SignalRule().executes) == ({"stop_loss": "0.08"}, {})
+    assert [each.part for each in params.clauses].count("plan") == 1
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
