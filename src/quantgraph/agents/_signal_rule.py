@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from itertools import count
 from typing import Any, Final
@@ -210,12 +209,12 @@ def _positions_to_exit(
 def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _TradeDays) -> list[str]:
     """Symbols to buy, as many as there is room for, the first ones first."""
     plan, held = context.plan, context.account.positions
-    waiting = _waiting(signal, context.exited) if plan.reentry == "new_signal" else set()
+    exited = context.exited if plan.reentry == "new_signal" else {}
     chosen = plan.size["weights"] if isinstance(plan.size, Mapping) and "weights" in plan.size else None
     found = sorted(
         symbol
         for symbol in _long_symbols(context.view, signal, days)
-        if symbol not in held and symbol not in waiting and (chosen is None or symbol in chosen)
+        if symbol not in held and (chosen is None or symbol in chosen) and not _waits(signal, symbol, exited)
     )
     ranked = _ranked(found, context.view, plan) if plan.rank and found else found
     return ranked[: max(0, plan.slots(len(signal.columns)) - kept)]
@@ -234,14 +233,12 @@ def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
     return sorted(symbols, key=lambda symbol: (np.isnan(values[symbol]), values[symbol], symbol))
 
 
-def _waiting(signal: pd.DataFrame, exited: Mapping[str, pd.Timestamp]) -> AbstractSet[str]:
-    """Symbols that a plan has sold and whose row was 1 ever since: they wait for a new signal."""
-    return {
-        symbol
-        for symbol, day in exited.items()
-        if symbol in signal.columns
-        and (signal[symbol].to_numpy()[signal.index.searchsorted(day) :] == 1).all()
-    }
+def _waits(signal: pd.DataFrame, symbol: str, exited: Mapping[str, pd.Timestamp]) -> bool:
+    """Whether a plan has sold the symbol and its row was 1 ever since: it waits for a new signal."""
+    if symbol not in exited:
+        return False
+    since = signal[symbol].to_numpy()[signal.index.searchsorted(exited[symbol]) :]
+    return bool((since == 1).all())
 
 
 def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays) -> list[str]:

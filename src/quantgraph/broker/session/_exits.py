@@ -103,6 +103,7 @@ class ExitBook:
         self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
         self.last: pd.Timestamp | None = None
+        self._read: tuple[pd.Timestamp, Mapping[str, Quote]] | None = None
         self.exited: dict[str, pd.Timestamp] = {}
         for result in history:
             self.open(result.session)
@@ -288,8 +289,11 @@ class ExitBook:
         return followed
 
     def _quotes(self, day: pd.Timestamp) -> Mapping[str, Quote]:
-        """What is known of the session after its close."""
-        return quotes_at(self._store.trusted_view(Moment(day, "close"), self._data_ref))
+        """What is known of the session after its close; read once, for it is asked for twice."""
+        if self._read is None or self._read[0] != day:
+            view = self._store.trusted_view(Moment(day, "close"), self._data_ref)
+            self._read = day, quotes_at(view)
+        return self._read[1]
 
 
 def _late_buys(outcomes: Iterable[Outcome]) -> set[str]:
