@@ -24,7 +24,7 @@ OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
     "lines": 80_980,
-    "lines of statements": 42_560,
+    "lines of statements": 42_570,
     "modules": 313,
     "modules that a stranger sees": 73,
     "exported names": 604,
