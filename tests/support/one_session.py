@@ -7,7 +7,6 @@ import pandas as pd
 from quantgraph.broker import (
     Account,
     Decider,
-    DecisionContext,
     Market,
     RunContext,
     Session,
@@ -15,6 +14,8 @@ from quantgraph.broker import (
     TradePlan,
 )
 from quantgraph.broker.session import collect_decision
+from quantgraph.broker.session._exits import ExitBook
+from quantgraph.broker.session._simulate import context_of
 from quantgraph.market import Moment
 
 
@@ -24,11 +25,14 @@ def trade_session(
     account: Account,
     decider: Decider,
     plan: TradePlan | None = None,
+    exits: ExitBook | None = None,
 ) -> SessionResult:
     """Open the session, ask the decider, close it; its view belongs to no run."""
     view = market.store.growing_view(market.data_ref).at(Moment(day, "open"))
     view.growing_view_id = None
-    session = Session.open(market, day, account)
-    run = RunContext(plan=plan or TradePlan())
-    context = DecisionContext(view, session.account, rules=market.rules, run=run)
-    return session.close(collect_decision(decider, context), decider=decider.name)
+    session = Session.open(market, day, account, exits)
+    context = context_of(session, view, RunContext(plan=plan or TradePlan()))
+    result = session.close(collect_decision(decider, context), decider=decider.name)
+    if exits is not None:
+        exits.record(result)
+    return result

@@ -24,7 +24,6 @@ _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
 _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
-_FRACTIONS = ("stop_loss", "take_profit", "trailing_stop")
 _Number: TypeAlias = Decimal | float | str
 
 
@@ -132,9 +131,16 @@ class TradePlan:
         return cls(**said)
 
     @property
+    def changes(self) -> dict[str, Decimal]:
+        """How far each of its levels is from the price that it is counted from: below 0 for a stop."""
+        signs = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
+        said = {name: getattr(self, name) for name in signs}
+        return {name: signs[name] * value for name, value in said.items() if value is not None}
+
+    @property
     def needs_range(self) -> bool:
         """Whether it reads the high and the low of sessions."""
-        return any(getattr(self, name) is not None for name in _FRACTIONS)
+        return bool(self.changes)
 
     @property
     def exits(self) -> bool:

@@ -28,6 +28,7 @@ from quantgraph.broker.blocks._panel import market_of as arrays_of
 from quantgraph.broker.blocks._panel import rule_of as rule_in_numbers
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
+from quantgraph.broker.session._simulate import exits_of
 from quantgraph.data import open_source
 from quantgraph.errors import LedgerConflict, QuantGraphError, UnknownSymbol
 from quantgraph.market import Rulebook
@@ -57,21 +58,24 @@ def rule_data(decider, plan=None):
     return decider.block_rule(DecisionContext(lambda: None, Account.opening(1), run=run))
 
 
-def block_of(market, sessions, decider, account, plan=None):
-    return trade_block(market, sessions, rule_data(decider, plan), account)
+def block_of(market, sessions, decider, account, plan=None, exits=None):  # noqa: PLR0917
+    if exits is not None:
+        exits.open(sessions[0])
+    return trade_block(market, sessions, rule_data(decider, plan), account, exits)
 
 
 def in_blocks(market, sessions, decider, account, size, plan):  # noqa: PLR0917
     """Days, values, final account and how many sessions were traded in blocks; or the error."""
     days, values, left, blocked = [], [], list(sessions), 0
+    exits = exits_of(RunContext(plan=plan or TradePlan()), market)
     try:
         while left:
-            block = block_of(market, left[:size], decider, account, plan)
+            block = block_of(market, left[:size], decider, account, plan, exits)
             if block:
                 days, values, account = [*days, *block.days], [*values, *block.values], block.account
                 left, blocked = left[len(block.sessions) :], blocked + len(block.sessions)
             else:
-                result = trade_session(market, left.pop(0), account, decider, plan)
+                result = trade_session(market, left.pop(0), account, decider, plan, exits)
                 days.append(day_lines(account, result))
                 values, account = [*values, result.value], result.account
     except QuantGraphError as error:
@@ -363,7 +367,11 @@ def worlds(draw):
     opens[rng.random(shape) < gaps] = np.nan
     closes[np.isnan(opens) & (rng.random(shape) < 0.8)] = np.nan
     closes[rng.random(shape) < gaps / 4] = np.nan
-    fields = {"open": opens, "close": closes}
+    spread = np.exp(np.abs(rng.normal(0, wide, (2, *shape)))) * (rng.random((2, *shape)) < 0.7)
+    high = np.fmax(opens, closes) * np.maximum(1, spread[0])
+    low = np.fmin(opens, closes) / np.maximum(1, spread[1])
+    high[rng.random(shape) < gaps / 8] = np.nan
+    fields = {"open": opens, "close": closes, "high": np.round(high, decimals), "low": np.round(low, decimals)}
     before = pd.DataFrame(closes).ffill().shift().to_numpy()
     if draw(st.booleans()):
         fields["pre_close"] = before
@@ -436,6 +444,11 @@ def plan_of(draw, codes):
         size=size,
         max_positions=draw(st.sampled_from([None, None, 1, 2, 5])),
         cash_reserve=draw(st.sampled_from([0.0, 0.1, 1 / 3])),
+        stop_loss=draw(st.sampled_from([None, None, 0.03, 0.2, "0.0777777"])),
+        trailing_stop=draw(st.sampled_from([None, None, 0.04, 0.25])),
+        take_profit=draw(st.sampled_from([None, None, 0.05, 0.5])),
+        max_holding=draw(st.sampled_from([None, None, 1, 3])),
+        reentry=draw(st.sampled_from(["new_signal", "any"])),
     )
 
 
@@ -456,7 +469,7 @@ def actions(rng, days, shape):
     return fields
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds())
 def test_random_markets_are_the_same_in_blocks(world):
     market, days, plan, account, size = world

@@ -36,7 +36,7 @@ def test_fills_are_written_as_the_journal_writes_them(rows):
     for place, (filled, sells, column, quantity, price, *cents) in enumerate(rows):
         order, side = orders[place], "sell" if sells else "buy"
         order["filled"], order["sells"], order["column"], order["t_plus"] = filled, sells, column, 1
-        order["quantity"], order["price"] = quantity, price
+        order["quantity"], order["price"], order["sequence"] = quantity, price, place + 1
         for name, value in zip(("notional", "commission", "duty", "transfer", "slippage"), cents):
             order[name] = value
         notional, commission, duty, transfer, slippage = map(money, cents)
@@ -44,7 +44,7 @@ def test_fills_are_written_as_the_journal_writes_them(rows):
         charges = [commission, duty, transfer, D("0.00"), slippage]
         told = f"{D(price).scaleb(-4):f}".rstrip("0").removesuffix(".")
         wanted.append(fill_body(text, side, quantity, told, notional, charges, 1) if filled else "")
-    assert fill_texts(orders, np.zeros(len(rows), np.int64), names_of(SYMBOLS)) == wanted
+    assert fill_texts(orders, names_of(SYMBOLS)) == wanted
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

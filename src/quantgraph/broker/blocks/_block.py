@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -32,14 +32,23 @@ from quantgraph.broker.blocks._kernel import (
     DAY,
     DONE,
     EVENTS,
+    EXIT,
+    KEPT,
     LARGEST,
     MARK,
     MARKS,
+    MAX_HOLDING,
     MORNING,
     ORDER,
     ORDERS,
     PURSE,
+    REACHED,
+    SIGNAL,
+    STOP_LOSS,
     STOPPED,
+    TAKE_PROFIT,
+    TRAILING_STOP,
+    TRIED,
     AccountArrays,
     BlockLog,
     Floats,
@@ -61,7 +70,8 @@ from quantgraph.broker.blocks._panel import (
     rule_of,
     signal_of,
 )
-from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso
+from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso, outcome_line
+from quantgraph.broker.session._exits import AGAIN, AT_ENTRY, ExitBook, Followed, Kind, Level, trigger_of
 from quantgraph.broker.session._matching import match_order
 from quantgraph.broker.session._session import Market
 from quantgraph.errors import LedgerConflict
@@ -69,6 +79,15 @@ from quantgraph.market.money import ZERO, to_decimal, trim_zeros
 
 _UNITS = 10_000
 _NEVER = 1 << 62
+_LARGEST_PRICE = 10**6
+_BEFORE = -2
+"""Session of a sale before the block."""
+_KINDS: dict[int, Kind] = {
+    STOP_LOSS: "stop_loss",
+    TRAILING_STOP: "trailing_stop",
+    TAKE_PROFIT: "take_profit",
+    MAX_HOLDING: "max_holding",
+}
 
 
 def is_kept_on_disk() -> bool:
@@ -94,6 +113,7 @@ class BlockRun:
     state: AccountArrays = field(init=False)
     log: BlockLog = field(init=False)
     receivables: tuple[Receivable, ...] = field(init=False)
+    already: dict[str, Followed] = field(init=False)
     mornings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
     moved_cash: Ints = field(init=False)
     moved_shares: Ints = field(init=False)
@@ -101,9 +121,10 @@ class BlockRun:
     def __post_init__(self) -> None:
         symbols = len(self.task.layout.symbols)
         self.receivables = self.before.receivables
+        self.already = dict(self.task.exits.followed) if self.task.exits else {}
         self.state = self._state()
         self.log = BlockLog(
-            orders=np.empty(self.count * symbols, ORDER),
+            orders=np.empty(self.count * symbols * (2 if self.rule.follows else 1), ORDER),
             marks=np.empty(self.count * symbols, MARK),
             days=np.zeros(self.count, DAY),
         )
@@ -204,6 +225,7 @@ class BlockRun:
             candidates=candidates,
             tickets=tickets,
             unpriced=places[1],
+            exits=self._exits(),
         )
 
     def _opinions(self, columns: Ints) -> Ints:
@@ -222,6 +244,80 @@ class BlockRun:
         for column in columns[np.isnan(self.market.close[0, columns])].tolist():
             if last_known(self.task, "close", column, self.task.first) is None:
                 raise FallbackRequired
+
+    def _exits(self) -> Table:
+        """What the plan follows so far."""
+        task, layout = self.task, self.task.layout
+        table = np.zeros(len(layout.symbols), EXIT)
+        table["exited"] = -1
+        for symbol in self.before.positions if task.exits else ():
+            held = self.already.get(symbol)
+            if held is None or held.purchases > 1 or held.last != held.basis:
+                raise FallbackRequired
+            entered = int(np.searchsorted(layout.sessions, held.entered.asm8))
+            if layout.sessions[entered] != held.entered.asm8:
+                raise FallbackRequired
+            row = table[layout.place[symbol]]
+            row["basis"], row["peak"] = _units(held.basis), _units(held.peak)
+            row["since"] = entered - task.first
+            row["waiting"], row["kind"] = held.waiting is not None, KEPT
+        for symbol, day in task.exits.exited.items() if task.exits else ():
+            if symbol in layout.place:
+                row = table[layout.place[symbol]]
+                row["exited"], row["silent"] = _BEFORE, self._is_silent(symbol, day)
+        return table
+
+    def _is_silent(self, symbol: str, day: pd.Timestamp) -> bool:
+        """Whether the signal was 1 from a session on, up to the row before the last one."""
+        if not self.rule.trades or not self.rule.waits:
+            return False
+        values, where = signal_of(self.task)
+        place = self.task.layout.place[symbol]
+        since = int(np.searchsorted(self.task.layout.sessions, day.asm8))
+        rows = where.rows[since : self.task.first]
+        if (rows < 0).any() or where.columns[place] < 0:
+            raise FallbackRequired
+        return bool((values[rows, where.columns[place]] == 1).all())
+
+    def followed(self) -> dict[str, Followed]:
+        """What the plan follows after the last session."""
+        found = {}
+        for column in self.state.held[: self.state.purse["held"][0]].tolist():
+            row, symbol = self.state.exits[column], self.task.layout.symbols[column]
+            basis, peak = (trim_zeros(Decimal(int(row[name])).scaleb(-4)) for name in ("basis", "peak"))
+            entered = self.task.session(int(row["since"]))
+            waiting = self.exit_of(row, symbol) if row["waiting"] else None
+            found[symbol] = Followed(entered=entered, basis=basis, peak=peak, last=basis, waiting=waiting)
+        return found
+
+    def exited(self) -> dict[str, pd.Timestamp]:
+        """The session of the plan's last sale of symbols that were not bought since."""
+        book, symbols, exited = self.task.exits, self.task.layout.symbols, self.state.exits["exited"]
+        before = book.exited.items() if book else ()
+        place = self.task.layout.place
+        kept = {name: day for name, day in before if name not in place or exited[place[name]] == _BEFORE}
+        return kept | {
+            symbols[column]: self.task.sessions[exited[column]]
+            for column in np.flatnonzero(exited >= 0).tolist()
+        }
+
+    def exit_of(self, row: Any, symbol: str) -> tuple[str, str]:
+        """Trigger and reason of an exit, from an order or from what is followed."""
+        kind, again = int(row["kind"]), AGAIN if row["again"] & TRIED else ""
+        if kind == KEPT:
+            trigger, reason = cast("tuple[str, str]", self.already[symbol].waiting)
+            return trigger, reason.removesuffix(AGAIN) + again if again else reason
+        level, name = self.level_of(row, symbol), _KINDS[kind]
+        plan = cast("ExitBook", self.task.exits).plan
+        reason = level.reason if level else f"{name} {plan.max_holding}"
+        reached = AT_ENTRY if row["again"] & REACHED else ""
+        return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again
+
+    def level_of(self, row: Any, symbol: str) -> Level | None:
+        """The level of an exit, None of one by time."""
+        book, at = cast("ExitBook", self.task.exits), self.task.session(int(row["at"]))
+        kind, base = int(row["kind"]), Decimal(int(row["base"])).scaleb(-4)
+        return None if kind == MAX_HOLDING else book.level(_KINDS[kind], symbol, at, base)
 
     def _next_pay(self) -> int:
         if not self.receivables:
@@ -245,6 +341,7 @@ class BlockRun:
         book = action_book(market.store, market.data_ref)
         account, events = apply_corporate_actions(before, session, book, market.rules)
         after = [account.quantity(layout.symbols[column]) for column in columns.tolist()]
+        self._move_levels(t)
         amounts = _cents(account.cash), _cents(account.owed)
         if max(*amounts, *after) > LARGEST:
             return False
@@ -258,6 +355,15 @@ class BlockRun:
         state.purse["cash"], state.purse["owed"] = amounts
         state.purse["held"], state.purse["next_pay"] = len(left), self._next_pay()
         return True
+
+    def _move_levels(self, t: int) -> None:
+        """Move what levels are counted from by the session's actions; the book has done so for the first."""
+        book, layout = self.task.exits, self.task.layout
+        for action in book.actions(self.task.sessions[t]) if book and t else ():
+            place = layout.place.get(action.symbol, -1)
+            for name in ("basis", "peak") if place >= 0 and self.state.quantity[place] > 0 else ():
+                price = Decimal(int(self.state.exits[name][place])).scaleb(-4)
+                self.state.exits[name][place] = _units(price_after_actions(price, [action]))
 
     def _carry(self, t: int) -> bool:
         """Find the requested carried prices; False if one is not a multiple of 1e-4."""
@@ -290,6 +396,13 @@ def _cents(amount: Decimal) -> int:
     return int(amount.scaleb(2))
 
 
+def _units(price: Decimal) -> int:
+    """A price in 1e-4; it must be a multiple of that, and at most a million."""
+    if price * _UNITS % 1 or price > _LARGEST_PRICE:
+        raise FallbackRequired
+    return int(price * _UNITS)
+
+
 def _position(quantity: int, sellable: int, cost: Decimal, entered: pd.Timestamp) -> Position:
     return Position(quantity=quantity, sellable=sellable, cost=cost, entered=entered)
 
@@ -298,9 +411,15 @@ _SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
 
 
 def trade_block(
-    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account
+    market: Market,
+    sessions: Sequence[pd.Timestamp],
+    rule: BlockRule,
+    account: Account,
+    exits: ExitBook | None = None,
 ) -> Block | None:
     """Trade sessions from the account on the evening before the first of them.
+
+    ``exits`` are those of a trade plan, moved to the first session; they follow what was traded.
 
     Returns
     -------
@@ -311,7 +430,7 @@ def trade_block(
         symbol's status, and a rule that does not trade, without holdings.
     """
     try:
-        task = BlockTask.of(market, sessions, rule)
+        task = BlockTask.of(market, sessions, rule, exits)
         arrays, plain = market_of(task), rule_of(task)
         run = BlockRun(task=task, market=arrays, rule=plain, before=account, count=len(task.sessions))
         done = run.go()
@@ -324,6 +443,8 @@ def trade_block(
         return None
     run.check()
     lines = _BlockLines(run)
+    if exits is not None:
+        exits.resume(task.sessions[done - 1], run.followed(), run.exited())
     return Block(
         sessions=tuple(task.sessions[:done]), values=lines.values, account=run.account(), write=lines.days
     )
@@ -343,11 +464,9 @@ class _BlockLines:
         run, names = self._run, _names(self._run.task.layout.symbols)
         days, orders = run.log.days, run.orders
         ends = np.concatenate([[0], days["orders"]])
-        first = np.repeat(ends[:-1], np.diff(ends))
-        fills = fill_texts(orders, first, names)
         lines: list[Line] = [
-            ("fill", text) if text else self._rejection(place, place - begin + 1)
-            for place, (text, begin) in enumerate(zip(fills, first.tolist(), strict=True))
+            ("fill", text) if text else self._judged(place)
+            for place, text in enumerate(fill_texts(orders, names))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
         marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, names)
@@ -407,27 +526,34 @@ class _BlockLines:
         result = replace(_EMPTY, session=self._run.task.sessions[t], events=events)
         return list(day_lines(before, result).lines[:-2])
 
-    def _rejection(self, place: int, sequence: int) -> Line:
-        """The line of a refused order, from :func:`match_order`, which must refuse it too."""
-        task, order = self._run.task, self._run.orders[place]
+    def _judged(self, place: int) -> Line:
+        """The line of a refused order or an exit, from :func:`match_order`, which must judge it as here."""
+        task, row = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
-        column, quantity, session = int(order["column"]), int(order["quantity"]), task.sessions[t]
-        symbol = task.layout.symbols[column]
-        side: Literal["buy", "sell"] = "sell" if order["sells"] else "buy"
-        held = Position(quantity=quantity, sellable=quantity, cost=ZERO, entered=session)
-        outcome = match_order(
-            Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence, reason=REASONS[side]),
-            Account(cash=amount_of(int(order["cash"])), positions={symbol: held} if side == "sell" else {}),
-            Quotes(self._row(column, task.first + t))[symbol],
-            task.market.rules,
-            session,
-        )
-        if isinstance(outcome, Fill):
+        column, session = int(row["column"]), task.sessions[t]
+        order, shares = self._order(row), int(row["quantity"])
+        held = {order.symbol: _position(shares, shares, ZERO, session)} if row["sells"] else {}
+        account = Account(cash=amount_of(int(row["cash"])), positions=held)
+        quote = Quotes(self._row(column, task.first + t))[order.symbol]
+        outcome = match_order(order, account, quote, task.market.rules, session)
+        paid = to_decimal(outcome.price) * _UNITS if isinstance(outcome, Fill) else None
+        if paid != (int(row["price"]) if row["filled"] else None):
             raise LedgerConflict(
-                f"{session:%Y-%m-%d}, order {sequence} of {symbol}: the block refuses what is filled",
+                f"{session:%Y-%m-%d}: the block judges order {order.sequence} of {order.symbol} otherwise",
                 session=str(session.date()),
             )
-        return day_lines(_EMPTY.account, replace(_EMPTY, session=session, outcomes=(outcome,))).lines[0]
+        return outcome_line(outcome)
+
+    def _order(self, row: Any) -> Order:
+        symbol, run = self._run.task.layout.symbols[int(row["column"])], self._run
+        side: Literal["buy", "sell"] = "sell" if row["sells"] else "buy"
+        sized: dict[str, Any] = {"side": side, "quantity": int(row["quantity"])}
+        if row["kind"] == SIGNAL:
+            return Order(symbol=symbol, sequence=int(row["sequence"]), reason=REASONS[side], **sized)
+        trigger, reason = run.exit_of(row, symbol)
+        level = run.level_of(row, symbol) if row["within"] else None
+        sized |= level.order if level else {}
+        return Order(symbol=symbol, sequence=int(row["sequence"]), reason=reason, trigger=trigger, **sized)
 
     def _row(self, column: int, row: int) -> Mapping[str, Mapping[str, float]]:
         symbol, cells = self._run.task.layout.symbols[column], {}

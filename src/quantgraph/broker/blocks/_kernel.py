@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from quantgraph.broker.session._exits import FIRST_EXIT
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -43,6 +45,10 @@ DONE, STOPPED, EVENTS, PRICES = range(4)
 """Why a run returns: the end, a session that needs the fallback, corporate actions, missing marks."""
 MORNING, ORDERS, MARKS = range(3)
 """Phases of a session."""
+SIGNAL, STOP_LOSS, TRAILING_STOP, TAKE_PROFIT, MAX_HOLDING, KEPT = range(6)
+"""Why a position is sold; ``KEPT`` is an exit that waited before the block."""
+TRIED, REACHED = 1, 2
+"""How an exit has come to wait: it was tried, it was reached in the session of the entry."""
 
 LARGEST = 10**14
 """Largest amount in cents: its products with the scales below can be corrected in 64 bits."""
@@ -64,10 +70,19 @@ rates over RATE; whether there is a band (-1: unknown), its limits as shares of 
 the tick in 1e-4, and whether limits are at least one tick away."""
 
 ORDER = _table(
-    "column sells quantity cash filled price notional commission duty transfer slippage t_plus profit"
+    "column sells quantity sequence kind within base at again since cash "
+    "filled price notional commission duty transfer slippage t_plus profit"
 )
 """An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
-less the cost of the shares) of a sale."""
+less the cost of the shares) of a sale; ``within`` is 1 for one that is sent after the open. The others are
+those of EXIT."""
+
+EXIT = _table("basis peak since waiting kind base at again number exited silent")
+"""What a plan follows of a symbol. Basis and peak in 1e-4; ``since`` is the session of the entry, below 0
+before the block. An exit: ``kind``, the price ``base`` that its level is counted from, the session ``at``
+which it was, how it has come to wait, the ``number`` of today's order (0: none). ``exited`` is the session of
+the plan's last sale, -1 for none since the last purchase, -2 for one before the block; ``silent``, whether
+the signal has been 1 ever since."""
 
 MARK = _table("column price carried")
 DAY = _table("cash owed stocks largest held orders marks")
@@ -83,7 +98,7 @@ class MarketArrays(NamedTuple):
 
     Attributes
     ----------
-    open, mark, close, upper, lower, before, volume, signal
+    open, mark, close, upper, lower, before, volume, signal, high, low
         Shape (S + 1, N); ``before`` is ``pre_close``.
     rank
         Place of each symbol in ascending order.
@@ -97,6 +112,8 @@ class MarketArrays(NamedTuple):
     before: Floats
     volume: Floats
     signal: Floats
+    high: Floats
+    low: Floats
     past: Floats
     past_columns: Ints
     past_rows: int
@@ -124,6 +141,15 @@ class RuleArrays(NamedTuple):
     share: Ints
     share_of: Ints
     needs_worth: bool
+    follows: bool
+    loss: int
+    loss_of: int
+    trail: int
+    trail_of: int
+    gain: int
+    gain_of: int
+    longest: int
+    waits: bool
 
 
 class AccountArrays(NamedTuple):
@@ -146,6 +172,7 @@ class AccountArrays(NamedTuple):
     candidates: Ints
     tickets: Ints
     unpriced: Ints
+    exits: Table
 
 
 class BlockLog(NamedTuple):
@@ -174,10 +201,12 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
             for place in range(market.ex_from[t], market.ex_from[t + 1]):
                 state.carried[market.ex[place]] = -1
             phase = ORDERS
-            if _has_events(t, market, state):
+            if _has_events(t, market, rule.follows, state):
                 return EVENTS, t
         if phase == ORDERS:
-            if not (_orders(t, market, rule, state, log) if rule.trades else state.purse[0].held > 0):
+            if not (rule.trades or state.purse[0].held > 0):
+                return STOPPED, t
+            if (rule.trades or rule.follows) and not _orders(t, market, rule, state, log):
                 return STOPPED, t
             phase = MARKS
         unpriced = _marks(t, market, state, log)
@@ -204,16 +233,23 @@ def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints
 
 @compiled
 def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog) -> bool:
-    """Sell, then buy; False if the session needs the fallback."""
+    """Sell, then buy, then sell at levels that were reached; False if the session needs the fallback."""
     if market.stop[t]:
         return False
     purse = state.purse[0]
-    morning, count = purse.cash, _opinions(t, market, rule, state)
-    sold = _sells(t, market, state, log)
-    if sold < 0:
+    morning, begun, count = purse.cash, purse.orders, _opinions(t, market, rule, state)
+    if rule.follows and not _due(t, market, rule, state):
+        return False
+    sold = _sells(t, begun, False, market, state, log)
+    numbered = purse.orders - begun
+    due = _sells(t, begun, True, market, state, log) if rule.follows and sold >= 0 else 0
+    if sold < 0 or due < 0:
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
-    return count == 0 or _buys(t, count, (morning + purse.owed) * 100 + sold, market, rule, state, log)
+    worth = (morning + purse.owed) * 100 + sold + due
+    if count > 0 and not _buys(t, count, worth, numbered, market, rule, state, log):
+        return False
+    return not rule.follows or (_reached(t, begun, market, rule, state, log) and _follow(t, market, state))
 
 
 @compiled
@@ -221,11 +257,14 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
     """Store the row's opinions of holdings, and list the entries in ascending order of symbol."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
+    exits, waits = state.exits, rule.waits
     for column in range(len(row)):
+        if waits and exits[column].silent and row[column] != 1:
+            exits[column].silent = 0
         if abs(row[column]) == 1:
             if quantity[column] > 0:
                 opinion[column] = int(row[column])
-            elif row[column] == 1 and enters and share[column] >= 0:
+            elif row[column] == 1 and enters and share[column] >= 0 and not (waits and exits[column].silent):
                 place = count
                 while place > 0 and rank[found[place - 1]] > rank[column]:
                     found[place] = found[place - 1]
@@ -236,34 +275,80 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
 
 
 @compiled
-def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
-    """Sell holdings with opinion -1; return what was sold, at the open in 1e-4, or -1 to stop."""
-    opens, volume = market.open[t + 1], market.volume[t + 1]
-    lower, before = market.lower[t + 1], market.before[t + 1]
-    terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
-    held, quantity, opinion, cost = state.held, state.quantity, state.opinion, state.cost
-    kept = value = 0
+def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
+    """Number the exits at the open: what waits, levels that it is beyond, what was held long enough."""
+    opens, terms, kinds = market.open[t + 1], market.terms[market.era[t]], market.kind
+    exits, held, number = state.exits, state.held, FIRST_EXIT
+    for place in range(state.purse[0].held):
+        column = held[place]
+        leaving, value, term = exits[column], opens[column], terms[max(0, kinds[column])]
+        if kinds[column] < 0 or not term.known:
+            return False
+        kind = KEPT if leaving.waiting else SIGNAL
+        if not leaving.waiting:
+            if 0 < value < np.inf:
+                kind = _level_of(leaving, value, value, t, rule, term.tick)[0]
+            if not kind and 0 <= rule.longest <= t - leaving.since:
+                kind = MAX_HOLDING
+            _leave(leaving, kind, t)
+        leaving.number = number if kind else 0
+        number += kind > 0
+    return True
+
+
+@compiled
+def _leave(leaving: Any, kind: int, t: int) -> None:
+    """Write down an exit."""
+    leaving.kind, leaving.at, leaving.again = kind, t, 0
+    leaving.base = leaving.peak if kind == TRAILING_STOP else leaving.basis
+
+
+@compiled
+def _level_of(  # noqa: PLR0917
+    leaving: Any, low: float, high: float, t: int, rule: RuleArrays, tick: int
+) -> tuple[int, int]:
+    """The level that prices reach, the stop before the target: its kind, SIGNAL for none, and its price.
+
+    A trailing stop is not active in the session of the entry.
+    """
+    kind, level = SIGNAL, 0
+    if rule.loss >= 0:
+        kind, level = STOP_LOSS, leaving.basis * rule.loss // (rule.loss_of * tick) * tick
+    if rule.trail >= 0 and leaving.since < t:
+        higher = leaving.peak * rule.trail // (rule.trail_of * tick) * tick
+        if higher > level:
+            kind, level = TRAILING_STOP, higher
+    if level > 0 and low <= level / 1e4:
+        return kind, level
+    if rule.gain >= 0:
+        step = rule.gain_of * tick
+        level = (leaving.basis * rule.gain + step - 1) // step * tick
+        if level > 0 and high >= level / 1e4:
+            return TAKE_PROFIT, level
+    return SIGNAL, 0
+
+
+@compiled
+def _sells(  # noqa: PLR0917
+    t: int, begun: int, due: bool, market: MarketArrays, state: AccountArrays, log: BlockLog
+) -> int:
+    """Sell holdings with opinion -1, or the others whose exit is due.
+
+    Returns what was sold, at the open in 1e-4, or -1 to stop.
+    """
+    opens, volume, held, purse = market.open[t + 1], market.volume[t + 1], state.held, state.purse[0]
+    quantity, opinion, exits, kept, value = state.quantity, state.opinion, state.exits, 0, 0
     for place in range(purse.held):
         column = held[place]
-        if opinion[column] == -1:
-            term, shares = terms[max(0, kinds[column])], quantity[column]
+        if opinion[column] == -1 if not due else opinion[column] != -1 and exits[column].number > 0:
             price = _opening(opens[column], volume[column])
-            if kinds[column] < 0 or not term.known or shares > term.cap or _too_much(price, shares):
+            number = exits[column].number if due else purse.orders - begun + 1
+            sold = _sell(t, column, number, price, opens[column], market, state, log)
+            if sold < 0:
                 return -1
-            order = orders[purse.orders]
-            order.column, order.sells, order.quantity = column, 1, shares
-            order.cash, order.filled = purse.cash, 0
-            purse.orders += 1
-            beyond = _beyond_limit(price, True, opens[column], lower[column], before[column], term)
-            if beyond < 0:
-                return -1
-            if not beyond:
-                change = _fill(order, price, term)
-                if purse.cash + change >= 0:
-                    order.filled, order.profit = 1, change - cost[column]
-                    purse.cash += change
-                    quantity[column] = 0
-                    value += price * shares
+            value += price * sold
+        elif due:
+            exits[column].number = 0
         if quantity[column] > 0:
             held[kept] = column
             kept += 1
@@ -272,16 +357,126 @@ def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
 
 
 @compiled
+def _sell(  # noqa: PLR0917
+    t: int,
+    column: int,
+    number: int,
+    price: int,
+    value: float,
+    market: MarketArrays,
+    state: AccountArrays,
+    log: BlockLog,
+) -> int:
+    """Order the sale of a holding at a price, ``value`` as a float; the shares sold, or -1 to stop.
+
+    Numbers from FIRST_EXIT on are exits of the plan.
+    """
+    purse, shares, leaving = state.purse[0], state.quantity[column], state.exits[column]
+    kind = market.kind[column]
+    term = market.terms[market.era[t], max(0, kind)]
+    if kind < 0 or not term.known or shares > term.cap or _too_much(price, shares):
+        return -1
+    order = log.orders[purse.orders]
+    order.column, order.sells, order.quantity, order.sequence = column, 1, shares, number
+    order.cash, order.filled, order.kind, order.within = purse.cash, 0, SIGNAL, 0
+    if number >= FIRST_EXIT:
+        order.kind, order.base, order.at = leaving.kind, leaving.base, leaving.at
+        order.again, order.since = leaving.again, leaving.since
+    purse.orders += 1
+    beyond = _beyond_limit(
+        price, True, value, market.lower[t + 1, column], market.before[t + 1, column], term
+    )
+    if beyond < 0:
+        return -1
+    change = 0 if beyond else _fill(order, price, term)
+    if beyond or purse.cash + change < 0:
+        return 0
+    order.filled, order.profit = 1, change - state.cost[column]
+    purse.cash += change
+    state.quantity[column] = 0
+    if number >= FIRST_EXIT:
+        leaving.exited, leaving.silent = t, 1
+    return int(shares)
+
+
+@compiled
+def _reached(  # noqa: PLR0917
+    t: int, begun: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
+) -> bool:
+    """Sell what reached its level after the open, where no exit was tried; False to stop."""
+    opens, volume, close = market.open[t + 1], market.volume[t + 1], market.close[t + 1]
+    low, high, terms = market.low[t + 1], market.high[t + 1], market.terms[market.era[t]]
+    exits, held, quantity, purse, kept = state.exits, state.held, state.quantity, state.purse[0], 0
+    number = FIRST_EXIT - 1
+    for place in range(begun, purse.orders):
+        number = max(number, log.orders[place].sequence)
+    for place in range(purse.held):
+        column = held[place]
+        leaving, term = exits[column], terms[max(0, market.kind[column])]
+        locked = leaving.since == t and term.t_plus > 0
+        there = volume[column] != 0 and not (np.isnan(opens[column]) and np.isnan(close[column]))
+        kind, level = SIGNAL, 0
+        if there and not leaving.number:
+            kind, level = _level_of(leaving, low[column], high[column], t, rule, term.tick)
+        if kind:
+            _leave(leaving, kind, t)
+            leaving.waiting, leaving.again = locked, REACHED if locked else 0
+        if kind and not locked:
+            number += 1
+            leaving.number = number
+            price = _price_within(t, column, kind, level, market, term)
+            if price < 0 or _sell(t, column, number, price, price / 1e4, market, state, log) < 0:
+                return False
+            log.orders[purse.orders - 1].within = 1
+        if quantity[column] > 0:
+            held[kept] = column
+            kept += 1
+    purse.held = kept
+    return bool(purse.cash <= LARGEST)
+
+
+@compiled
+def _price_within(t: int, column: int, kind: int, level: int, market: MarketArrays, term: Any) -> int:  # noqa: PLR0917
+    """What a sale at a level that was reached after the open brings; -1 if unknown here."""
+    price = _opening(market.open[t + 1, column], market.volume[t + 1, column])
+    if kind != TAKE_PROFIT:
+        return min(price, level) if price > 0 else -1
+    upper, before = market.upper[t + 1, column], market.before[t + 1, column]
+    above = _beyond_limit(level - 1, False, (level - 1) / 1e4, upper, before, term)
+    return level if 0 < price < level and above == 0 else -1
+
+
+@compiled
+def _follow(t: int, market: MarketArrays, state: AccountArrays) -> bool:
+    """Exits that were tried in vain wait for the next open; the highest closes; False to stop."""
+    close, exits, held = market.close[t + 1], state.exits, state.held
+    for place in range(state.purse[0].held):
+        leaving, value = exits[held[place]], close[held[place]]
+        if leaving.number:
+            leaving.waiting, leaving.again = 1, leaving.again | TRIED
+        if not np.isnan(value):
+            price = _whole(value)
+            if price < 0:
+                return False
+            leaving.peak = max(leaving.peak, price)
+    return True
+
+
+@compiled
 def _buys(  # noqa: PLR0917
     t: int,
     count: int,
     worth: int,
+    numbered: int,
     market: MarketArrays,
     rule: RuleArrays,
     state: AccountArrays,
     log: BlockLog,
 ) -> bool:
-    """Buy the candidates; ``worth`` is the morning's account without what is still held, in 1e-4."""
+    """Buy the candidates; ``worth`` is the morning's account without what is still held, in 1e-4.
+
+    The orders are numbered after ``numbered``.
+    """
     opens, volume = market.open[t + 1], market.volume[t + 1]
     upper, before = market.upper[t + 1], market.before[t + 1]
     terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
@@ -303,8 +498,9 @@ def _buys(  # noqa: PLR0917
         if shares == 0:
             continue
         order = orders[purse.orders]
-        order.column, order.sells, order.quantity = column, 0, shares
-        order.cash, order.filled = purse.cash, 0
+        numbered += 1
+        order.column, order.sells, order.quantity, order.sequence = column, 0, shares, numbered
+        order.cash, order.filled, order.kind, order.within = purse.cash, 0, SIGNAL, 0
         purse.orders += 1
         beyond = _beyond_limit(price, False, opens[column], upper[column], before[column], term)
         if beyond < 0:
@@ -315,6 +511,9 @@ def _buys(  # noqa: PLR0917
             purse.cash += change
             state.quantity[column], state.cost[column], state.entered[column] = shares, -change, t
             state.opinion[column], state.carried[column] = 0, -1
+            entry = state.exits[column]
+            entry.basis = entry.peak = price
+            entry.since, entry.waiting, entry.number, entry.exited, entry.silent = t, 0, 0, -1, 0
             found[bought] = column
             bought += 1
     _merge(bought, purse.held, market.rank, state.held, found)
@@ -518,9 +717,13 @@ def _too_much(price: int, quantity: int) -> bool:
 
 
 @compiled
-def _has_events(t: int, market: MarketArrays, state: AccountArrays) -> bool:
+def _has_events(t: int, market: MarketArrays, follows: bool, state: AccountArrays) -> bool:
+    """Whether a dividend is paid, or something held has an action, or an ex-date that moves its levels."""
     if t >= state.purse[0].next_pay:
         return True
+    for place in range(market.ex_from[t], market.ex_from[t + 1]) if follows else range(0):
+        if state.quantity[market.ex[place]] > 0:
+            return True
     for place in range(market.events_from[t], market.events_from[t + 1]):
         if state.quantity[market.events[place]] > 0:
             return True

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph.broker.blocks._kernel import RATE, SHARE, TERM, Ints, Table, compiled
+from quantgraph.broker.blocks._kernel import RATE, SHARE, SIGNAL, TERM, Ints, Table, compiled
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market import Rulebook
@@ -96,7 +96,7 @@ def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
         lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open")
         costs = rules.charges(symbol, "sell", 1, _FILL, day)
         least = rules.charges(symbol, "sell", 1, ZERO, day).commission
-        t_plus = rules.t_plus(symbol, day)
+        t_plus, tick = rules.t_plus(symbol, day), rules.tick(symbol, day, _CLOSE)
     except BadWindow:
         return (0,) * len(TERM.names or ())
     if cap is None or cap % lots.step or cap < lots.first:
@@ -111,22 +111,22 @@ def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
         t_plus,
         int(least * 100),
         *(int(part * RATE) for part in rates),
-        *_band(rules, symbol, day),
+        *_band(rules, symbol, day, tick),
     )
 
 
-def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, int, int]:
+def _band(rules: Rulebook, symbol: str, day: dt.date, tick: Decimal) -> tuple[int, int, int, int, int]:
     """The band fields of TERM for a symbol without a special status; -1 if the rulebook has none."""
+    units = int(money(tick * _UNITS))
     try:
-        tick = rules.tick(symbol, day, _CLOSE)
         band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
     except (BadOption, BadWindow):
-        return -1, 0, 0, 1, 0
+        return -1, 0, 0, units, 0
     if band is None or smallest is None:
-        return 0, 0, 0, 1, 0
+        return 0, 0, 0, units, 0
     up, down = (int(limit / _CLOSE * SHARE) for limit in band)
     # Ten percent of one tick round to 0, unless limits are at least one tick away.
-    return 1, up, down, int(money(tick * _UNITS)), int(smallest[0] > tick)
+    return 1, up, down, units, int(smallest[0] > tick)
 
 
 Bytes = NDArray[np.uint8]
@@ -182,12 +182,11 @@ def names_of(symbols: Iterable[str]) -> Names:
     return Names(*_joined([symbol.encode() for symbol in symbols]))
 
 
-def fill_texts(orders: Table, first: Ints, names: Names) -> list[str]:
-    """The body of each fill, an empty text for an order that was not filled."""
+def fill_texts(orders: Table, names: Names) -> list[str]:
+    """The body of each fill of the signal, an empty text for another order."""
     templates = _fill_templates()
-    values = {name: orders[name] for name in _BLANKS if name != "sequence"}
-    values["sequence"] = np.arange(len(orders)) - first + 1
-    cells = np.stack([orders["filled"], orders["sells"], *(values[name] for name in _BLANKS)], axis=1)
+    plain = orders["filled"] * (orders["kind"] == SIGNAL)
+    cells = np.stack([plain, orders["sells"], *(orders[name] for name in _BLANKS)], axis=1)
     texts = _room(len(orders), len(templates.text) + len(_BLANKS) * _NUMBER + _longest(names))
     _write_fill_lines(cells, templates, names, texts)
     return _cut(texts)

@@ -20,6 +20,7 @@ from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
 from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
 from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
+from quantgraph.broker.session._exits import ExitBook
 from quantgraph.broker.session._session import Market
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.rules import halt_days
@@ -72,9 +73,16 @@ class BlockTask:
     first: int
     layout: Layout
     rule: BlockRule
+    exits: ExitBook | None = None
 
     @classmethod
-    def of(cls, market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule) -> BlockTask:
+    def of(
+        cls,
+        market: Market,
+        sessions: Sequence[pd.Timestamp],
+        rule: BlockRule,
+        exits: ExitBook | None = None,
+    ) -> BlockTask:
         """Take as many of the sessions as are consecutive in the data and have a row in every field."""
         store, data_ref, rules = market.store, market.data_ref, market.rules
         fields, layout = store.snapshot(data_ref)["ohlcv"], layout_of(store, data_ref)
@@ -96,12 +104,17 @@ class BlockTask:
         count = int(np.cumprod(there).sum())
         if not count:
             raise FallbackRequired
-        return cls(market=market, sessions=sessions[:count], first=first, layout=layout, rule=rule)
+        found = sessions[:count]
+        return cls(market=market, sessions=found, first=first, layout=layout, rule=rule, exits=exits)
 
     @property
     def end(self) -> int:
         """Row after the last session."""
         return self.first + len(self.sessions)
+
+    def session(self, place: int) -> pd.Timestamp:
+        """A session by its place, below 0 before the block."""
+        return pd.Timestamp(self.layout.sessions[self.first + place])
 
     @property
     def days(self) -> Dates:
@@ -213,6 +226,8 @@ def _places(keys: Any, wanted: Any) -> Ints:
 
 
 _LARGEST_PART = 1 << 60
+_LARGEST_LEVEL = 10**8
+"""Largest part of a fraction of a price: their product with a price and a tick fits 64 bits."""
 
 
 def market_of(task: BlockTask) -> MarketArrays:
@@ -246,6 +261,8 @@ def market_of(task: BlockTask) -> MarketArrays:
         before=panel("pre_close"),
         volume=panel("vol"),
         signal=signal,
+        high=panel("high"),
+        low=panel("low"),
         past=past,
         past_columns=placing.columns,
         past_rows=int((placing.rows[: max(0, task.first - 1)] >= 0).sum()),
@@ -291,7 +308,25 @@ def rule_of(task: BlockTask) -> RuleArrays:
         share=share,
         share_of=share_of,
         needs_worth=needs_worth,
+        **_exits_of(task),
     )
+
+
+def _exits_of(task: BlockTask) -> dict[str, Any]:
+    """The exits of the plan as fields of RuleArrays: levels are these parts of what they are counted from."""
+    plan = task.exits.plan if task.exits else None
+    found: dict[str, Any] = {
+        "follows": plan is not None,
+        "longest": -1 if plan is None or plan.max_holding is None else plan.max_holding,
+        "waits": plan is not None and plan.reentry == "new_signal",
+    }
+    changes = plan.changes if plan else {}
+    for name, word in (("loss", "stop_loss"), ("trail", "trailing_stop"), ("gain", "take_profit")):
+        part = 1 + Fraction(changes[word]) if word in changes else Fraction(-1)
+        if max(part.numerator, part.denominator) > _LARGEST_LEVEL:
+            raise FallbackRequired
+        found |= {name: part.numerator, f"{name}_of": part.denominator}
+    return found
 
 
 @per_commit

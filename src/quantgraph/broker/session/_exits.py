@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FIRST_EXIT = 1_000_001
 """Number of the first order that a plan sends in a session; a decider's are lower."""
-_AGAIN = ", tried again"
-_FRACTIONS = ("stop_loss", "trailing_stop", "take_profit")
+AGAIN = ", tried again"
+AT_ENTRY = ", reached in the entry session"
 Kind = Literal["stop_loss", "trailing_stop", "take_profit", "max_holding"]
 
 
@@ -97,8 +97,8 @@ class ExitBook:
                 "stop_loss, take_profit and trailing_stop need the fields high and low, which the data lack",
                 parameter="plan",
             )
-        self._plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
-        self._fractions = {name: Decimal(text) for name, text in plan.to_json().items() if name in _FRACTIONS}
+        self.plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
+        self.changes = plan.changes
         self._places = {day: place for place, day in enumerate(fields["open"].index)}
         self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
@@ -116,13 +116,23 @@ class ExitBook:
     def open(self, day: pd.Timestamp) -> None:
         """Move the levels by the corporate actions whose ex-date the session is, once."""
         moved, self._day = self._day == day, day
-        for action in () if moved else _actions_by_session(self._store, self._data_ref).get(day, ()):
+        for action in () if moved else self.actions(day):
             held = self.followed.get(action.symbol)
             if held is not None:
                 basis, peak, last = (
                     price_after_actions(price, [action]) for price in (held.basis, held.peak, held.last)
                 )
                 self.followed[action.symbol] = replace(held, basis=basis, peak=peak, last=last)
+
+    def actions(self, day: pd.Timestamp) -> Sequence[CorporateAction]:
+        """The corporate actions whose ex-date the session is."""
+        return _actions_by_session(self._store, self._data_ref).get(day, ())
+
+    def resume(
+        self, day: pd.Timestamp, followed: Mapping[str, Followed], exited: Mapping[str, pd.Timestamp]
+    ) -> None:
+        """Go on after a session up to which others have followed the run."""
+        self.last, self.followed, self.exited = day, dict(followed), dict(exited)
 
     def due(self, day: pd.Timestamp, account: Account, quotes: Mapping[str, Quote]) -> list[Order]:
         """Orders at the open: exits that wait, levels that the open is beyond, positions held long enough."""
@@ -154,7 +164,7 @@ class ExitBook:
                     quantity=1,
                     sequence=1,
                     reason=level.reason,
-                    trigger=_trigger(level.kind, held),
+                    trigger=trigger_of(level.kind, held.entered),
                     **level.order,
                 )
                 yield from _sales(sale, position.sellable, self._rules, day, numbers)
@@ -210,25 +220,25 @@ class ExitBook:
         for level in self._levels(symbol, held, day) if 0 < price < math.inf else ():
             at = float(level.price)  # as the open is one: 30.74 is less than Decimal("30.74")
             if price >= at if level.kind == "take_profit" else price <= at:
-                return _trigger(level.kind, held), level.reason
-        most = self._plan.max_holding
+                return trigger_of(level.kind, held.entered), level.reason
+        most = self.plan.max_holding
         if most is not None and self._places[day] - self._places.get(held.entered, 0) >= most:
-            return _trigger("max_holding", held), f"max_holding {most}"
+            return trigger_of("max_holding", held.entered), f"max_holding {most}"
         return None
 
     def _levels(self, symbol: str, held: Followed, day: pd.Timestamp) -> list[Level]:
         """The stop that is higher, then the target. A trailing stop is not active in the entry session."""
-        loss, trail, profit = (self._fractions.get(name) for name in _FRACTIONS)
-        stops = [] if loss is None else [self._level("stop_loss", symbol, day, held.basis, -loss)]
-        if trail is not None and held.entered < day:
-            stops.append(self._level("trailing_stop", symbol, day, held.peak, -trail))
+        stops = [self.level("stop_loss", symbol, day, held.basis)] if "stop_loss" in self.changes else []
+        if "trailing_stop" in self.changes and held.entered < day:
+            stops.append(self.level("trailing_stop", symbol, day, held.peak))
         levels = [max(stops, key=lambda level: level.price)] if stops else []
-        if profit is not None:
-            levels.append(self._level("take_profit", symbol, day, held.basis, profit))
+        if "take_profit" in self.changes:
+            levels.append(self.level("take_profit", symbol, day, held.basis))
         return [level for level in levels if level.price > 0]
 
-    def _level(self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal, change: Decimal) -> Level:
-        """Stops are rounded down to the tick, targets up."""
+    def level(self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal) -> Level:
+        """The level of a position: stops are rounded down to the tick, targets up."""
+        change = self.changes[kind]
         exact = basis * (1 + change)
         tick = self._rules.tick(symbol, day.date(), exact)
         rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
@@ -257,13 +267,12 @@ class ExitBook:
         """
         tried = [each.order for each in result.outcomes if each.order.trigger and each.order.symbol == symbol]
         if tried:
-            reason = tried[0].reason.removesuffix(_AGAIN) + _AGAIN
+            reason = tried[0].reason.removesuffix(AGAIN) + AGAIN
             return replace(held, waiting=(tried[0].trigger, reason))
         level = self._level_reached(symbol, held, result.session, quote)
         if level is None:
             return held
-        reason = f"{level.reason}, reached in the entry session"
-        return replace(held, waiting=(_trigger(level.kind, held), reason))
+        return replace(held, waiting=(trigger_of(level.kind, held.entered), level.reason + AT_ENTRY))
 
     def _with_fills(
         self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account
@@ -305,8 +314,9 @@ def _late_buys(outcomes: Iterable[Outcome]) -> set[str]:
     }
 
 
-def _trigger(kind: Kind, held: Followed) -> str:
-    return f"{kind} {held.entered:%Y%m%d}"
+def trigger_of(kind: Kind, entered: pd.Timestamp) -> str:
+    """What each try of an exit has in common."""
+    return f"{kind} {entered:%Y%m%d}"
 
 
 def _sales(

@@ -302,7 +302,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
     exits = exits_of(run, market) if run else None
-    blocks = blocks and exits is None and (run is None or run.plan.in_arrays)
+    blocks = blocks and (run is None or run.plan.in_arrays)
 
     def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
@@ -313,7 +313,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
-        block = _trade_block(market, left[:length], rule, account) if rule and blocks else None
+        block = _trade_block(market, left[:length], rule, account, exits) if rule and blocks else None
         if block:
             yield block
             account, traded = block.account, len(block.sessions)
@@ -422,11 +422,15 @@ def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
 
 
 def _trade_block(
-    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account
+    market: Market,
+    sessions: Sequence[pd.Timestamp],
+    rule: BlockRule,
+    account: Account,
+    exits: ExitBook | None,
 ) -> Block | None:
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
 
-    return trade_block(market, sessions, rule, account)
+    return trade_block(market, sessions, rule, account, exits)
 
 
 def is_block_code_loaded() -> bool:
