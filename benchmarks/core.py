@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,13 @@ import pandas as pd
 
 from quantgraph.agents import SignalRule
 from quantgraph.audit.causality import CodeTrials, check_causality
-from quantgraph.broker import DecisionContext
+from quantgraph.broker import DecisionContext, Market, TradePlan
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import run_sessions
 from quantgraph.data import open_source
 from quantgraph.graph import create_trading_graph
-from quantgraph.market import Moment
+from quantgraph.market import Moment, Rulebook
+from quantgraph.market import sessions as exchange_sessions
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.sandbox.wire import Frames
@@ -215,6 +219,44 @@ def main_job() -> None:
             show(f"the loop over 200 sessions, {step} a step, durable ledger", loop(folder, step), most, "s")
 
 
+def plans() -> None:
+    """A run with exits beside one without, into a durable ledger: 300 symbols, 1250 sessions."""
+    market, days = crossing_market()
+    costs = []
+    for plan in (TradePlan(max_positions=50), TradePlan(max_positions=50, stop_loss=0.08)):
+        with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
+            runs = count()
+
+            def trade(plan: TradePlan = plan, ledger: Ledger = ledger, runs: count[int] = runs) -> None:
+                run_id = f"run {next(runs)}"
+                run_sessions(
+                    market, days, SignalRule(), cash=10_000_000, ledger=ledger, run_id=run_id, plan=plan
+                )
+
+            trade()
+            costs.append(best(trade))
+    show("trading 300 x 1250 in blocks, durable ledger", costs[0], 1, "s")
+    show("  the same with a stop", costs[1], 2, "s")
+    show("  ratio", costs[1] / costs[0], 2, "x")
+
+
+def crossing_market() -> tuple[Market, list[pd.Timestamp]]:
+    """Random walks of 300 symbols with the crossings of two averages."""
+    rng, days = np.random.default_rng(1), exchange_sessions("2019-01-02", "2024-12-31")[:1250]
+    shape, codes = (len(days), 300), [f"{600_000 + number}.SH" for number in range(300)]
+    closes = np.round(20 * np.exp(rng.normal(0.0003, 0.02, shape).cumsum(axis=0)), 2)
+    opens = np.round(closes * np.exp(rng.normal(0, 0.005, shape)), 2)
+    high, low = np.maximum(opens, closes) * 1.008, np.minimum(opens, closes) * 0.992
+    cells = {"open": opens, "high": high.round(2), "low": low.round(2), "close": closes}
+    frames = {name: pd.DataFrame(values, days, codes) for name, values in cells.items()}
+    above = np.sign(frames["close"].rolling(5).mean() - frames["close"].rolling(20).mean())
+    signal = above.where(above != above.shift(), 0.0)
+    store = DataState()
+    store.update("ohlcv", frames)
+    ref = store.update("signal", {"cross": signal})
+    return Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0), list(days)
+
+
 class _OneByOne(SignalRule):
     """The signal rule without its rule for blocks."""
 
@@ -243,7 +285,7 @@ def loop(folder: str, step: int) -> float:
 
 
 if __name__ == "__main__":
-    for part in (data_state, records, code_process, imports, main_job):
+    for part in (data_state, records, code_process, plans, imports, main_job):
         part()
     if missed:
         print(f"missed: {', '.join(missed)}")

@@ -30,6 +30,7 @@ def shown(script, *arguments, **environment):
 def test_the_core_costs_stay_within_their_bounds(shared_data):
     told = shown("core.py", BENCH_SLACK="4")
     assert "quantgraph run, SSE 50 x 200 sessions" in told
+    assert "trading 300 x 1250 in blocks, durable ledger" in told
     assert "the loop over 200 sessions, 128 a step, durable ledger" in told
 
 

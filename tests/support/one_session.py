@@ -19,7 +19,7 @@ from quantgraph.broker.session._simulate import context_of
 from quantgraph.market import Moment
 
 
-def trade_session(
+def trade_session(  # noqa: PLR0917
     market: Market,
     day: pd.Timestamp,
     account: Account,

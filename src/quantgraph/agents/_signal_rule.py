@@ -12,7 +12,7 @@ import pandas as pd
 
 from quantgraph.agents._sizing import Sizing, open_prices
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, TradePlan
-from quantgraph.broker.session import trade_days
+from quantgraph.broker.session import last_of_each, trade_days
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
@@ -92,7 +92,9 @@ class SignalRule(Decider):
 
     def block_rule(self, context: DecisionContext) -> BlockRule:
         """Return the rule as data."""
-        return BlockRule(name=self.name, trades=True, signal=self.signal, plan=context.plan)
+        return BlockRule(
+            name=self.name, trades=True, signal=self.signal, plan=context.plan, started=context.started
+        )
 
     def decide(self, context: DecisionContext) -> list[Order]:
         """Return the orders for the session, see the class.
@@ -155,12 +157,8 @@ class _TradeDays:
         if schedule == "every":
             before = sessions[-2] if len(sessions) > 1 else None
             return cls(today=True, last=context.session, before=before)
-        started = context.started or pd.Timestamp(sessions[0])
-        after = int(np.searchsorted(sessions, signal.index[0].to_datetime64())) + 1 if len(signal) else 0
-        first = max(started, pd.Timestamp(sessions[min(after, len(sessions) - 1)]))
-        places = np.flatnonzero(
-            trade_days(sessions, schedule, started=started, first=first, market=context.rules.market)
-        )
+        rows, market = signal.index.to_numpy(), context.rules.market
+        places = np.flatnonzero(trade_days(sessions, schedule, rows, started=context.started, market=market))
         today = bool(len(places)) and places[-1] == len(sessions) - 1
         earlier = places[:-1] if today else places
         before = sessions[earlier[-1]] if len(earlier) else None
@@ -248,13 +246,5 @@ def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays) -> list[st
         return []
     first = 0 if days.before is None else int(signal.index.searchsorted(days.before))
     rows = signal.to_numpy()[min(first, len(signal) - 1) :]
-    row = rows[-1] if len(rows) == 1 else _last_of_each(rows)
+    row = rows[-1] if len(rows) == 1 else last_of_each(rows)
     return [str(signal.columns[int(place)]) for place in np.flatnonzero(row == 1)]
-
-
-def _last_of_each(rows: Any) -> Any:
-    """The last 1 or -1 of each column, 0 without one."""
-    backwards = rows[::-1]
-    places = (np.abs(backwards) == 1).argmax(axis=0)
-    found = backwards[places, np.arange(rows.shape[1])]
-    return np.where(np.abs(found) == 1, found, 0)

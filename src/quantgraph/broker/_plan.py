@@ -154,10 +154,10 @@ class TradePlan:
 
     @property
     def in_arrays(self) -> bool:
-        """Whether array code carries out its sizes and schedule."""
+        """Whether array code carries it out."""
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
-        plain = self.trade_on == "every" and self.rebalance is None and self.accumulate is None
-        return plain and self.rank is None and kind not in {"equal_weight", "shares"}
+        plain = self.rebalance is None and self.accumulate is None and self.rank is None
+        return plain and kind not in {"equal_weight", "shares"}
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""

@@ -18,30 +18,32 @@ _EXCHANGES = {"cn": "XSHG", "us": "XNYS"}
 
 
 def trade_days(
-    sessions: Any, when: Schedule, *, started: pd.Timestamp, first: pd.Timestamp, market: str = "cn"
+    sessions: Any, when: Schedule, rows: Any, *, started: pd.Timestamp | None = None, market: str = "cn"
 ) -> Any:
-    """Whether each of ascending sessions (an array of ``datetime64``) is one of a schedule; an array of bool.
+    """Whether each of ascending sessions is one of a schedule; an array of bool.
 
     Parameters
     ----------
+    sessions, rows
+        Sessions of the data, and those of the signal's rows, as arrays of ``datetime64``. The session after
+        the first row is the first that can be decided: it stands in for the beginning of a period between the
+        run's start and it, and a number of sessions counts from it.
     started
-        The run's first session.
-    first
-        The first session that can be decided. It stands in for the beginning of a period between the two; a
-        number of sessions counts from it.
+        The run's first session. Default: the first of the data.
     market
         ``cn`` or ``us``: whose calendar tells the session before the first of the data.
 
     Examples
     --------
     >>> days = np.array(["2024-01-30", "2024-01-31", "2024-02-01", "2024-02-05"], "datetime64[us]")
-    >>> begun = pd.Timestamp(days[0])
-    >>> trade_days(days, "month_start", started=begun, first=begun).tolist()
+    >>> trade_days(days, "month_start", days[1:]).tolist()
     [False, False, True, False]
-    >>> trade_days(days, 2, started=begun, first=pd.Timestamp(days[1])).tolist()
+    >>> trade_days(days, 2, days).tolist()
     [False, True, False, True]
     """
-    place, begun = (int(np.searchsorted(sessions, day.to_datetime64())) for day in (first, started))
+    begun = 0 if started is None else int(np.searchsorted(sessions, started.to_datetime64()))
+    after = int(np.searchsorted(sessions, rows[0])) + 1 if len(rows) else 0
+    place = max(begun, min(after, len(sessions) - 1))
     if isinstance(when, int):
         places = np.arange(len(sessions)) - place
         return (places >= 0) & (places % when == 0)
@@ -52,6 +54,14 @@ def trade_days(
     if starts[begun : place + 1].any():
         starts[place : place + 1] = True
     return starts
+
+
+def last_of_each(rows: Any) -> Any:
+    """The last 1 or -1 of each column, 0 without one."""
+    backwards = rows[::-1]
+    places = (np.abs(backwards) == 1).argmax(axis=0)
+    found = backwards[places, np.arange(rows.shape[1])]
+    return np.where(np.abs(found) == 1, found, 0)
 
 
 def _periods(sessions: Any, when: Schedule) -> Any:

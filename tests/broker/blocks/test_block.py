@@ -371,7 +371,12 @@ def worlds(draw):
     high = np.fmax(opens, closes) * np.maximum(1, spread[0])
     low = np.fmin(opens, closes) / np.maximum(1, spread[1])
     high[rng.random(shape) < gaps / 8] = np.nan
-    fields = {"open": opens, "close": closes, "high": np.round(high, decimals), "low": np.round(low, decimals)}
+    fields = {
+        "open": opens,
+        "close": closes,
+        "high": np.round(high, decimals),
+        "low": np.round(low, decimals),
+    }
     before = pd.DataFrame(closes).ffill().shift().to_numpy()
     if draw(st.booleans()):
         fields["pre_close"] = before
@@ -449,6 +454,7 @@ def plan_of(draw, codes):
         take_profit=draw(st.sampled_from([None, None, 0.05, 0.5])),
         max_holding=draw(st.sampled_from([None, None, 1, 3])),
         reentry=draw(st.sampled_from(["new_signal", "any"])),
+        trade_on=draw(st.sampled_from(["every", "every", "week_start", "month_start", 3])),
     )
 
 

@@ -226,13 +226,16 @@ class BlockRule:
     signal
         Name of the signal; None means the only one there is.
     plan
-        Sizes and exits.
+        Sizes, schedules and exits.
+    started
+        The run's first session, from which schedules count; None: that of the data.
     """
 
     name: str
     trades: bool
     signal: str | None = None
     plan: TradePlan = field(default_factory=TradePlan)
+    started: pd.Timestamp | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

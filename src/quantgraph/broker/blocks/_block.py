@@ -64,6 +64,7 @@ from quantgraph.broker.blocks._panel import (
     Placing,
     actions_by_symbol,
     cells_of,
+    decided_of,
     last_known,
     market_of,
     placing_of,
@@ -231,11 +232,16 @@ class BlockRun:
     def _opinions(self, columns: Ints) -> Ints:
         values, where = signal_of(self.task)
         entered = [position.entered.asm8 for position in self.before.positions.values()]
-        rows = self.task.layout.sessions[where.rows >= 0]
+        rows, end = self.task.layout.sessions[where.rows >= 0], self.task.first
+        if self.task.rule.plan.trade_on != "every":
+            places = np.flatnonzero(decided_of(self.task)[:end])
+            if not len(places):
+                raise FallbackRequired
+            end = int(places[-1])
         return _account_kernel.last_opinions(
             values,
             np.searchsorted(rows, np.array(entered, "datetime64[us]")),
-            int((where.rows[: self.task.first] >= 0).sum()),
+            int((where.rows[:end] >= 0).sum()),
             where.columns[columns],
         )
 

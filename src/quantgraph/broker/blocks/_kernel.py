@@ -98,8 +98,9 @@ class MarketArrays(NamedTuple):
 
     Attributes
     ----------
-    open, mark, close, upper, lower, before, volume, signal, high, low
-        Shape (S + 1, N); ``before`` is ``pre_close``.
+    open, mark, close, upper, lower, before, volume, signal, shown, high, low
+        Shape (S + 1, N); ``before`` is ``pre_close``, ``signal`` what the session decides by, ``shown`` the
+        signal's row.
     rank
         Place of each symbol in ascending order.
     """
@@ -112,6 +113,7 @@ class MarketArrays(NamedTuple):
     before: Floats
     volume: Floats
     signal: Floats
+    shown: Floats
     high: Floats
     low: Floats
     past: Floats
@@ -257,9 +259,9 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
     """Store the row's opinions of holdings, and list the entries in ascending order of symbol."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
-    exits, waits = state.exits, rule.waits
+    exits, waits, shown = state.exits, rule.waits, market.shown[t]
     for column in range(len(row)):
-        if waits and exits[column].silent and row[column] != 1:
+        if waits and exits[column].silent and shown[column] != 1:
             exits[column].silent = 0
         if abs(row[column]) == 1:
             if quantity[column] > 0:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph.broker._schedule import last_of_each, trade_days
 from quantgraph.broker.accounts._account import action_book
 from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
@@ -240,12 +241,13 @@ def market_of(task: BlockTask) -> MarketArrays:
         return panel_of(*field_of(task, "ohlcv", name), task.first, task.end) if name in fields else nothing
 
     past, placing = field_of(task, "ohlcv", "close")
-    signal, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
+    shown, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
     if task.rule.trades:
         cells, where = signal_of(task)
-        signal = panel_of(cells, where, task.first, task.end)
+        shown = panel_of(cells, where, task.first, task.end)
         entries, unclear = _entries(task, cells, where, placing)
         stop |= unclear
+    signal = _decided(task, shown, entries)
     kind, examples = kinds_of(task.layout.symbols, task.market.rules)
     era, terms = terms_of(task.market.rules, examples, task.days)
     if any(name in fields for name in STATUS_FIELDS):
@@ -261,6 +263,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         before=panel("pre_close"),
         volume=panel("vol"),
         signal=signal,
+        shown=shown,
         high=panel("high"),
         low=panel("low"),
         past=past,
@@ -278,6 +281,36 @@ def market_of(task: BlockTask) -> MarketArrays:
         ex=ex,
         ex_from=ex_from,
     )
+
+
+def decided_of(task: BlockTask) -> Flags:
+    """Whether the plan trades on each session of the data up to the block's last."""
+    _, where = signal_of(task)
+    rows = task.layout.sessions[where.rows >= 0]
+    days, when = task.layout.sessions[: task.end], task.rule.plan.trade_on
+    found: Flags = trade_days(days, when, rows, started=task.rule.started)
+    return found
+
+
+def _decided(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
+    """What each session decides by: on sessions of ``trade_on`` the last 1 and -1 since the one before.
+
+    Sets ``entries`` to False on other sessions.
+    """
+    if not task.rule.trades or task.rule.plan.trade_on == "every":
+        return shown
+    cells, where = signal_of(task)
+    if where.extra.size:
+        raise FallbackRequired
+    places, decided = np.flatnonzero(decided_of(task)), np.full(shown.shape, np.nan)
+    entries[~np.isin(np.arange(task.first, task.end), places)] = False
+    begins = np.concatenate([[0], np.cumsum(where.rows >= 0)])
+    known = np.flatnonzero(where.columns >= 0)
+    for before, place in zip([0, *places], places, strict=False):
+        rows = cells[begins[before] : begins[place]][:, where.columns[known]]
+        if place >= task.first and len(rows):
+            decided[place - task.first, known] = last_of_each(rows)
+    return decided
 
 
 def rule_of(task: BlockTask) -> RuleArrays:

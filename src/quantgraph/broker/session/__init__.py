@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._schedule import trade_days
+    from quantgraph.broker._schedule import last_of_each, trade_days
     from quantgraph.broker.session._exits import Followed
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
     from quantgraph.broker.session._simulate import (
@@ -36,6 +36,7 @@ __all__ = [
     "exits_of",
     "fits_lots",
     "largest_buy",
+    "last_of_each",
     "load_block_code",
     "price_band",
     "propose_orders",
