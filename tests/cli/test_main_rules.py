@@ -63,7 +63,8 @@ def test_a_fund_of_unknown_kind_is_traded_when_its_kind_is_given(bars: Path) -> 
         (("--fund", "159915.SZ"), "must be CODE=KIND"),
         (("--fund", "159915.SZ=growth"), "a fund's code and one of"),
         (("--fund", "159915.SZ=stock", "--market", "us"), "the US market has no kinds of funds"),
-        (("--slippage-bps", "-1"), "slippage_bps=-1 must be >= 0"),
+        (("--slippage-bps", "-1"), "slippage_bps='-1'; must be from 0 to 1000"),
+        (("--commission", "1%"), "commission=Decimal('0.01'); must be from 0 to 0.003"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_status_2(bars: Path, options: tuple[str, ...], told: str) -> None:
@@ -85,6 +86,6 @@ def test_the_market_of_the_codes_is_decided_once_for_a_run(
     monkeypatch.setattr(_resolution, "rules_of_codes", watched)
     status, out, err = run(bars, "--slippage-bps", "5")
     assert status == 1, err  # the kind of the fund is not known
-    assert decided == [{"slippage_bps": 5.0, "traded": True}]
+    assert decided == [{"traded": True}]
     manifest = json.loads(Path(json.loads(out)["run_dir"], "run.json").read_text())
-    assert manifest["spec"]["rules"]["slippage_bps"] == "5"
+    assert manifest["spec"]["plan"]["slippage_bps"] == "5"

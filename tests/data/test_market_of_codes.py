@@ -51,6 +51,5 @@ def test_two_markets_that_nothing_tells_apart_are_an_error(symbols, said):
     assert rules_of(source("AAPL", "600519.SH"), symbols, said, traded=False).market == "cn"
 
 
-def test_the_sample_and_slippage():
-    assert rules_of(open_source("sample"), slippage_bps=5).slippage_bps == 5
+def test_the_sample_is_of_the_mainland():
     assert rules_of(open_source("sample")).market == "cn"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
+import pandas as pd
 import pytest
 
 from quantgraph import create_trading_graph, run_strategy
 from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli import main
+from quantgraph.data import open_source
 from quantgraph.errors import BadOption
+from quantgraph.market.money import money
 from quantgraph.runs import RunSpec, open_run, replay
 
 SENTENCE = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年"
@@ -102,3 +106,28 @@ def test_the_cash_that_is_said_is_the_runs_unless_the_caller_names_one(tmp_path)
     assert equity == [100_000, 30_000]
     assert 98_000 < fills_of(own)[0].notional <= 100_000
     assert replay(own.folder).identical
+
+
+def test_costs_that_are_said_are_charged_and_a_benchmark_is_compared_with(tmp_path):
+    said = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年，手续费万分之五，滑点千分之一"
+    run = run_strategy(said, out=tmp_path, model="keyless", plan=TradePlan(benchmark="000342.SZ"))
+    fill = fills_of(run)[0]
+    assert fill.commission == money(fill.notional * Decimal("0.0005"))
+    assert fill.slippage == money(fill.notional * Decimal("0.001"))
+    source = open_source("sample")
+    sessions = pd.DatetimeIndex(run["equity"]["sessions"])
+    bars = source.bars(["000342.SZ"], sessions[0], sessions[-1])
+    first, last = bars["open"]["000342.SZ"].loc[sessions[1]], bars["close"]["000342.SZ"].iloc[-1]
+    assert run["index"]["return"] == pytest.approx(last / first - 1)
+    assert run["plan"] == {"commission": "0.0005", "slippage_bps": "10", "benchmark": "000342.SZ"}
+    assert replay(run.folder).identical
+    page = open_run(run.folder).report().read_text(encoding="utf-8")
+    assert "佣金 0.05%（税费另计）" in page
+    assert "000342.SZ" in page
+
+
+def test_a_benchmark_that_the_source_lacks_is_named(tmp_path):
+    said = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年，以沪深300为基准"
+    run = run_strategy(said, out=tmp_path, model="keyless")
+    assert "数据源没有 000300.SH 的行情，没有与它比较" in run["notes"]
+    assert run["index"] is None

@@ -219,10 +219,3 @@ def test_symbols_in_one_text_are_split_at_commas():
     assert RunSpec(question="q", symbols="600519.SH, 000001.SZ").symbols == ("600519.SH", "000001.SZ")
     with pytest.raises(BadOption, match="symbols: 600519 must be a text"):
         RunSpec(question="q", symbols=[600519])
-
-
-def test_slippage_beside_rules_of_the_caller_is_refused_and_nothing_is_written(tmp_path):
-    spec = RunSpec(question=SHORT, rules=Rulebook.mainland(slippage_bps=1))
-    with pytest.raises(BadOption, match=r"slippage_bps= and rules are both given"):
-        run_strategy(spec, slippage_bps=2, out=tmp_path)
-    assert list(tmp_path.iterdir()) == []

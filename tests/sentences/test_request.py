@@ -222,7 +222,7 @@ ASKED = (
     "buy when RSI < 30 unless PE > 50",
     "only buy when RSI below 30, sell above 70",
     "RSI低于30买入，高于70卖出，不交易ST股票",
-    "RSI低于30买入，高于70卖出。手续费万三",
+    "RSI低于30买入，高于70卖出。手续费5元",
     "在最低点买入，最高点卖出",
     "buy low sell high",
     "buy the dip",

@@ -295,7 +295,6 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "14 atr": ("exit with a 3x ATR trailing stop",),
     "24 limit-intraday": ("60分钟线",),
     "26 weeklybar": ("weekly",),
-    "33 fee": ("手续费万分之一",),
     "34 adj": ("前复权",),
     "h35": ("T+0",),
     "s1": ("收盘价成交",),
@@ -310,6 +309,7 @@ PLANNED: dict[str, dict[str, object]] = {
     "04 monthly-en": {"max_positions": 10, "trade_on": "month_start", "size": "equal_weight"},
     "21 capital": {"cash": 100_000.0},
     "29 half": {"size": {"percent": 0.5}},
+    "33 fee": {"commission": 0.0001},
     "t1": {"max_positions": 10, "size": {"percent": 0.1}},
     "t3": {"stop_loss": 0.03},
 }

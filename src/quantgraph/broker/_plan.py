@@ -17,13 +17,19 @@ Reentry = Literal["new_signal", "any"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
 """Largest number of positions where nothing was said."""
-FOR_ANYONE = frozenset({"cash", "stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"})
-"""The words that are carried out whoever decides: the starting cash, and those that end positions."""
+FOR_ANYONE = frozenset(
+    {
+        *("cash", "commission", "slippage_bps", "benchmark"),
+        *("stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"),
+    }
+)
+"""The words that are carried out whoever decides: cash, costs, the benchmark, and what ends positions."""
 _SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
 _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
 _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
+_LONGEST_CODE = 32
 _Number: TypeAlias = Decimal | float | str
 
 
@@ -72,6 +78,14 @@ class TradePlan:
         Fraction below the highest close since the entry at which it is sold, in (0, 1).
     max_holding
         Sessions after the entry at whose end it is sold, at the open of the last; at least 1.
+    commission
+        Fraction of a fill's amount that the broker takes, in [0, 0.003], in place of the rulebook's; taxes
+        and the exchange's fees are added.
+    slippage_bps
+        Slippage of a fill in hundredths of a percent of its amount, in place of the rulebook's.
+    benchmark
+        Index or symbol of the source that the result is compared with, ``000300.SH``. Default: the index
+        that is traded.
     reentry
         When the signal rule buys a symbol again that the plan has sold: ``new_signal``, once its row was
         other than 1, or ``any``.
@@ -100,6 +114,9 @@ class TradePlan:
     take_profit: _Number | None = None
     trailing_stop: _Number | None = None
     max_holding: int | None = None
+    commission: _Number | None = None
+    slippage_bps: _Number | None = None
+    benchmark: str | None = None
     reentry: Reentry = "new_signal"
 
     def __post_init__(self) -> None:
@@ -268,6 +285,24 @@ def _weights(name: str, value: Any) -> dict[str, Decimal]:
     return weights
 
 
+def _cost(most: str) -> Callable[[str, Any], Decimal]:
+    """A check for a number from 0 to the largest."""
+
+    def check(name: str, value: Any) -> Decimal:
+        number = to_decimal(value, name=name)
+        if not 0 <= number <= Decimal(most):
+            raise _bad(name, value, f"from 0 to {most}")
+        return number
+
+    return check
+
+
+def _code(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_CODE:
+        raise _bad(name, value, "the code of an index or a symbol, 000300.SH")
+    return value.strip()
+
+
 _OF_A_SIZE: dict[str, Callable[[str, Any], Any]] = {
     "percent": _fraction("(0, 1]"),
     "cash": _amount,
@@ -325,5 +360,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "take_profit": _fraction("(0,"),
     "trailing_stop": _fraction("(0, 1)"),
     "max_holding": _whole,
+    "commission": _cost("0.003"),
+    "slippage_bps": _cost("1000"),
+    "benchmark": _code,
     "reentry": lambda name, value: _one_of(name, value, get_args(Reentry)),
 }

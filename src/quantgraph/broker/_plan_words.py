@@ -27,6 +27,9 @@ _WORDS = {
     "trade_on": Note(zh="{}买卖", en="trades {}"),
     "cash": Note(zh="初始资金 {}", en="starts with {}"),
     "cash_reserve": Note(zh="留 {} 现金", en="keeps {} in cash"),
+    "commission": Note(zh="佣金 {}（税费另计）", en="commission {}, taxes and fees beside it"),
+    "slippage_bps": Note(zh="滑点 {} 个基点", en="slippage {} basis points"),
+    "benchmark": Note(zh="与 {} 比较", en="compared with {}"),
     "new_signal": Note(zh="止损止盈后等新信号再买", en="buys again on a new signal"),
     "any": Note(zh="止损止盈后信号仍在就再买", en="buys again while the signal stands"),
 }
@@ -63,7 +66,7 @@ _SCHEDULES = {
     "quarter_start": Note(zh="每季第一个交易日", en="on the first session of a quarter"),
     "n": Note(zh="每 {} 个交易日", en="every {} sessions"),
 }
-_SHARES = {"stop_loss", "take_profit", "trailing_stop", "cash_reserve", "band", "percent", "by"}
+_SHARES = {*("stop_loss", "take_profit", "trailing_stop"), "cash_reserve", "band", "commission", "percent", "by"}
 
 
 def plan_words(said: Mapping[str, Any], language: Language, traded: int | None = None) -> list[str]:

@@ -40,12 +40,15 @@ from quantgraph.cli._ledger import latest_run
 from quantgraph.cli._plan import (
     Accumulate,
     Band,
+    Benchmark,
     CashReserve,
+    Commission,
     MaxHolding,
     MaxPositions,
     Rank,
     Rebalance,
     Size,
+    SlippageBps,
     StopLoss,
     TakeProfit,
     TradeOn,
@@ -153,19 +156,9 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             rich_help_panel=_ACCOUNT,
         ),
     ] = "market",
-    commission: Annotated[
-        float | None,
-        typer.Option(
-            help="Commission of each fill, as a fraction of its amount: 0.0003. Default: the market's.",
-            rich_help_panel=_ACCOUNT,
-        ),
-    ] = None,
-    slippage_bps: Annotated[
-        float,
-        typer.Option(
-            help="Slippage of each fill, in hundredths of a percent of its amount.", rich_help_panel=_ACCOUNT
-        ),
-    ] = 0,
+    commission: Commission = None,
+    slippage_bps: SlippageBps = None,
+    benchmark: Benchmark = None,
     size: Size = None,
     max_positions: MaxPositions = None,
     rank: Rank = None,
@@ -228,9 +221,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug), quick_imports():
         settings = settings_with(budget, session_budget)
         _check_at_once(question, source, model, settings)
-        if (costs == "none" or commission is not None) and market is None:
-            option = "--costs none" if costs == "none" else f"--commission {commission}"
-            raise BadOption(f"{option} needs --market cn or --market us", parameter="market")
+        if costs == "none" and market is None:
+            raise BadOption("--costs none needs --market cn or --market us", parameter="market")
         made = decider_of(decider)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
@@ -252,8 +244,11 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             take_profit=take_profit,
             trailing_stop=trailing_stop,
             max_holding=max_holding,
+            commission=commission,
+            slippage_bps=slippage_bps,
+            benchmark=benchmark,
         )
-        rules = None if signal_only else _rules(market, slippage_bps, fund or [], costs, commission)
+        rules = None if signal_only else _rules(market, fund or [], costs)
     with shown_run(question, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
@@ -261,7 +256,6 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             source=source,
             decider=made,
             model=model,
-            slippage_bps=0 if rules or signal_only else slippage_bps,
             out=out,
             resources=live,
         )
@@ -399,9 +393,7 @@ def _confirmed(confirm: bool, *, headless: bool) -> bool:
     return confirm
 
 
-def _rules(
-    market: str | None, slippage_bps: float, funds: Sequence[str], costs: str, commission: float | None
-) -> Rulebook | None:
+def _rules(market: str | None, funds: Sequence[str], costs: str) -> Rulebook | None:
     """The rules that the options say; None leaves them to the codes."""
     from quantgraph.market import Rulebook
 
@@ -409,15 +401,10 @@ def _rules(
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     if costs == "none":
-        if commission is not None:
-            raise BadOption("--costs none and --commission; give one of them", parameter="costs")
-        return Rulebook.zero_cost(cast("MarketCode", market), slippage_bps=slippage_bps, funds=kinds)
+        return Rulebook.zero_cost(cast("MarketCode", market), funds=kinds)
     if market == "us":
-        return Rulebook.us(slippage_bps=slippage_bps, commission_bps=10_000 * (commission or 0))
-    if market is None and not funds:
-        return None
-    rates: dict[str, Any] = {} if commission is None else {"commission_rate": commission}
-    return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds, **rates)
+        return Rulebook.us()
+    return Rulebook.mainland(funds=kinds) if market or funds else None
 
 
 def _pair(fund: str) -> tuple[str, str]:

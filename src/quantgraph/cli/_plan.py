@@ -50,6 +50,13 @@ CashReserve = Annotated[str | None, _option("10%", "Part of the account that sta
 StopLoss = Annotated[str | None, _option("8%", "Sell at this loss from the mean fill price.")]
 TakeProfit = Annotated[str | None, _option("20%", "Sell at this gain from the mean fill price.")]
 TrailingStop = Annotated[str | None, _option("10%", "Sell so far below the highest close since.")]
+Commission = Annotated[
+    str | None, _option("0.03%", "Commission of each fill, of its amount. Default: the market's.")
+]
+SlippageBps = Annotated[
+    str | None, _option("BPS", "Slippage of each fill, in hundredths of a percent of its amount.")
+]
+Benchmark = Annotated[str | None, _option("CODE", "Index or symbol to compare with, such as 000300.SH.")]
 MaxHolding = Annotated[int | None, _option("N", "Sell at the open, N sessions after the entry.")]
 
 _WEIGHT = re.compile(r"([^=,\s]+)=([^,\s]+)")
@@ -130,4 +137,6 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "trade_on": _schedule,
     "rebalance": _schedule,
     "max_holding": _as_is,
+    "slippage_bps": _as_is,
+    "benchmark": _as_is,
 }

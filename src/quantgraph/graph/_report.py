@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import Language, say
 from quantgraph.broker import Market, plan_words
-from quantgraph.data import MarketDataSource
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -41,6 +41,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             trading.close(run_id)
             return {"session": None}
         sessions = sessions[sessions <= done]
+    levels = _benchmark_levels(state, trading)
     summary = summarise(
         ledger,
         run_id,
@@ -48,7 +49,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         sessions,
         signal=trading.strategy(state).get("name"),
         cash=trading.opening_cash(state),
-        index=_index_levels(state, market_source(state, trading.resources)),
+        index=levels,
         benchmark=_traded_market(state, trading),
     )
     remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
@@ -59,6 +60,13 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     user_language = language(state)
     notes = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
     summary["notes"] = [*_plan_notes(state, trading, user_language), *notes]
+    if (code := trading.plan_of(state).benchmark) and levels is None:
+        missing = say(
+            user_language,
+            zh=f"数据源没有 {code} 的行情，没有与它比较",
+            en=f"the source has no {code} to compare with",
+        )
+        summary["notes"].append(missing)
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,
@@ -101,13 +109,15 @@ def _traded_market(state: TradingState, trading: Trading) -> Market:
     return replace(market, data_ref=ref)
 
 
-def _index_levels(state: TradingState, source: MarketDataSource) -> pd.DataFrame | None:
-    """Return the levels of the requested index; None without one, or if the source has none."""
-    request = request_of(state)["checked"]
-    code = request.get("index_code")
-    if code is None:
-        return None
-    try:
-        return source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
-    except _INDEX_ERRORS:
-        return None
+def _benchmark_levels(state: TradingState, trading: Trading) -> pd.DataFrame | None:
+    """Return the levels of the plan's benchmark, else of the requested index; None if the source has none."""
+    request, plan = request_of(state)["checked"], trading.plan_of(state)
+    code = plan.benchmark or request.get("index_code")
+    source = market_source(state, trading.resources)
+    first, last = session_of(request["start"]), session_of(request["end"])
+    with suppress(*_INDEX_ERRORS):
+        return None if code is None else source.index_bars(code, first, last)
+    with suppress(*_INDEX_ERRORS):
+        bars = source.bars([str(plan.benchmark)], first, last) if plan.benchmark else {}
+        return pd.concat({name: bars[name][plan.benchmark] for name in ("open", "close")}, axis=1)
+    return None

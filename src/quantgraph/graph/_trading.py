@@ -87,8 +87,16 @@ class Trading:
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""
         return Market(
-            store=self.resources.store, data_ref=state["data_ref"], rules=self.rules, mark_at=self.mark_at
+            store=self.resources.store,
+            data_ref=state["data_ref"],
+            rules=self.rules_of(state),
+            mark_at=self.mark_at,
         )
+
+    def rules_of(self, state: TradingState) -> Rulebook:
+        """Return the rules with the costs of the plan."""
+        plan = self.plan_of(state)
+        return self.rules.with_costs(commission=plan.commission, slippage_bps=plan.slippage_bps)
 
     def ledger_of(self, run_id: str) -> Ledger:
         """Return the ledger of a run, one for all threads. It stays open until :meth:`close`."""
@@ -134,10 +142,10 @@ class Trading:
         """Check before the first session that the rulebook knows each symbol, a fund's kind, and its fees."""
         symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
         self.check_boards(symbols)
-        first = self.sessions(state)[:1]
+        first, rules = self.sessions(state)[:1], self.rules_of(state)
         for symbol in symbols if len(first) else ():
-            self.rules.t_plus(symbol, first[0].date())
-            self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
+            rules.t_plus(symbol, first[0].date())
+            rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def check_boards(self, symbols: Iterable[str]) -> None:
         """Raise ``UnknownSymbol`` if the rulebook does not know a symbol."""

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from quantgraph._util.files import check_sentence, check_text, new_run_id
 from quantgraph._util.texts import language_of
 from quantgraph.agents import decider_place, given_decider
-from quantgraph.broker import Account, Decider
+from quantgraph.broker import Account, Decider, TradePlan
 from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
@@ -70,7 +70,7 @@ def run_strategy(
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
-    slippage_bps: float = 0,
+    plan: TradePlan | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> RunResult:
@@ -85,14 +85,11 @@ def run_strategy(
     question
         The sentence, or the whole specification of the run, which also has the market's rules, and whether
         to trade, to ask for approval, and to ask at all.
-    symbols, start, end, cash
+    symbols, start, end, cash, plan
         See :class:`RunSpec`, in which they are given if ``question`` is one.
     source, decider, model
         See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
         :func:`~quantgraph.agents.make_decider`.
-    slippage_bps
-        Slippage of each fill, in hundredths of a percent of its amount, if the market's rules follow from the
-        codes; rules that are given have their own.
     out
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
@@ -119,15 +116,10 @@ def run_strategy(
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
-    options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
+    options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
     spec, folder, given = prepare_run(question, given, options, out=out)
     given = replace(given, watch=given.watch or notebook_watch(spec.question))
-    if spec.rules is not None and slippage_bps:
-        raise BadOption(
-            "slippage_bps= and rules are both given; give it to the rules, as Rulebook.us(slippage_bps=5)",
-            parameter="slippage_bps",
-        )
-    with begun_run(spec, folder, given, slippage_bps=slippage_bps) as (manifest, opened):
+    with begun_run(spec, folder, given) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result)
 
@@ -208,7 +200,6 @@ def begun_run(
     folder: Path,
     given: Resources,
     *,
-    slippage_bps: float = 0,
     models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
 ) -> Iterator[tuple[Manifest, OpenRun]]:
@@ -218,8 +209,6 @@ def begun_run(
 
     Parameters
     ----------
-    slippage_bps
-        Of the market's rules, which are decided here, once, by the codes, if none are given.
     models
         Those of the graph, if not those of the run's identity, which a resume must give again.
     prepare
@@ -232,7 +221,7 @@ def begun_run(
     )
     given = replace(given, settings=settings, source=market)
     if spec.rules is None:
-        by_codes = rules_of(market, spec.symbols, spec.question, slippage_bps=slippage_bps, traded=spec.trade)
+        by_codes = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
         spec = replace(spec, rules=by_codes)
     with staged_run_folder(folder) as staged:
         if prepare is not None:

@@ -23,6 +23,8 @@ _SMALL = re.compile(
     r"(万分之|千分之|万)?\s*([\d.]+|[一二两三四五六七八九十]+)\s*(%|bps?|basis points|个?基点)?",
     re.IGNORECASE,
 )
+_MOST_COMMISSION = 0.003
+"""No broker may take more."""
 _PARTS = {"万分之": 10_000.0, "万": 10_000.0, "千分之": 1000.0}
 
 
@@ -57,11 +59,17 @@ def fraction_of(match: re.Match[str]) -> float | None:
     return round(number / (100.0 if found[3] == "%" else 10_000.0), 10)
 
 
+def _commission(match: re.Match[str]) -> float | None:
+    part = fraction_of(match)
+    return None if part is None or part > _MOST_COMMISSION else part
+
+
 PlanValue = float | int | str | dict[str, Any]
 PLAN_KEYS = frozenset(
     {
         *("stop_loss", "take_profit", "trailing_stop", "max_holding"),
-        *("size", "max_positions", "trade_on", "accumulate", "rebalance", "cash"),
+        *("size", "max_positions", "trade_on", "accumulate", "rebalance"),
+        *("cash", "commission", "slippage_bps", "benchmark"),
     }
 )
 """Keys of clauses that a trade plan carries out."""
@@ -209,9 +217,9 @@ _ROWS: tuple[_Row, ...] = (
      r"|(?:initial\s+|starting\s+)?(?:capital|cash|principal)\s*(?:of|is|[:=])?\s*[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?(?:\s*(?:yuan|cny|rmb|usd|dollars))?"
      r"|[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?\s*(?:yuan|cny|rmb|usd|dollars)?\s*(?:of\s+)?(?:initial\s+|starting\s+)?(?:capital|cash|principal)\b", money_of),
     ("commission", "commission", "费 佣金 commission", r"(?:(?:交易)?手续费|佣金|交易费用?|费率)率?\s*(?:为|是|按|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))"
-     r"|commissions?\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*commissions?", fraction_of),
-    ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+(?:commissions?|fees)", _fixed(0.0)),
-    ("commission", "commission", "费 佣金 commission", r"(?:交易)?手续费|佣金|commissions?", _NONE),
+     r"|commissions?\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*commissions?", _commission),
+    ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+commissions?", _fixed(0.0)),
+    ("commission", "commission", "费 佣金 commission fee", r"(?:交易)?手续费|佣金|commissions?|(?:no|zero|without)\s+fees", _NONE),
     ("slippage", "slippage_bps", "滑点 slippage", r"滑点\s*(?:为|是|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))|slippage\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*(?:of\s+)?slippage",
      lambda m: None if (part := fraction_of(m)) is None else round(part * 10_000, 6)),
     ("slippage", "slippage_bps", "滑点 slippage", r"滑点|slippage", _NONE),

@@ -180,7 +180,10 @@ def _read_line(
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
     strange = frozenset(names)
     if choice.benchmark:
-        words = f"benchmark {choice.benchmark}"
+        pieces = re.split(r"[,，;；。!！?？\n]", line)
+        words = next(
+            (each.strip() for each in pieces if re.search("基准|benchmark", each, re.IGNORECASE)), line
+        )
         clauses = (
             *clauses,
             PlanClause(words=words, topic="benchmark", key="benchmark", value=choice.benchmark),

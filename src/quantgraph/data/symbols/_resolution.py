@@ -247,7 +247,6 @@ def rules_of(
     symbols: Iterable[str] = (),
     said: str = "",
     *,
-    slippage_bps: float = 0,
     traded: bool = True,
 ) -> Rulebook:
     """The rules of the market that all codes are of; mainland China's if there is no code.
@@ -261,8 +260,6 @@ def rules_of(
         What the caller trades: codes, names or indices.
     said
         The sentence.
-    slippage_bps
-        Slippage of each fill, in hundredths of a percent of its amount.
     traded
         False takes mainland China's rules where nothing tells between two markets.
 
@@ -277,10 +274,10 @@ def rules_of(
     if not codes and isinstance(source, FrameSource) and not source.synthetic:
         held = source.symbols()
         codes = list(held) if len(_markets(held)) < 2 else _named(source, said) or list(held)
-    return rules_of_codes(codes, slippage_bps=slippage_bps, traded=traded)
+    return rules_of_codes(codes, traded=traded)
 
 
-def rules_of_codes(codes: Iterable[str], *, slippage_bps: float = 0, traded: bool = True) -> Rulebook:
+def rules_of_codes(codes: Iterable[str], *, traded: bool = True) -> Rulebook:
     """The rules of the market that some codes are of; see :func:`rules_of`.
 
     Raises
@@ -295,8 +292,7 @@ def rules_of_codes(codes: Iterable[str], *, slippage_bps: float = 0, traded: boo
             "rules=Rulebook.mainland() or Rulebook.us(), on the command line --market cn or us",
             parameter="rules",
         )
-    make = Rulebook.us if markets.keys() == {True} else Rulebook.mainland
-    return make(slippage_bps=slippage_bps)
+    return Rulebook.us() if markets.keys() == {True} else Rulebook.mainland()
 
 
 def _markets(codes: Iterable[str]) -> dict[bool, str]:

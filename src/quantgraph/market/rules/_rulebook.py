@@ -213,6 +213,43 @@ class Rulebook:
             book = cls.mainland(slippage_bps=slippage_bps, volume_share=volume_share, funds=funds)
         return replace(book, name="zero_cost", fees=None)
 
+    def with_costs(
+        self, *, commission: _Number | None = None, slippage_bps: _Number | None = None
+    ) -> Rulebook:
+        """The rules with another commission, a fraction of the notional, and another slippage.
+
+        The least commission of an order stays, unless there is none at all.
+
+        Raises
+        ------
+        BadOption
+            If a number is outside of its range, or the rules have no costs.
+
+        Examples
+        --------
+        >>> Rulebook.mainland().with_costs(commission="0.0003").fees
+        MainlandFees(commission_rate=Decimal('0.0003'), commission_min=Decimal('5.00'))
+        """
+        fees, slippage = self.fees, self.slippage_bps
+        if commission is not None:
+            rate = _option("commission", commission)
+            if isinstance(fees, MainlandFees):
+                fees = replace(fees, commission_rate=rate, **({} if rate else {"commission_min": rate}))
+            elif isinstance(fees, UsFees):
+                fees = UsFees(
+                    commission_per_share=ZERO,
+                    commission_bps=rate * 10_000,
+                    commission_min=fees.commission_min if rate else ZERO,
+                )
+            else:
+                raise BadOption(
+                    f"commission={commission}: the rules {self.name} have no costs; leave one of the two out",
+                    parameter="commission",
+                )
+        if slippage_bps is not None:
+            slippage = _option("slippage_bps", slippage_bps)
+        return replace(self, fees=fees, slippage_bps=slippage)
+
     @property
     def currency(self) -> str:
         """``CNY`` or ``USD``."""

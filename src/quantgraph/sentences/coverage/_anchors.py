@@ -85,8 +85,8 @@ _UNIT = (
     r"|(?P<days>个?(?:交易)?[日天]|-?days?|sessions?|d(?![a-z])|根)"
 )
 _NUMBER = re.compile(
-    rf"(?P<part>百分之|千分之|万分之)?(?:(?P<figure>(?<![\d.])\d+(?:,\d{{3}})*(?:\.\d+)?)(?!\d)"
-    rf"|(?P<zh>[{_ZH_FIGURES}]+(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴))|(?<=百分之)[{_ZH_FIGURES}]+|(?<=连)[{_ZH_FIGURES}](?=[阳阴涨跌升降]))"
+    rf"(?P<part>百分之|千分之|万分之|(?<=[金费率是为按])万(?=[\d{_ZH_FIGURES}]))?(?:(?P<figure>(?<![\d.])\d+(?:,\d{{3}})*(?:\.\d+)?)(?!\d)"
+    rf"|(?P<zh>[{_ZH_FIGURES}]+(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴))|(?<=[百千万]分之)[{_ZH_FIGURES}]+|(?<=[金费率是为按]万)[{_ZH_FIGURES}]|(?<=连)[{_ZH_FIGURES}](?=[阳阴涨跌升降]))"
     rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)}|second(?= (?:consecutive|straight|lower|higher|up|down|day|session|week|month|trading|cross|time|close)))(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
     rf"(?:[\s-]*(?:{_UNIT}))?"
 )
@@ -105,7 +105,7 @@ _SCALE = {"万": 1e4, "亿": 1e8, "k": 1e3, "thousand": 1e3, "million": 1e6, "bi
 
 def _values_of(value: float, unit: str, match: re.Match[str]) -> set[float]:
     """The numbers that a figure with its unit may be written as."""
-    if match["part"] in ("千分之", "万分之"):
+    if match["part"] and match["part"][0] in "千万":
         share = value / (1000 if match["part"] == "千分之" else 10_000)
         return {share, 100 * share, 10_000 * share}
     if match["part"] or unit == "share":
@@ -259,7 +259,9 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("plan", "accumulate", r"定投|加仓|补仓|摊低|pyramid\w*|dollar[\s-]cost|averag(?:e|ing) down|dca"),
     ("plan", "rebalance", r"调仓|换仓|轮动|再平衡|换掉|换股|rebalanc(?:e|ed|es|ing)|rotat(?:e|es|ing|ion)|reconstitut\w*|refresh"),
     ("plan", "minutes", r"\d+\s*分钟|分钟线|小时线|hourly|\d+[\s-]?min(?:ute)?s?|tick"),
-    ("plan", "costs", r"手续费|佣金|滑点|commissions?|fees?|slippage"),
+    ("plan", "commission", r"手续费|佣金|commissions?|fees?"),
+    ("plan", "slippage", r"滑点|slippage"),
+    ("plan", "benchmark", r"基准|benchmark(?:ed)?"),
     *(("field", name.partition("_ttm")[0], pattern) for name, pattern in FIELD_NAMES.items()),
     ("field", "pe", r"price[\s/-]earnings|earnings multiple"),
     ("field", "roe", r"roe|净资产收益率|return on equity"),

@@ -59,12 +59,14 @@ _ALSO: Mapping[str, str] = {
     "accumulate": r"定投|加|补|追加|增|每|再买|定期|accumul|add|more|regular|averag|pyramid|invest|each|every|again|another|increase|buy",
     "rebalance": r"调|换|轮|再平衡|更新|重新|替换|卖出|rebalanc|rotat|replac|swap|refresh|updat|resel|re-|adjust|re?pick|sell|every|each",
     "minutes": r"分钟|小时|分时|minute|hour|tick|min",
-    "costs": r"手续费|佣金|滑点|费|commission|fee|slippage|cost",
+    "commission": r"手续费|佣金|费|commission|fee|cost",
+    "slippage": r"滑点|slippage|cost",
+    "benchmark": r"基准|比较|对比|benchmark|compare",
 }  # fmt: skip
 """What a modifier or a word of the plan may have become."""
 _PLAN_KEYS: Mapping[str, tuple[str, ...]] = {
     "stop": ("stop_loss",), "target": ("take_profit",), "trailing": ("trailing_stop",), "size": ("size",),
-    "positions": ("max_positions", "size"), "costs": ("commission", "slippage_bps"), "rebalance": ("trade_on", "rebalance"), "accumulate": ("accumulate",),
+    "positions": ("max_positions", "size"), "commission": ("commission",), "slippage": ("slippage_bps",), "benchmark": ("benchmark",), "rebalance": ("trade_on", "rebalance"), "accumulate": ("accumulate",),
 }  # fmt: skip
 _FAMILIES = tuple(
     frozenset(row.split())

@@ -21,7 +21,7 @@ _SCHEDULES = {
 }
 """The words of a schedule that is not counted in sessions; the first that is found."""
 _NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
-_SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve")
+_SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve", "commission")
 
 
 def executed_plan(
@@ -156,7 +156,7 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
     return made
 
 
-_REFUSED = frozenset({"leverage", "short", "costs"})
+_REFUSED = frozenset({"leverage", "short"})
 
 
 def says(words: str, name: str, value: object) -> bool:
