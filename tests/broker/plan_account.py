@@ -56,7 +56,7 @@ class PlanAccount:
     def __post_init__(self):
         self.days = sorted(self.bars["open"])
         self.symbols = sorted(self.signal[0])
-        self.schedules = {}
+        self.ranges = {}
 
     # The market
 
@@ -138,20 +138,49 @@ class PlanAccount:
         """The last session of a schedule up to one; None before the first."""
         return next((each for each in range(at, -1, -1) if self.trades_on(each, when)), None)
 
-    def levels(self, held, at):
+    def levels(self, symbol, at):
         """Stop, target: prices or None."""
+        held = self.held[symbol]
         loss, trail, gain = (self.plan.get(name) for name in ("stop_loss", "trailing_stop", "take_profit"))
-        stops = [floor(held.basis * (1 - loss) * 100)] if loss else []
+        far = [self.far(symbol, loss, held.basis, held.entry, at)] if loss else []
+        stops = [floor((held.basis - each) * 100) for each in far if each is not None]
         if trail and held.entry < at:
-            stops.append(floor(held.peak * (1 - trail) * 100))
-        target = Fraction(ceil(held.basis * (1 + gain) * 100), 100) if gain else None
+            far = self.far(symbol, trail, held.peak, at, at)
+            stops += [] if far is None else [floor((held.peak - far) * 100)]
+        far = self.far(symbol, gain, held.basis, held.entry, at) if gain else None
+        target = None if far is None else Fraction(ceil((held.basis + far) * 100), 100)
         return (Fraction(max(stops), 100) if stops else None), target
+
+    def far(self, symbol, said, price, first, at):
+        """How far a level is from a price: a part of it, or average true ranges of before a session."""
+        if not isinstance(said, dict):
+            return said * price
+        known = self.average_ranges(symbol, int(said.get("window", 14)))
+        # A position has no level until the average is known.
+        found = next((each for each in known[first : max(first, at) + 1] if each is not None), None)
+        return None if found is None else said["atr"] * found
+
+    def average_ranges(self, symbol, window):
+        """Wilder's average true range before each session, to four decimals; None before there are enough."""
+        if (symbol, window) in self.ranges:
+            return self.ranges[symbol, window]
+        before, ranges, average, found = None, 0, Fraction(0), [None]
+        for day in self.days:
+            high, low, close = (self.bars[name][day].get(symbol) for name in ("high", "low", "close"))
+            if None not in (high, low, close):
+                if before is not None:
+                    ranges += 1
+                    true = max(high, before) - min(low, before)
+                    average = average + (true - average) / min(ranges, window)
+                before = close
+            found.append(Fraction(round(average * 10_000), 10_000) if ranges >= window else None)
+        return self.ranges.setdefault((symbol, window), found)
 
     def is_due(self, symbol, at):
         held, opened = self.held[symbol], self.opens.get(symbol)
         if held.waiting:
             return True
-        stop, target = self.levels(held, at)
+        stop, target = self.levels(symbol, at)
         if opened is not None and ((stop and opened <= stop) or (target and opened >= target)):
             return True
         longest = self.plan.get("max_holding")
@@ -312,7 +341,7 @@ class PlanAccount:
             held = self.held[symbol]
             free = held.shares - (held.today if self.mainland else 0)
             opened, high, low = (self.bars[name][day].get(symbol) for name in ("open", "high", "low"))
-            stop, target = self.levels(held, at)
+            stop, target = self.levels(symbol, at)
             price = None
             if opened is not None and symbol not in tried:
                 if stop and low <= stop:

@@ -292,7 +292,6 @@ TRADES: dict[str, Trades] = {
 }  # fmt: skip
 
 WITHOUT: dict[str, tuple[str, ...]] = {
-    "14 atr": ("exit with a 3x ATR trailing stop",),
     "24 limit-intraday": ("60分钟线",),
     "26 weeklybar": ("weekly",),
     "34 adj": ("前复权",),
@@ -309,6 +308,7 @@ PLANNED: dict[str, dict[str, object]] = {
     "04 monthly-en": {"max_positions": 10, "trade_on": "month_start", "size": "equal_weight"},
     "21 capital": {"cash": 100_000.0},
     "29 half": {"size": {"percent": 0.5}},
+    "14 atr": {"trailing_stop": {"atr": 3.0}},
     "33 fee": {"commission": 0.0001},
     "t1": {"max_positions": 10, "size": {"percent": 0.1}},
     "t3": {"stop_loss": 0.03},

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from quantgraph._util.values import is_whole
@@ -30,6 +31,9 @@ _SIZES = ("percent", "cash", "shares", "weights")
 _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
 _LONGEST_CODE = 32
+_SIGNS = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
+_WINDOW = 14
+"""Sessions of an average true range where nothing was said."""
 _Number: TypeAlias = Decimal | float | str
 
 
@@ -71,11 +75,13 @@ class TradePlan:
     cash_reserve
         Fraction of the equity that stays in cash, in [0, 1).
     stop_loss
-        Fraction of the average fill price at whose loss a position is sold, in (0, 1).
+        Fraction of the average fill price at whose loss a position is sold, in (0, 1); or ``{"atr": 2}``, so
+        many average true ranges of the close before the entry, over 14 sessions or a ``window``.
     take_profit
-        Fraction of the average fill price at whose gain it is sold, above 0.
+        The same of a gain, above 0.
     trailing_stop
-        Fraction below the highest close since the entry at which it is sold, in (0, 1).
+        Fraction below the highest close since the entry at which it is sold, in (0, 1); or average true
+        ranges of the close before each session.
     max_holding
         Sessions after the entry at whose end it is sold, at the open of the last; at least 1.
     commission
@@ -110,9 +116,9 @@ class TradePlan:
     trade_on: Schedule = "every"
     cash: _Number | None = None
     cash_reserve: _Number | None = None
-    stop_loss: _Number | None = None
-    take_profit: _Number | None = None
-    trailing_stop: _Number | None = None
+    stop_loss: _Number | Mapping[str, Any] | None = None
+    take_profit: _Number | Mapping[str, Any] | None = None
+    trailing_stop: _Number | Mapping[str, Any] | None = None
     max_holding: int | None = None
     commission: _Number | None = None
     slippage_bps: _Number | None = None
@@ -133,6 +139,9 @@ class TradePlan:
         if self.accumulate is not None and resizes:
             raise _bad("plan.accumulate", dict(self.accumulate), "without rebalance and equal_weight")
 
+        if len(self._windows) > 1:
+            raise _bad("plan.window", sorted(self._windows), "one for all average true ranges")
+
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> TradePlan:
         """The plan of plain JSON, as :meth:`to_json` gives it.
@@ -147,17 +156,32 @@ class TradePlan:
             _one_of("a word of the plan", word, known)
         return cls(**said)
 
-    @property
+    @cached_property
     def changes(self) -> dict[str, Decimal]:
         """How far each of its levels is from the price that it is counted from: below 0 for a stop."""
-        signs = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
-        said = {name: getattr(self, name) for name in signs}
-        return {name: signs[name] * value for name, value in said.items() if value is not None}
+        said = {name: getattr(self, name) for name in _SIGNS}
+        return {name: _SIGNS[name] * far for name, far in said.items() if isinstance(far, Decimal)}
+
+    @cached_property
+    def ranges(self) -> dict[str, Decimal]:
+        """The same in average true ranges."""
+        said = {name: getattr(self, name) for name in _SIGNS}
+        return {name: _SIGNS[name] * far["atr"] for name, far in said.items() if isinstance(far, Mapping)}
+
+    @property
+    def window(self) -> int:
+        """Sessions of the average true range."""
+        return next(iter(self._windows), _WINDOW)
+
+    @property
+    def _windows(self) -> set[int]:
+        said = [getattr(self, name) for name in _SIGNS]
+        return {int(far["window"]) for far in said if isinstance(far, Mapping)}
 
     @property
     def needs_range(self) -> bool:
         """Whether it reads the high and the low of sessions."""
-        return bool(self.changes)
+        return bool(self.changes or self.ranges)
 
     @property
     def exits(self) -> bool:
@@ -174,7 +198,7 @@ class TradePlan:
         """Whether array code carries it out."""
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
         plain = self.rebalance is None and self.accumulate is None and self.rank is None
-        return plain and kind not in {"equal_weight", "shares"}
+        return plain and kind not in {"equal_weight", "shares"} and not self.ranges
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""
@@ -246,6 +270,24 @@ def _fraction(interval: str) -> Callable[[str, Any], Decimal]:
             valid = "a fraction above 0" if interval == "(0," else f"a fraction in {interval}, 0.08 for 8 %"
             raise _bad(name, value, valid)
         return number
+
+    return check
+
+
+def _far(interval: str) -> Callable[[str, Any], Any]:
+    """A check for a fraction, or for a number of average true ranges."""
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return _fraction(interval)(name, value)
+        for word in value:
+            _one_of(f"a word of {name}", word, ("atr", "window"))
+        if "atr" not in value:
+            raise _bad(name, dict(value), '{"atr": 2}')
+        return {
+            "atr": _fraction("(0,")(f"{name}.atr", value["atr"]),
+            "window": _whole(f"{name}.window", value.get("window", _WINDOW)),
+        }
 
     return check
 
@@ -356,9 +398,9 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "trade_on": _schedule,
     "cash": _amount,
     "cash_reserve": _fraction("[0, 1)"),
-    "stop_loss": _fraction("(0, 1)"),
-    "take_profit": _fraction("(0,"),
-    "trailing_stop": _fraction("(0, 1)"),
+    "stop_loss": _far("(0, 1)"),
+    "take_profit": _far("(0,"),
+    "trailing_stop": _far("(0, 1)"),
     "max_holding": _whole,
     "commission": _cost("0.003"),
     "slippage_bps": _cost("1000"),

@@ -66,7 +66,8 @@ _SCHEDULES = {
     "quarter_start": Note(zh="每季第一个交易日", en="on the first session of a quarter"),
     "n": Note(zh="每 {} 个交易日", en="every {} sessions"),
 }
-_SHARES = {*("stop_loss", "take_profit", "trailing_stop"), "cash_reserve", "band", "commission", "percent", "by"}
+_LEVELS = {"stop_loss", "take_profit", "trailing_stop"}
+_SHARES = {*_LEVELS, "cash_reserve", "band", "commission", "percent", "by"}
 
 
 def plan_words(said: Mapping[str, Any], language: Language, traded: int | None = None) -> list[str]:
@@ -144,6 +145,8 @@ def _accumulate_words(said: Mapping[str, Any], language: Language) -> str:
 
 def _shown(name: str, value: Any) -> str:
     """A number as people write it: fractions in percent, amounts with commas."""
+    if name in _LEVELS and isinstance(value, Mapping):
+        return f"{value['atr']} ATR({value['window']})"
     if name in _SHARES:
         return f"{(100 * Decimal(value)).normalize():f}%"
     return f"{Decimal(value):,f}" if name in {"cash", "amount", "shares"} else str(value)

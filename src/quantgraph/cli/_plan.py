@@ -47,9 +47,12 @@ TradeOn = Annotated[
 Rebalance = Annotated[str | None, _option("month_start", "Trade holdings back to their size then.")]
 Band = Annotated[str | None, _option("5%", "Leave holdings alone that are off by less.")]
 CashReserve = Annotated[str | None, _option("10%", "Part of the account that stays in cash.")]
-StopLoss = Annotated[str | None, _option("8%", "Sell at this loss from the mean fill price.")]
-TakeProfit = Annotated[str | None, _option("20%", "Sell at this gain from the mean fill price.")]
-TrailingStop = Annotated[str | None, _option("10%", "Sell so far below the highest close since.")]
+StopLoss = Annotated[
+    str | None,
+    _option("8%|2atr", "Sell at this loss from the mean fill price, or average true ranges."),
+]
+TakeProfit = Annotated[str | None, _option("20%|3atr", "Sell at this gain from the mean fill price.")]
+TrailingStop = Annotated[str | None, _option("10%|3atr", "Sell so far below the highest close since.")]
 Commission = Annotated[
     str | None, _option("0.03%", "Commission of each fill, of its amount. Default: the market's.")
 ]
@@ -60,6 +63,7 @@ Benchmark = Annotated[str | None, _option("CODE", "Index or symbol to compare wi
 MaxHolding = Annotated[int | None, _option("N", "Sell at the open, N sessions after the entry.")]
 
 _WEIGHT = re.compile(r"([^=,\s]+)=([^,\s]+)")
+_RANGES = re.compile(r"(\d+(?:\.\d+)?)\s*x?\s*atr(?:\((\d+)\))?")
 _ADDED = re.compile(r"(\S+?)(?:\s+(rise|fall)\s+(\S+))?(?:\s+(\d+))?")
 
 
@@ -95,6 +99,13 @@ def _number(name: str, text: str, valid: str) -> Decimal:
 
 def _fraction(name: str, value: Any) -> Decimal:
     return _number(name, value, "a share, such as 8% or 0.08")
+
+
+def _far(name: str, value: Any) -> Any:
+    found = _RANGES.fullmatch(value.strip().lower())
+    if found is None:
+        return _number(name, value, "a share, such as 8% or 0.08, or average true ranges, 2atr or 2atr(20)")
+    return {"atr": Decimal(found[1])} | ({"window": int(found[2])} if found[2] else {})
 
 
 def _as_is(name: str, value: Any) -> Any:  # noqa: ARG001 - as the others are called
@@ -138,5 +149,8 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "rebalance": _schedule,
     "max_holding": _as_is,
     "slippage_bps": _as_is,
+    "stop_loss": _far,
+    "take_profit": _far,
+    "trailing_stop": _far,
     "benchmark": _as_is,
 }

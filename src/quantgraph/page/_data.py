@@ -236,7 +236,8 @@ _TEXT = 20_000
 def _levels(view: RunView) -> dict[str, float]:
     """Fractions of the plan's stops and target."""
     plan = view.result.get("plan") or {}
-    return {name: float(plan[name]) for name in ("stop_loss", "take_profit", "trailing_stop") if name in plan}
+    levels = {name: plan.get(name) for name in ("stop_loss", "take_profit", "trailing_stop")}
+    return {name: float(far) for name, far in levels.items() if isinstance(far, str | float)}
 
 
 @dataclass(kw_only=True)

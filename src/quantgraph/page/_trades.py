@@ -283,7 +283,8 @@ def per_reason(trips: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 _PLANNED = re.compile(
-    r"(stop_loss|take_profit|trailing_stop|max_holding) ([\d.]+)(?:, (\S+%) (below|above) ([\d.]+))?"
+    r"(stop_loss|take_profit|trailing_stop|max_holding) ([\d.]+)"
+    r"(?:, (\S+%|\S+ ATR \S+) (below|above) ([\d.]+))?"
     r"(, reached in the entry session)?(, tried again)?"
 )
 _ADDED = re.compile(r"accumulate (rise|fall) (\S+%)")

@@ -107,6 +107,7 @@ _IS = r"\s*(?:设[为在]?|定[为在]|为|是|在|到|of|at|is|to|[:=])?\s*-?"
 _STOP = r"(?:固定)?止损(?:线|位|点|幅度|比例)?|stop(?:[\s-]?loss(?:es)?)?(?![\w-])|\bsl\b"
 _TARGET = r"(?:固定)?止盈(?:线|位|点|幅度|比例)?|take[\s-]?profits?|profit[\s-]target|\btp\b"
 _TRAIL = r"(?:移动|跟踪|追踪|回撤)止[损盈]|trailing[\s-]stop(?:[\s-]?loss)?"
+_ATR = r"(\d{1,9}(?:\.\d{1,9})?)?\s*(?:x|倍|times)?\s*-?\s*的?\s*(?:(\d{1,9})\s*日)?\s*atr\s*(?:\(\s*(\d{1,9})\s*\))?\s*的?\s*"
 _MONEY = r"([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k|thousand|m|million)?\s*(?:元|块钱?|人民币|rmb|yuan|cny|usd|dollars)?"
 _MONEY_UNIT = r"(?:([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿)(?:元|块钱?|人民币)?|([\d,.]{1,18})\s*()(?:元|块钱?|人民币))"
 _DAYS = r"(\d{1,9})\s*-?\s*个?\s*(?:交易)?(?:日|天|days?\b|sessions?\b)"
@@ -116,6 +117,13 @@ _SOLD = r"(?:卖出|卖掉|平仓|离场|出场|清仓|卖)"
 def _percent(match: re.Match[str]) -> float | None:
     found = next((group for group in match.groups() if group is not None), None)
     return None if found is None else round(float(found) / 100.0, 10)
+
+
+def _ranges(match: re.Match[str]) -> PlanValue | None:
+    """*a 3x ATR(14) stop*; None where it is not said how many."""
+    times, before, after = match.groups()
+    window = {"window": int(before or after)} if before or after else {}
+    return {"atr": float(times), **window} if times else None
 
 
 def _days(match: re.Match[str]) -> int | None:
@@ -179,7 +187,8 @@ _Row = tuple[Topic, str, str, str, Callable[[re.Match[str]], PlanValue | None]]
 _NONE = _fixed(None)
 _ROWS: tuple[_Row, ...] = (
     ("long_only", "", "做多 空 long short", r"只做多(?:不做空)?|不做空|不卖空|仅做多|long[\s-]only|no short(?:ing|s| selling)?\b", _NONE),
-    ("trailing", "", "atr", r"\d{0,9}(?:\.\d{1,9})?\s*(?:x|倍|times)?\s*-?\s*(?:的)?\s*(?:\d{1,9}\s*日)?\s*atr\s*(?:的)?\s*(?:trailing\s+)?(?:移动|跟踪|追踪)?(?:止损|stop(?:[\s-]?loss)?)", _NONE),
+    ("trailing", "trailing_stop", "atr", rf"{_ATR}(?:trailing\s+stop(?:[\s-]?loss)?|(?:移动|跟踪|追踪)止损)", _ranges),
+    ("stop", "stop_loss", "atr", rf"{_ATR}(?:止损|stop(?:[\s-]?loss)?)", _ranges),
     ("trailing", "trailing_stop", "% 止损 止盈 trail", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
     ("trailing", "trailing_stop", "止损 止盈 回撤 trail", _TRAIL, _NONE),
     ("stop", "stop_loss", "%", rf"(?:{_STOP}){_IS}{_P}|(?:(?:跌破|低于|跌至)(?:买入价格?|买价|成本价?|成本线)(?:的|下方)?|浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"

@@ -50,6 +50,8 @@ WORDS = {
     "target": {"take_profit": "0.05"},
     "trailing": {"trailing_stop": "0.05"},
     "holding": {"max_holding": 8},
+    "range": {"stop_loss": {"atr": "1.5", "window": 10}, "take_profit": {"atr": "3", "window": 10}},
+    "trailing range": {"trailing_stop": {"atr": "2"}},
     "any": {"stop_loss": "0.03", "reentry": "any"},
 }
 CHOICES = {
@@ -60,7 +62,7 @@ CHOICES = {
     "cash_reserve": [None, "0.1"],
     "accumulate": [None, None, {"percent": "0.04", "on": "rise", "by": "0.02", "times": 3}, {"amount": "20000", "on": "schedule"}],
     "rebalance": [None, None, "month_start"],
-    "stop_loss": [None, "0.03", "0.08"],
+    "stop_loss": [None, "0.03", "0.08", {"atr": "2.5", "window": 14}],
     "take_profit": [None, "0.04", "0.15"],
     "trailing_stop": [None, "0.06"],
     "max_holding": [None, 5, 30],

@@ -16,11 +16,12 @@ import pandas as pd
 
 from quantgraph.broker.accounts._account import Account, price_after_actions
 from quantgraph.broker.accounts._orders import Decision, Fill, Order, Outcome, Quantity, check_sequences
-from quantgraph.broker.accounts._quotes import Quote, per_commit, quotes_at
+from quantgraph.broker.accounts._quotes import Quote, quotes_at
 from quantgraph.broker.accounts._results import SessionResult
+from quantgraph.broker.session._true_range import actions_by_session, average_true_ranges, range_of
 from quantgraph.errors import BadOption
 from quantgraph.market import Moment, Rulebook
-from quantgraph.market.actions import CorporateAction, actions_of
+from quantgraph.market.actions import CorporateAction
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros
 from quantgraph.state import DataState
 
@@ -40,7 +41,8 @@ class Followed:
 
     ``basis`` is the average fill price of its shares, ``last`` that of the last of ``purchases``, ``peak``
     the highest close since the entry, at least the basis; all as of the last ex-date. ``waiting`` is the
-    trigger that is sold at the next open, with the reason; empty without one.
+    trigger that is sold at the next open, with the reason; empty without one. ``atr`` is the average true
+    range as of the close before the entry, if the plan has levels by it.
     """
 
     entered: pd.Timestamp
@@ -49,6 +51,7 @@ class Followed:
     last: Decimal
     purchases: int = 1
     waiting: tuple[str, str] | None = None
+    atr: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,6 @@ class ExitBook:
                 parameter="plan",
             )
         self.plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
-        self.changes = plan.changes
         self._places = {day: place for place, day in enumerate(fields["open"].index)}
         self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
@@ -122,11 +124,13 @@ class ExitBook:
                 basis, peak, last = (
                     price_after_actions(price, [action]) for price in (held.basis, held.peak, held.last)
                 )
-                self.followed[action.symbol] = replace(held, basis=basis, peak=peak, last=last)
+                split = [replace(action, cash=ZERO)]
+                atr = None if held.atr is None else price_after_actions(held.atr, split)
+                self.followed[action.symbol] = replace(held, basis=basis, peak=peak, last=last, atr=atr)
 
     def actions(self, day: pd.Timestamp) -> Sequence[CorporateAction]:
         """The corporate actions whose ex-date the session is."""
-        return _actions_by_session(self._store, self._data_ref).get(day, ())
+        return actions_by_session(self._store, self._data_ref).get(day, ())
 
     def resume(
         self, day: pd.Timestamp, followed: Mapping[str, Followed], exited: Mapping[str, pd.Timestamp]
@@ -202,7 +206,8 @@ class ExitBook:
             held = self._waiting(symbol, held, result, quote if locked else None)
             close = math.nan if quote is None or quote.close is None else quote.close
             peak = held.peak if math.isnan(close) else max(held.peak, to_decimal(close))
-            kept[symbol] = replace(held, peak=peak)
+            atr = self._range(symbol, day, over=True) if held.atr is None else held.atr
+            kept[symbol] = replace(held, peak=peak, atr=atr)
         self.followed = kept
         for fill in result.fills:
             if fill.side == "buy":
@@ -228,24 +233,39 @@ class ExitBook:
 
     def _levels(self, symbol: str, held: Followed, day: pd.Timestamp) -> list[Level]:
         """The stop that is higher, then the target. A trailing stop is not active in the entry session."""
-        stops = [self.level("stop_loss", symbol, day, held.basis)] if "stop_loss" in self.changes else []
-        if "trailing_stop" in self.changes and held.entered < day:
-            stops.append(self.level("trailing_stop", symbol, day, held.peak))
-        levels = [max(stops, key=lambda level: level.price)] if stops else []
-        if "take_profit" in self.changes:
-            levels.append(self.level("take_profit", symbol, day, held.basis))
+        stops = [self.level("stop_loss", symbol, day, held.basis, held.atr)]
+        if held.entered < day:
+            stops.append(self.level("trailing_stop", symbol, day, held.peak, self._range(symbol, day)))
+        known = [level for level in stops if level is not None]
+        levels = [max(known, key=lambda level: level.price)] if known else []
+        target = self.level("take_profit", symbol, day, held.basis, held.atr)
+        levels += [] if target is None else [target]
         return [level for level in levels if level.price > 0]
 
-    def level(self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal) -> Level:
-        """The level of a position: stops are rounded down to the tick, targets up."""
-        change = self.changes[kind]
-        exact = basis * (1 + change)
+    def _range(self, symbol: str, day: pd.Timestamp, *, over: bool = False) -> Decimal | None:
+        """The average true range as of the close before a session, or of its own where it is over."""
+        if not self.plan.ranges:
+            return None
+        ranges = average_true_ranges(self._store, self._data_ref, self.plan.window)
+        return range_of(ranges, symbol, self._places[day] + over)
+
+    def level(
+        self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal, atr: Decimal | None = None
+    ) -> Level | None:
+        """The level of a position, if the plan has one: stops are rounded down to the tick, targets up."""
+        if kind in self.plan.changes:
+            change = self.plan.changes[kind]
+            exact, far = basis * (1 + change), f"{(abs(change) * 100).normalize():f}%"
+        elif kind in self.plan.ranges and atr is not None:
+            change = self.plan.ranges[kind]
+            exact, far = basis + change * atr, f"{abs(change).normalize():f} ATR {atr.normalize():f}"
+        else:
+            return None
         tick = self._rules.tick(symbol, day.date(), exact)
         rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
         price = (exact / tick).quantize(Decimal(1), rounding=rounding) * tick
         way = "above" if change > 0 else "below"
-        share, whole = abs(change) * 100, round(basis, 4)
-        reason = f"{kind} {price}, {share.normalize():f}% {way} {whole.normalize():f}"
+        reason = f"{kind} {price}, {far} {way} {round(basis, 4).normalize():f}"
         return Level(kind=kind, price=price, reason=reason)
 
     def _level_reached(
@@ -290,7 +310,8 @@ class ExitBook:
             held, before = followed.get(symbol), Decimal(position.quantity) - bought + sold
             last = paid / bought
             if held is None or position.entered == day:
-                followed[symbol] = Followed(entered=day, basis=last, peak=last, last=last)
+                atr = self._range(symbol, day)
+                followed[symbol] = Followed(entered=day, basis=last, peak=last, last=last, atr=atr)
             else:
                 basis, number = (held.basis * before + paid) / (before + bought), held.purchases + 1
                 peak = max(held.peak, basis)
@@ -327,15 +348,3 @@ def _sales(
     while shares > 0:
         yield replace(order, quantity=min(shares, cap), sequence=next(numbers))
         shares -= cap
-
-
-@per_commit
-def _actions_by_session(store: DataState, data_ref: str) -> dict[pd.Timestamp, list[CorporateAction]]:
-    """Corporate actions by the session that has their ex-date, or the first one after it."""
-    fields = store.snapshot(data_ref)["ohlcv"]
-    sessions, found = pd.DatetimeIndex(fields["open"].index), dict[pd.Timestamp, list[CorporateAction]]()
-    for action in actions_of(fields):
-        place = int(sessions.searchsorted(action.ex))
-        if place < len(sessions):
-            found.setdefault(sessions[place], []).append(action)
-    return found
