@@ -111,6 +111,12 @@ class TableOptions(BaseModel):
     date_order: Literal["month_first", "day_first"] | None = Field(
         None, description="month_first or day_first, for dates like 01/02/2024"
     )
+    decimal: Literal["point", "comma"] | None = Field(
+        None, description="point or comma, for numbers like 1,234"
+    )
+    adjusted: Literal["keep"] | None = Field(
+        None, description="keep, for adjusted prices that fall below 0: the other rows are read"
+    )
     record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
 
 

@@ -74,4 +74,35 @@ def test_what_only_its_owner_knows_is_asked_for_on_one_line(tmp_path):
     told = command("run", RULE, "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 2
     assert "mine.csv, column 成交量: its unit is not told by the name or by the numbers" in told.stderr
-    assert "volume_unit='hands' in [tables] of the settings" in told.stderr
+    assert "say volume_unit=shares or volume_unit=hands, with --table" in told.stderr
+    told = command("run", RULE, "--source", file, "--headless", "--table", "volume_unit=barrels")
+    assert (told.exit_code, "volume_unit" in told.stderr) == (2, True)
+    told = command("run", RULE, "--source", file, "--headless", "--table", "hands")
+    assert (told.exit_code, "--table hands: must be KEY=VALUE" in told.stderr) == (2, True)
+
+
+def test_what_is_said_of_a_file_stays_with_the_run(tmp_path):
+    file = tmp_path / "data.csv"
+    table = bars().drop(columns="Ticker").rename(columns={"Volume": "成交量"})
+    table.to_csv(file)
+    options = ["--symbols", "600519.SH", "--table", "volume_unit=hands", "--out", tmp_path / "runs"]
+    told = command("run", "600519.SH, 2024", "--source", file, "--json", *options)
+    assert told.exit_code == 1, told.output  # its question has no answer
+    (folder,) = (tmp_path / "runs").glob("2*")
+    assert json.loads((folder / "run.json").read_text())["source"]["tables"] == {"volume_unit": "hands"}
+    told = command("resume", folder, "--answer", RULE, "--headless", "--json")
+    assert json.loads(told.stdout)["ended_because"] == "done", told.output
+    assert json.loads(told.stdout)["symbols"] == ["600519.SH"]
+    assert command("replay", folder).exit_code == 0
+
+
+def test_what_a_file_does_not_tell_is_asked_on_the_terminal(tmp_path):
+    file = tmp_path / "600519.csv"
+    bars().drop(columns="Ticker").rename(columns={"Volume": "成交量"}).to_csv(file)
+    arguments = ["run", f"600519.SH, {RULE}, 2024", "--source", str(file), "--out", str(tmp_path / "runs")]
+    told = CliRunner().invoke(app, arguments, input="2\n")
+    assert told.exit_code == 0, told.output
+    assert "  2. hands\n" in told.stderr
+    (folder,) = (tmp_path / "runs").glob("2*")
+    assert json.loads((folder / "run.json").read_text())["source"]["tables"] == {"volume_unit": "hands"}
+    assert CliRunner().invoke(app, arguments, input="\n").exit_code == 2

@@ -7,7 +7,7 @@ import datetime as dt
 import pandas as pd
 import pytest
 
-from quantgraph.data._table_columns import dates_in_order, read_dates
+from quantgraph.data._table_dates import dates_in_order, read_dates
 from quantgraph.errors import BadFile
 
 DAY = pd.Timestamp("2024-03-15")
@@ -56,9 +56,7 @@ def test_the_order_of_day_and_month_is_told_by_another_row():
 
 
 def test_an_open_order_is_asked_for_and_taken_as_said():
-    with pytest.raises(
-        BadFile, match=r"01/02/2024 may be 2024-01-02 or 2024-02-01.*date_order='month_first'"
-    ):
+    with pytest.raises(BadFile, match=r"01/02/2024 may be 2024-01-02 or 2024-02-01.*date_order=month_first"):
         read_dates(column("01/02/2024", "03/04/2024"), "a.csv")
     said, _ = dates_in_order(column("01/02/2024"), "a.csv", "day_first")
     assert said.tolist() == [pd.Timestamp("2024-02-01")]

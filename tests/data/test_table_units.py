@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from quantgraph.data._table_columns import column_names, units_of
+from quantgraph.data._table_columns import column_names
+from quantgraph.data._table_units import units_of
 from quantgraph.errors import BadFile
 
 HANDS, YUAN = 100.0, 1.0
@@ -45,7 +46,7 @@ def test_names_say_units():
 
 def test_what_nobody_tells_is_asked_for():
     with pytest.raises(
-        BadFile, match=r"column 成交量: its unit is not told.*volume_unit='shares' or volume_unit"
+        BadFile, match=r"column 成交量: its unit is not told.*volume_unit=shares or volume_unit=hands"
     ):
         units(12.0)
     assert units(12.0, volume_unit="hands") == (HANDS, 1.0)

@@ -32,6 +32,7 @@ from quantgraph.cli._console import (
     start_code_process,
     usage_errors,
 )
+from quantgraph.cli._data import TableFacts, open_own, with_tables
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
 from quantgraph.cli._integrations import mcp, trader
@@ -120,6 +121,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     start: Start = None,
     end: End = None,
     symbols: Symbols = None,
+    table: TableFacts = None,
     fund: Annotated[
         list[str] | None,
         typer.Option(
@@ -219,8 +221,9 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
-        settings = settings_with(budget, session_budget)
-        _check_at_once(question, source, model, settings)
+        settings = with_tables(settings_with(budget, session_budget), table)
+        _check_at_once(question, model, settings)
+        opened, settings = open_own(source, settings, symbols, asks=not headless)
         if costs == "none" and market is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
         made = decider_of(decider)
@@ -253,7 +256,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules, plan=plan),
-            source=source,
+            source=opened or source,
             decider=made,
             model=model,
             out=out,
@@ -261,17 +264,13 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         )
 
 
-def _check_at_once(question: str, source: str | None, model: str | None, settings: Settings) -> None:
-    """Refuse a wrong sentence, source or model before all that a run needs is imported."""
+def _check_at_once(question: str, model: str | None, settings: Settings) -> None:
+    """Refuse a wrong sentence or model before all that a run needs is imported."""
     if not question.strip():
         raise BadOption(
             "SENTENCE is empty; describe a strategy, for example: "
             "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
         )
-    if source not in {None, "sample", "tushare"} and not Path(str(source)).exists():
-        from quantgraph.data import open_source
-
-        open_source(source)
     if model not in {None, "keyless"}:
         from quantgraph.settings import check_key
 
@@ -295,6 +294,7 @@ def audit(  # noqa: PLR0917
     ] = None,
     start: Annotated[str | None, typer.Option(help="First date, YYYYMMDD. Default: the source's.")] = None,
     end: Annotated[str | None, typer.Option(help="Last date, YYYYMMDD. Default: the source's.")] = None,
+    table: TableFacts = None,
     exhaustive: Annotated[bool, typer.Option(help="Prove every session, however long it takes.")] = False,
     said: Annotated[
         str | None, typer.Option(help="The sentence; its positions are held against the code's instead.")
@@ -313,8 +313,11 @@ def audit(  # noqa: PLR0917
     from quantgraph._util.texts import language_of
     from quantgraph.runs import read_strategy
     from quantgraph.runs.verification import audit_strategy
+    from quantgraph.settings import load_settings
 
-    data: dict[str, Any] = {"source": source, "symbols": symbols or (), "start": start, "end": end}
+    with usage_errors():
+        opened, _ = open_own(source, with_tables(load_settings(), table), symbols, asks=False)
+    data: dict[str, Any] = {"source": opened or source, "symbols": symbols or (), "start": start, "end": end}
     if said is not None:
         _audit_said(strategy, said, data, as_json=as_json)
         return

@@ -17,7 +17,9 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data._source import EVENT_FIELDS, Panel, long_to_panel, session_index
-from quantgraph.data._table_columns import bad_cell, read_dates, row_name
+from quantgraph.data._table_columns import bad_cell, row_name
+from quantgraph.data._table_dates import read_dates
+from quantgraph.data._table_numbers import read_numbers
 from quantgraph.data.symbols._codes import is_code, is_index_code, possible_codes, standard_code
 from quantgraph.errors import BadFile
 from quantgraph.market.actions import actions_of
@@ -26,13 +28,13 @@ from quantgraph.state import Record
 PRICE_TOLERANCE = 1e-4
 """Largest relative difference between two files' prices of one symbol and session."""
 
-NumberKind = Literal["price", "quantity", "number"]
 TableKind = Literal["bars", "extras", "events", "indicators", "members", "names"]
 
 _KEYS = ["ts_code", "trade_date"]
 _NO_ROWS = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
 _PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
 _MAINLAND = re.compile(r"(?:SH|SZ|BJ)\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE)
+_OF_US = re.compile(r"[A-Z]{1,5}(?:[.-][A-Z])?\.US", re.IGNORECASE)
 _VALID_CODE = "write a code such as 600519.SH"
 
 
@@ -53,7 +55,7 @@ def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd
     """Symbols in tushare's form, from any of the usual ones; six bare digits by the exchanges' numbering."""
     if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")
-    codes = column.astype("str").str.strip()
+    codes = column.astype("str").str.strip().str.removeprefix("'")  # it makes Excel keep the zeros
     empty = np.flatnonzero(column.isna().to_numpy() | (codes == "").to_numpy(dtype=bool))
     if len(empty):
         raise bad_cell(file, column, int(empty[0]), f"is empty; {_VALID_CODE}")
@@ -78,6 +80,8 @@ def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
     """
     if _MAINLAND.fullmatch(code):
         return (standard_code(code),)
+    if _OF_US.fullmatch(code):
+        return (code[:-3].upper(),)
     if code.isascii() and code.isdecimal():
         codes = possible_codes(code) if len(code) == 6 else ()
         if shares_only:
@@ -90,28 +94,6 @@ def _no_code(code: str) -> str:
     if is_code(code):
         return f"is not a code: has it lost its leading zeros? {_VALID_CODE}"
     return f"is not a code; {_VALID_CODE}"
-
-
-def read_numbers(column: pd.Series, file: str, kind: NumberKind = "number") -> pd.Series:
-    """Finite float64 numbers, NaN where the cell is empty.
-
-    A price must be > 0, a quantity >= 0.
-    """
-    numbers = _numeric(column, file)
-    values = numbers.to_numpy()
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        raise bad_cell(file, column, int(infinite[0]), "is infinite; leave an unknown value empty")
-    if kind == "price":
-        low, valid = values <= 0, "a price is above 0; leave it empty where there was no trading"
-    elif kind == "quantity":
-        low, valid = values < 0, "it must not be negative"
-    else:
-        return numbers
-    if low.any():
-        position = int(np.argmax(low))
-        raise bad_cell(file, column, position, f"{values[position]:g} is too small; {valid}")
-    return numbers
 
 
 def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str, valid: str) -> pd.DataFrame:
@@ -188,26 +170,6 @@ def _price_conflict(common: pd.DataFrame, other: pd.Series, field: str, files: S
         files=(files[one["_file"]], files[other["_file"]]),
         cell=(other["ts_code"], other["trade_date"], field),
     )
-
-
-def _numeric(column: pd.Series, file: str) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return column.astype("float64")
-    text = column.astype("str").str.strip()
-    blank = column.isna() | (text == "")
-    numbers = pd.to_numeric(text.mask(blank), errors="coerce").astype("float64")
-    wrong = np.flatnonzero((numbers.isna() & ~blank).to_numpy(dtype=bool))
-    if len(wrong):
-        shown = str(column.iloc[int(wrong[0])])[:40]
-        raise bad_cell(file, column, int(wrong[0]), f"{shown!r} is not a number{_mended(shown)}")
-    return numbers
-
-
-def _mended(text: str) -> str:
-    """What to write instead of a number with marks."""
-    if "," in text:
-        return "; write a decimal point, and no separators of thousands"
-    return "; write it without the sign" if text.endswith("%") else ""
 
 
 _AMOUNTS = EVENT_FIELDS[:3]  # fields that make an event; the others are its dates

@@ -76,7 +76,7 @@ class MarketTables:
     @cached_property
     def first_rows(self) -> Mapping[str, int]:
         """Row of each symbol's first bar; a symbol without bars is left out."""
-        traded = self.bars["open"].notna().to_numpy()
+        traded = (self.bars["open"].notna() | self.bars["close"].notna()).to_numpy()
         rows = traded.argmax(axis=0)
         return {
             symbol: int(row)
@@ -338,6 +338,6 @@ def _day(known: date) -> date:
 
 def complete_bars(panel: Panel) -> Panel:
     """Order a panel by ``BAR_FIELDS``; its first seven fields are always present, NaN if unknown."""
-    blank = panel["open"] * float("nan")
+    blank = next(iter(panel.values())) * float("nan")
     always = {field: panel.get(field, blank) for field in BAR_FIELDS[:7]}
     return always | {field: panel[field] for field in BAR_FIELDS[7:] if field in panel}

@@ -13,7 +13,9 @@ from quantgraph.settings import Settings, load_settings
 _VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
 
 
-def open_source(spec: SourceLike | None = None, *, settings: Settings | None = None) -> MarketDataSource:
+def open_source(
+    spec: SourceLike | None = None, *, settings: Settings | None = None, symbol: str | None = None
+) -> MarketDataSource:
     """Open a source of market data.
 
     Parameters
@@ -25,6 +27,8 @@ def open_source(spec: SourceLike | None = None, *, settings: Settings | None = N
         :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
+    symbol
+        Symbol of the rows of one file or frame that has no column of symbols, and whose name says none.
 
     Raises
     ------
@@ -36,7 +40,7 @@ def open_source(spec: SourceLike | None = None, *, settings: Settings | None = N
     if spec is None:
         spec = (settings or load_settings()).data_source
     if not isinstance(spec, (str, Path)):
-        return _from_object(spec, settings)
+        return _from_object(spec, settings, symbol)
     if spec == "sample":
         from quantgraph.data.sample._source import SampleSource
 
@@ -51,27 +55,27 @@ def open_source(spec: SourceLike | None = None, *, settings: Settings | None = N
         return TushareSource(
             token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
         )
-    return _from_path(spec, settings or load_settings())
+    return _from_path(spec, settings or load_settings(), symbol)
 
 
-def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
+def _from_object(spec: object, settings: Settings | None, symbol: str | None) -> MarketDataSource:
     import pandas as pd
 
     if isinstance(spec, (pd.DataFrame, Mapping)):
         from quantgraph.data.files._source import CallerTables
 
-        return CallerTables(spec, options=(settings or load_settings()).tables)
+        return CallerTables(spec, options=(settings or load_settings()).tables, symbol=symbol)
     if isinstance(spec, MarketDataSource):
         return spec
     shown = " ".join(repr(spec).split())
     raise BadOption(f"source={shown:.80} is not a source; {_VALID}", parameter="source")
 
 
-def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
+def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> MarketDataSource:
     from quantgraph.data.files._source import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
-    return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables)
+    return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables, symbol=symbol)

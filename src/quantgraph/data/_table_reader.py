@@ -11,26 +11,20 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph.data._checked_tables import (
     CheckedTable,
-    NumberKind,
     TableKind,
     events_from_rows,
     events_from_table,
-    full_codes,
     is_event_table,
     read_codes,
-    read_numbers,
     unique_rows,
 )
 from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
-from quantgraph.data._table_columns import (
-    ColumnNames,
-    DateOrder,
-    TableUnits,
-    column_names,
-    dates_in_order,
-    units_of,
-)
-from quantgraph.data.symbols._codes import is_index_code
+from quantgraph.data._table_adjusted import adjusted_note, without_negative_prices
+from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names
+from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_order, hold_dates
+from quantgraph.data._table_names import NamedSymbol, symbol_in
+from quantgraph.data._table_numbers import NumberKind, plain_numbers, read_numbers
+from quantgraph.data._table_units import TableUnits, units_of
 from quantgraph.errors import BadFile
 from quantgraph.market.rules import find_board
 from quantgraph.settings import TableOptions
@@ -53,7 +47,13 @@ class TableReading:
 
 
 def read_table(
-    table: pd.DataFrame, file: str, options: TableOptions | None = None, *, symbol: str | None = None
+    table: pd.DataFrame,
+    file: str,
+    options: TableOptions | None = None,
+    *,
+    symbol: NamedSymbol | None = None,
+    notes: Sequence[Note] = (),
+    about: str = "",
 ) -> TableReading:
     """Recognise a table by its columns, and check its cells.
 
@@ -61,12 +61,17 @@ def read_table(
     ----------
     symbol
         Symbol of all rows of bars, where the table has no column of symbols.
+    notes
+        What was found around the table.
+    about
+        Words around the table, which may say that its prices are adjusted.
     """
     if is_event_table(list(table.columns)):
         return TableReading(tables=_event_tables(events_from_table(table, file), file))
+    table, changed = _closes_by_symbol(*_with_named_dates(table))
     names = column_names(table.columns)
     have = set(names.fields)
-    named = symbol is not None and "ts_code" not in have and not _missing_for_bars({*have, "ts_code"})
+    named = symbol is not None and "ts_code" not in have and "bars" in table_kinds({*have, "ts_code"})
     if named:
         have.add("ts_code")
     kinds = table_kinds(have)
@@ -79,19 +84,35 @@ def read_table(
     if table.empty:
         raise BadFile(f"{file} has a header and no row", file=file)
     reader = _Reader(file, table, names, options or TableOptions(), symbol if named else None)
+    adjusted = adjusted_note(table, about) if "bars" in kinds else None
+    reader.notes += [*notes, *changed, *([adjusted] if adjusted else [])]
     return TableReading(tables=tuple(reader.checked(kinds)))
 
 
-def symbol_in(text: str) -> str | None:
-    """The symbol that a name is, such as that of a file; None if it is no code of a board or an index.
+def _with_named_dates(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Note]]:
+    """Name the first column if it has no name and holds dates, as an index without a name is saved."""
+    heads = [str(column) for column in table.columns]
+    unnamed = bool(heads) and (not heads[0].strip() or heads[0].startswith("Unnamed: "))
+    if not unnamed or "trade_date" in column_names(heads).fields or not hold_dates(table.iloc[:, 0]):
+        return table, []
+    note = Note(zh="trade_date = 没有名称的首列", en="trade_date = the first column, which has no name")
+    return table.set_axis(["trade_date", *table.columns[1:]], axis="columns"), [note]
 
-    >>> symbol_in("AAPL"), symbol_in("sh600519"), symbol_in("bars"), symbol_in("000001")
-    ('AAPL', '600519.SH', None, '000001')
-    """
-    codes = full_codes(text)
-    if len(codes) > 1:
-        return text  # read_codes asks which one is meant
-    return next((code for code in codes if is_index_code(code) or find_board(code)), None)
+
+def _closes_by_symbol(table: pd.DataFrame, notes: list[Note]) -> tuple[pd.DataFrame, list[Note]]:
+    """Rows by session and symbol of a table with a column of closes for each symbol."""
+    names = column_names(table.columns)
+    if set(names.fields) != {"trade_date"} or not names.ignored:
+        return table, notes
+    codes = {head: symbol_in(head) for head in names.ignored}
+    if not all(codes.values()) or len({*codes.values()}) < len(codes):
+        return table, notes
+    date = names.columns["trade_date"]
+    long = table.melt(date, list(codes), var_name="ts_code", value_name="close").dropna(subset="close")
+    long["ts_code"] = long["ts_code"].map(codes)
+    rows = pd.MultiIndex.from_arrays([long[date].astype("str"), long["ts_code"]])
+    note = Note(zh="每列为一只证券的收盘价", en="each column has the closes of a symbol")
+    return long.set_axis(rows), [*notes, note]
 
 
 def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
@@ -107,6 +128,8 @@ def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
             kinds.append("extras")
         if have & set(INDICATOR_FIELDS):
             kinds.append("indicators")
+        if not kinds and "close" in have and not have & {"open", "high", "low"}:
+            kinds.append("bars")  # closes alone
         return tuple(kinds)
     return ("names",) if have.issuperset(("ts_code", "name")) else ()
 
@@ -124,7 +147,10 @@ def _incomplete(have: Collection[str], file: str) -> BadFile:
     missing = _missing_for_bars(have)
     hint = ""
     if missing == ["ts_code"]:
-        hint = "; name a file of one symbol by it, such as AAPL.csv, and a frame so: {'AAPL': frame}"
+        hint = (
+            "; name a file of one symbol by it (AAPL.csv), or say it: --symbols AAPL; "
+            "a frame so: {'AAPL': frame}"
+        )
     return BadFile(
         f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
         f"trade_date (or date), open, high, low, close and vol (hands) or volume (shares){hint}",
@@ -137,10 +163,17 @@ class _Reader:
     """One recognised table, column by column."""
 
     def __init__(
-        self, file: str, table: pd.DataFrame, names: ColumnNames, options: TableOptions, symbol: str | None
+        self,
+        file: str,
+        table: pd.DataFrame,
+        names: ColumnNames,
+        options: TableOptions,
+        symbol: NamedSymbol | None,
     ) -> None:
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
+        self.notes: list[Note] = []
+        """What is told beside the columns."""
 
     def checked(self, kinds: Sequence[TableKind]) -> list[CheckedTable]:
         """Tables of these kinds, and of the names and events among their columns."""
@@ -180,7 +213,7 @@ class _Reader:
             given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
             is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
-        if units.volume != _SHARES_PER_HAND:
+        if "vol" in rows and units.volume != _SHARES_PER_HAND:
             rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
         if "amount" in rows and units.amount != _THOUSAND:
             rows = rows.assign(amount=rows["amount"] * units.amount / _THOUSAND)
@@ -188,12 +221,40 @@ class _Reader:
 
     def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
         columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
-        present = [field for field in fields if field in self._names.fields]
-        columns |= {
-            field: read_numbers(self._column(field), self._file, _number_kind(field)) for field in present
-        }
+        columns |= self._numbers([field for field in fields if field in self._names.fields])
         valid = "keep one row a session, or give each row its symbol" if self._symbol else _ONE_ROW
-        return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file, valid)
+        rows = unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file, valid)
+        if repeated := len(columns["ts_code"]) - len(rows):
+            zh, en = f"未采用 {repeated} 个重复行", f"{repeated} repeated rows left out"
+            self.notes.append(Note(zh=zh, en=en))
+        return rows
+
+    def _numbers(self, fields: Sequence[str]) -> dict[str, pd.Series]:
+        """Checked numbers by field, without rows of adjusted prices below 0 if such prices are kept."""
+        written = {field: self._written[field] for field in fields}
+        plain = {field: read_numbers(column, self._file) for field, column in written.items()}
+        keep = self._options.adjusted == "keep"
+        kept, note = without_negative_prices(plain, self._table, self._file, keep=keep)
+        if note is not None:
+            self.notes.append(note)
+            written = {field: column[kept] for field, column in written.items()}
+            if "pre_close" in written:
+                written["pre_close"] = plain["pre_close"][kept].where(plain["pre_close"] > 0)
+        return {field: read_numbers(each, self._file, _number_kind(field)) for field, each in written.items()}
+
+    @cached_property
+    def _written(self) -> dict[str, pd.Series]:
+        """Number columns by field, without the marks of writing."""
+        columns = {field: self._column(field) for field in self._names.fields if field not in TEXT_FIELDS}
+        written = plain_numbers(columns, self._file, self._options.decimal)
+        shown: dict[tuple[Note, ...], list[str]] = {}
+        for field, marks in written.notes.items():
+            if marks:
+                shown.setdefault(marks, []).append(self._names.columns[field])
+        for marks, heads in shown.items():
+            zh, en = "、".join(mark.zh for mark in marks), ", ".join(mark.en for mark in marks)
+            self.notes.append(Note(zh=f"{'、'.join(heads)}：{zh}", en=f"{', '.join(heads)}: {en}"))
+        return dict(written.columns)
 
     def _as(self, kind: TableKind, rows: pd.DataFrame) -> CheckedTable:
         return CheckedTable(kind=kind, file=self._file, rows=rows)
@@ -207,7 +268,7 @@ class _Reader:
     def _symbols(self) -> pd.Series:
         if self._symbol is None:
             return self._codes("ts_code", shares_only=self._names.shares_only)
-        (code,) = read_codes(pd.Series([self._symbol], name="(its name)"), self._file)
+        (code,) = read_codes(pd.Series([self._symbol.code], name="(its name)"), self._file)
         return pd.Series(code, index=self._table.index, dtype="str")
 
     def _codes(self, field: str, *, shares_only: bool = False) -> pd.Series:
@@ -228,17 +289,19 @@ class _Reader:
         notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
         zh, en = [], []
         if self._symbol is not None:
-            zh.append("ts_code 取自名称")
-            en.append("ts_code = its name")
+            zh.append(f"ts_code = {self._symbol.said_by.zh}")
+            en.append(f"ts_code = {self._symbol.said_by.en}")
         for field, head in self._names.columns.items():
             note = notes.get(field)
             if field in rows and (note or head.lower() != field):
-                zh.append(f"{field} = {head}" + (f"（{note.zh}）" if note else ""))
-                en.append(f"{field} = {head}" + (f" ({note.en})" if note else ""))
+                zh.append(f"{field} = {head.strip()}" + (f"（{note.zh}）" if note else ""))
+                en.append(f"{field} = {head.strip()}" + (f" ({note.en})" if note else ""))
         if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
             shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
             zh.append(f"未使用 {shown}")
             en.append(f"not used: {shown}")
+        zh += [note.zh for note in self.notes]
+        en += [note.en for note in self.notes]
         return Note(zh="；".join(zh), en="; ".join(en)) if en else None
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
@@ -249,6 +312,8 @@ class _Reader:
 
     def _order_note(self) -> Note | None:
         order = self._sessions[1]
+        if are_day_numbers(self._column("trade_date")):
+            return Note(zh="Excel 的日期序号", en="day numbers of Excel")
         if order is None:
             return None
         return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))

@@ -44,7 +44,7 @@ from quantgraph.runs._identity import (
 )
 from quantgraph.runs._outputs import read_result, save_outputs
 from quantgraph.runs._result import RunResult
-from quantgraph.runs._specification import recorded_source_name
+from quantgraph.runs._specification import recorded_source_name, with_recorded_tables
 from quantgraph.runs._start import begun_run
 from quantgraph.runs.folder._folder import (
     Manifest,
@@ -428,7 +428,7 @@ def replay_from(
     recorder.close(recorded.run_id)
     given = replace(
         given,
-        settings=settings,
+        settings=with_recorded_tables(settings, recorded.source),
         source=recorded_source_name(recorded.source) if given.source is None else given.source,
         decider=decider,
         on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),

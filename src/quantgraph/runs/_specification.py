@@ -15,12 +15,13 @@ from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.files import check_text
 from quantgraph._util.texts import Language
 from quantgraph.broker import Account, TradePlan
-from quantgraph.data import FrameSource, MarketDataSource
+from quantgraph.data import FrameSource, MarketDataSource, SourceLike, open_source
 from quantgraph.data.files import CallerTables, FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import Rulebook, session_of
+from quantgraph.settings import Settings, TableOptions
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
 
@@ -123,14 +124,29 @@ def source_json(source: MarketDataSource, given: object, language: Language) -> 
     -------
     dict
         ``name``, ``synthetic``; ``open``, the argument of ``open_source``, None for an object of the
-        caller's; and ``provenance``, which columns of tables were taken for what, in ``language``.
+        caller's; ``provenance``, which columns of tables were taken for what, in ``language``; and
+        ``tables``, what was said of a file that it does not tell.
     """
     if isinstance(source, FileSource):
         to_open: str | None = str(Path(source.name).absolute())
     else:
         to_open = given if isinstance(given, str) else None
     lines = source.provenance(language) if isinstance(source, FrameSource) and not source.synthetic else ()
-    return {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
+    said = source.options.model_dump(exclude_none=True) if isinstance(source, FileSource) else {}
+    told = {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
+    return told | ({"tables": said} if said else {})
+
+
+def open_for(spec: RunSpec, source: SourceLike | None, settings: Settings) -> MarketDataSource:
+    """Open the source of a run; rows without a symbol are of the only one that the caller gives."""
+    symbol = spec.symbols[0] if len(spec.symbols) == 1 else None
+    return open_source(source, settings=settings, symbol=symbol)
+
+
+def with_recorded_tables(settings: Settings, stored: Mapping[str, Any]) -> Settings:
+    """The settings with what was said of the file of a recorded run, where they say nothing else."""
+    said = {**stored.get("tables", {}), **settings.tables.model_dump(exclude_none=True)}
+    return settings.model_copy(update={"tables": TableOptions(**said)})
 
 
 def recorded_source_name(stored: Mapping[str, Any]) -> str:

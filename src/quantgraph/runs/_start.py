@@ -16,7 +16,7 @@ from quantgraph._util.files import check_sentence, check_text, new_run_id
 from quantgraph._util.texts import language_of
 from quantgraph.agents import decider_place, given_decider
 from quantgraph.broker import Account, Decider, TradePlan
-from quantgraph.data import SourceLike, open_source
+from quantgraph.data import SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
@@ -39,7 +39,14 @@ from quantgraph.runs._outputs import (
     write_result,
 )
 from quantgraph.runs._result import RunResult
-from quantgraph.runs._specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
+from quantgraph.runs._specification import (
+    OnClarifyMode,
+    RunSpec,
+    open_for,
+    recorded_source_name,
+    source_json,
+    with_recorded_tables,
+)
 from quantgraph.runs.folder._folder import (
     Manifest,
     existing_ledger,
@@ -215,7 +222,7 @@ def begun_run(
         Called with the hidden folder before the run is opened in it.
     """
     run_id, settings = folder.name, given.settings or load_settings()
-    market = open_source(given.source, settings=settings)
+    market = open_for(spec, given.source, settings)
     source = source_json(
         market, settings.data_source if given.source is None else given.source, language_of(spec.question)
     )
@@ -305,7 +312,7 @@ def resume_run(
     settings = given.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
-    given = replace(given, settings=settings)
+    given = replace(given, settings=with_recorded_tables(settings, manifest.source))
     with lock_run(folder):
         before = read_result(folder) or {"ended_because": None}
         answers = answer is not None or given.answer is not None
@@ -348,7 +355,7 @@ def _resources_to_resume(
     return replace(
         given,
         settings=settings.model_copy(update=limits),
-        source=source,
+        source=open_for(manifest.spec, source, settings),
         ledger=place,
         decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
         on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),

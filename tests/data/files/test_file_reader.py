@@ -19,7 +19,7 @@ from quantgraph.data.files import FileSource
         ("ts_code,trade_date,open,high,low,close", "misses the column(s) vol;"),
         ("trade_date,open,high,low,close,vol", "misses the column(s) ts_code;"),
         ("symbol,open,high,low,close,volume", "misses the column(s) trade_date;"),
-        ("ts_code,trade_date,close", "misses the column(s) open, high, low, vol;"),
+        ("ts_code,trade_date,high,close", "misses the column(s) open, low, vol;"),
     ],
 )
 def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) -> None:
@@ -34,7 +34,12 @@ def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) ->
         ("empty.csv", b"", "empty.csv is empty"),
         ("empty.jsonl", b"\n\n", "empty.jsonl is empty"),
         ("header.csv", HEADER.encode(), "header.csv has a header and no row"),
-        ("gbk.csv", "ts_code,name\n600519.SH,贵州茅台\n".encode("gbk"), "is not UTF-8"),
+        (
+            "gbk.csv",
+            "a,名称\n1,贵州茅台\n".encode("gbk"),
+            "is neither UTF-8 nor GB18030 text with known column",
+        ),
+        ("cut.csv", "ts_code,name\n600519.SH,贵州茅台\n".encode("gbk")[:-2], "is neither UTF-8 nor GB18030"),
         ("cut.csv.gz", gzip.compress(b"a" * 5000, mtime=0)[:20], "is not a readable CSV"),
         ("plain.csv.gz", b"ts_code,trade_date\n", "is not a readable CSV"),
         ("no.parquet", b"PAR0 nothing", "is not a readable Parquet file"),
@@ -45,7 +50,10 @@ def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) ->
         ("list.json", b"[1, 2]", 'has no "Meta Data"'),
         ("hourly.json", b'{"Meta Data": {}, "Time Series (60min)": {}}', "Time Series (60min)"),
         ("other.csv", b"a,b\n1,2\n", "columns (a, b) are not those of bars"),
-        ("bars.xlsx", b"PK", "unknown ending; valid: .csv, .csv.gz, .parquet"),
+        ("bars.xlsx", b"PK", "is not a readable workbook: "),
+        ("bars.xls", b"\xd0\xcf\x11\xe0", "is a workbook of Excel 97; save it as .xlsx or CSV"),
+        ("bars.docx", b"PK", "unknown ending; valid: .csv, .txt, .tsv, .xlsx, .parquet"),
+        ("bars.zip", b"PK", "is not a readable zip file: "),
     ],
 )
 def test_bad_file_is_named_with_what_would_be_valid(
@@ -139,12 +147,16 @@ def test_what_vendors_tools_write_is_read(tmp_path, name, content, volumes):
     ("name", "content", "told"),
     [
         ("bars.csv", YFINANCE, "misses the column(s) ts_code; daily bars need"),
-        ("bars.csv", YFINANCE, "name a file of one symbol by it, such as AAPL.csv"),
+        ("bars.csv", YFINANCE, "name a file of one symbol by it (AAPL.csv)"),
         ("A.csv", YFINANCE.replace("10.5", "n/q"), "A.csv, row 1, column Close: 'n/q' is not a number"),
-        ("A.csv", YFINANCE.replace("10.5", '"10,5"'), "'10,5' is not a number; write a decimal point"),
+        (
+            "A.csv",
+            YFINANCE.replace("10,11", '"10,5",11.5'),
+            "the comma means two things: '10,5' in column Open and '11.5' in column High",
+        ),
         ("A.csv", YFINANCE.replace("10.5", "10.5%"), "'10.5%' is not a number; write it without the sign"),
         ("A.csv", YFINANCE.replace("10.5", "10,5"), "more cells than its header; is there a comma"),
-        ("A.csv", YFINANCE.replace(",", ";"), "A.csv: its cells are separated by ';'; save it with commas"),
+        ("A.csv", YFINANCE.replace(",", "|"), "A.csv cannot be read: columns (Date|Open|High"),
         ("A.csv", YFINANCE.replace("01-03", "01-02"), "row 1 and row 2: A 2024-01-02 is there twice"),
         (
             "A.csv",

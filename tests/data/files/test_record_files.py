@@ -217,11 +217,10 @@ def test_a_bad_line_is_named_with_its_file(news, case):
     assert words in told
 
 
-def test_an_empty_file_and_a_line_of_ten_megabytes_are_refused(folder, news):
-    (folder / "news.jsonl").write_text("")
-    assert message(folder) == "news.jsonl is empty"
-    (folder / "news.jsonl").write_text("\n \n")
-    assert message(folder) == "news.jsonl is empty"
+def test_an_empty_file_is_left_out_and_a_line_of_ten_megabytes_is_refused(folder, news):
+    for text in ("", "\n \n"):
+        (folder / "news.jsonl").write_text(text)
+        assert "news.jsonl was left out: is empty" in FileSource(folder).notes
     assert message(news(item(description="x" * 10_000_000))) == (
         "news.jsonl, line 1: description has more than 100,000 characters"
     )

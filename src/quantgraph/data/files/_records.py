@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_number
-from quantgraph.data._checked_tables import read_codes, read_numbers
-from quantgraph.data._table_columns import read_dates
+from quantgraph.data._checked_tables import read_codes
+from quantgraph.data._table_dates import read_dates
+from quantgraph.data._table_numbers import read_numbers
 from quantgraph.data.symbols._codes import is_code
 from quantgraph.errors import BadFile, UnknownSymbol
 from quantgraph.market import exchange_time, exchange_zone, in_zone

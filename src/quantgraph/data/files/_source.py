@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -32,9 +31,11 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
-from quantgraph.data._table_reader import long_table, read_table, symbol_in
-from quantgraph.data.files._reader import KNOWN_ENDINGS, MEGABYTE, FileContents, read_file
+from quantgraph.data._table_names import NamedSymbol, symbol_of_file, symbol_of_frame
+from quantgraph.data._table_reader import long_table, read_table
+from quantgraph.data.files._reader import KNOWN_ENDINGS, FileContents, read_file
 from quantgraph.data.files._records import to_records
+from quantgraph.data.files._unpacked import MEGABYTE
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption
@@ -69,6 +70,8 @@ class FileSource(FrameSource):
         Maximum megabytes of one unpacked file.
     options
         What the files do not tell.
+    symbol
+        Symbol of the rows of one file that has no column of symbols, and whose name says none.
 
     Raises
     ------
@@ -81,13 +84,19 @@ class FileSource(FrameSource):
     synthetic: Final = False  # the numbers are the files' own
 
     def __init__(
-        self, path: str | Path, *, max_file_mb: int = 2048, options: TableOptions | None = None
+        self,
+        path: str | Path,
+        *,
+        max_file_mb: int = 2048,
+        options: TableOptions | None = None,
+        symbol: str | None = None,
     ) -> None:
         super().__init__()
         if max_file_mb < 1:
             raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
         self._max_bytes = max_file_mb * MEGABYTE
         self._options = options or TableOptions()
+        self._symbol = symbol
         zone = self._options.record_zone
         self._record_zone = None if zone is None else time_zone(zone, "record_zone")
         self._name = str(path)
@@ -100,24 +109,36 @@ class FileSource(FrameSource):
         """The path as given."""
         return self._name
 
+    @property
+    def options(self) -> TableOptions:
+        """What the files do not tell, as given."""
+        return self._options
+
+    def _file_reader(self) -> Callable[[Path], FileContents]:
+        symbol = None if self._path.is_dir() else self._symbol
+        return partial(
+            read_file,
+            max_bytes=self._max_bytes,
+            record_zone=self._record_zone,
+            options=self._options,
+            symbol=symbol,
+        )
+
     def _load(self) -> MarketTables:
         try:
-            files = _read_files(self._path, self._max_bytes, self._record_zone, self._options)
+            files = _read_files(self._path, self._file_reader())
             return market_tables(files, self._name)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
 
-def _read_files(
-    path: Path, max_bytes: int, record_zone: ZoneInfo | None, options: TableOptions
-) -> list[FileContents]:
+def _read_files(path: Path, read: Callable[[Path], FileContents]) -> list[FileContents]:
     if not path.is_dir():
-        contents = read_file(path, max_bytes, record_zone, options)
+        contents = read(path)
         if contents.ignored_because:
             raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
         return [contents]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    read = partial(read_file, max_bytes=max_bytes, record_zone=record_zone, options=options)
     return [_in_folder(each, read) for each in files]
 
 
@@ -126,7 +147,7 @@ def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents
     try:
         return read(path)
     except BadFile as error:
-        if "columns" not in error.data:
+        if not {"columns", "unreadable"} & error.data.keys():
             raise
         return FileContents(file=path.name, ignored_because=error.message.removeprefix(f"{path.name} "))
 
@@ -136,7 +157,8 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
     lists = _member_lists(_tables(files, "members"))
     of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
     stocks, notes = merge_tables(of_stocks)
-    traded = stocks[stocks["open"].notna()] if "open" in stocks else stocks.iloc[:0]
+    priced = [field for field in ("open", "close") if field in stocks]
+    traded = stocks[stocks[priced].notna().any(axis="columns")]
     ignored = [(each.file, each.ignored_because) for each in files if each.ignored_because]
     if traded.empty:
         found = "; ".join(f"{file}: {reason}" for file, reason in ignored)
@@ -197,7 +219,7 @@ def _split_indices(
             stocks.append(replace(table, rows=table.rows[~of_index]))
         if of_index.any() and table.kind == "bars":
             columns = ["ts_code", "trade_date", *LEVEL_FIELDS]
-            indices.append(replace(table, rows=table.rows.loc[of_index, columns]))
+            indices.append(replace(table, rows=table.rows[of_index].reindex(columns=columns)))
     return stocks, indices
 
 
@@ -296,6 +318,8 @@ class CallerTables(FrameSource):
         symbols.
     options
         Units of volumes and amounts and the order of dates, where the tables do not tell.
+    symbol
+        Symbol of the rows of a single frame that has no column of symbols.
 
     Raises
     ------
@@ -308,14 +332,20 @@ class CallerTables(FrameSource):
     synthetic: Final = False  # the numbers are the caller's own
 
     def __init__(
-        self, tables: pd.DataFrame | Mapping[str, pd.DataFrame], *, options: TableOptions | None = None
+        self,
+        tables: pd.DataFrame | Mapping[str, pd.DataFrame],
+        *,
+        options: TableOptions | None = None,
+        symbol: str | None = None,
     ) -> None:
         super().__init__()
+        is_one = isinstance(tables, pd.DataFrame)
         named = {_NAME: tables} if isinstance(tables, pd.DataFrame) else _named(tables)
         if not named:
             raise BadOption("source is empty; give a frame, or frames by symbol", parameter="source")
         self._contents: list[FileContents] | None = [
-            _contents(name, table, options) for name, table in named.items()
+            _contents(name, table, options, symbol_of_file("", symbol) if is_one else symbol_of_frame(name))
+            for name, table in named.items()
         ]
         self._name = ", ".join(named) if len(named) <= 3 else f"{len(named)} frames"
         self.fingerprint = {name: _hash(table) for name, table in named.items()}
@@ -342,8 +372,10 @@ def _named(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
     return dict(tables)
 
 
-def _contents(name: str, table: pd.DataFrame, options: TableOptions | None) -> FileContents:
-    found = read_table(long_table(table, name), name, options, symbol=symbol_in(name))
+def _contents(
+    name: str, table: pd.DataFrame, options: TableOptions | None, symbol: NamedSymbol | None
+) -> FileContents:
+    found = read_table(long_table(table, name), name, options, symbol=symbol, about=name)
     if found.ignored_because:
         raise BadFile(f"{name}: its {found.ignored_because}", file=name)
     return FileContents(file=name, tables=found.tables)

@@ -1,0 +1,89 @@
+"""Whether the prices of a table are adjusted for dividends and splits: its names say it, or its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data._source import LEVEL_FIELDS
+from quantgraph.data._table_columns import open_choice, row_name
+from quantgraph.data._table_names import says_adjusted
+
+_FLAGS = {"1": Note(zh="后复权", en="backward-adjusted"), "2": Note(zh="前复权", en="forward-adjusted")}
+"""Of baostock's column ``adjustflag``; 3 is unadjusted."""
+
+
+def adjusted_note(table: pd.DataFrame, about: str) -> Note | None:
+    """What the headings and the words around a table say about adjusted prices; None if nothing.
+
+    Parameters
+    ----------
+    about
+        The name of the file, and the lines above the header.
+    """
+    heads = {str(column).strip().lower(): column for column in table.columns}
+    if "adjustflag" in heads:
+        flags = table[heads["adjustflag"]].astype("str").str.strip().str.removesuffix(".0").unique()
+        found = [_FLAGS[flag] for flag in flags if flag in _FLAGS]
+        return _adjusted(found[0].zh, f"{found[0].en}, by adjustflag") if found else None
+    if {"dividends", "stock splits"} <= heads.keys() and "adj close" not in heads:
+        return _adjusted("雅虎已复权", "adjusted by Yahoo for dividends and splits, which are not paid again")
+    if "adj close" in heads:
+        return Note(
+            zh="采用 Close 而不用 Adj Close：雅虎的 Close 只按拆分复权",
+            en="Close is taken and not Adj Close: Yahoo's Close is adjusted for splits only",
+        )
+    named = next((text for text in (about, *heads) if says_adjusted(text)), None)
+    return None if named is None else _adjusted("按名称为复权价", "adjusted, as the name says")
+
+
+def _adjusted(zh: str, en: str) -> Note:
+    return Note(zh=f"价格{zh}，按复权价成交", en=f"prices are {en}; orders trade at adjusted prices")
+
+
+def without_negative_prices(
+    numbers: Mapping[str, pd.Series], table: pd.DataFrame, file: str, *, keep: bool
+) -> tuple[pd.Series, Note | None]:
+    """Rows to keep of a table whose adjusted prices fall below 0, and a note about the others.
+
+    Parameters
+    ----------
+    numbers
+        Prices by field.
+    keep
+        Whether the caller keeps adjusted prices, without these rows.
+
+    Raises
+    ------
+    BadFile
+        If a price is below 0 and ``keep`` is False.
+    """
+    kept = pd.Series(data=True, index=table.index)
+    prices = [numbers[field] for field in LEVEL_FIELDS if field in numbers]
+    below = pd.concat(prices, axis="columns").lt(0).all(axis="columns") if prices else ~kept
+    if not below.any():  # one bad price is an error of its cell
+        return kept, None
+    negative = prices[0]
+    if not keep:
+        position = int(np.argmax(below.to_numpy()))
+        where = f"{row_name(table, position)}, column {negative.name}"
+        raise open_choice(
+            f"{file}, {where}: {negative.iloc[position]:g} is below 0, as forward-adjusted (前复权) prices "
+            "may be; get unadjusted ones (akshare: adjust=''), or, to trade at adjusted prices without such "
+            "rows",
+            "adjusted",
+            ("keep",),
+            file=file,
+            row=row_name(table, position),
+            column=negative.name,
+        )
+    for price in prices:
+        kept &= ~(price <= 0)
+    count = int((~kept).sum())
+    return kept, Note(
+        zh=f"价格为前复权，按复权价成交；未采用价格不大于 0 的 {count} 行",
+        en=f"prices are forward-adjusted, and orders trade at them; left out {count} rows with prices <= 0",
+    )

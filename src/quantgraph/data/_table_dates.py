@@ -1,0 +1,200 @@
+"""How dates are written in a column of a table.
+
+A column is read as a whole: whether ``01/02/2024`` is in January or in February is told by another cell of
+it, or asked for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.data._table_columns import bad_cell, open_choice
+from quantgraph.errors import BadFile
+
+DateOrder = Literal["month_first", "day_first"]
+
+_VALID = "write YYYYMMDD or YYYY-MM-DD"
+_MIDNIGHT = re.compile(r"[ T]0?0:00(?::00(?:\.0+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?")
+_TIME = re.compile(r"\d:\d{2}")
+_YEAR_FIRST = re.compile(
+    r"(\d{4})(?:-?(\d{2})-?(\d{2})|[-/.](\d{1,2})[-/.](\d{1,2})|年(\d{1,2})月(\d{1,2})日)"
+)
+_YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")
+_SHORT_YEAR = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}")
+_MONTH_NAMED = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2}),?\s+(\d{4})", re.IGNORECASE)
+_DAY_NAMED = re.compile(r"(\d{1,2})[ -]([a-z]{3,9})\.?,?[ -](\d{4})", re.IGNORECASE)
+_WEEKDAY = re.compile(r",\s*(?:星期|周)?[一二三四五六日]$")
+_SERIAL = re.compile(r"[2-5]\d{4}(?:\.0)?")
+_LOOKED_AT = 5
+_EXCEL_DAY_0 = dt.date(1899, 12, 30)
+_MONTHS = re.findall(
+    r"\w+", "january february march april may june july august september october november december"
+)
+
+
+@dataclass(frozen=True)
+class _YearLast:
+    """A date whose day and month the cell alone may not tell."""
+
+    first: int
+    second: int
+    year: int
+
+    def day(self, order: DateOrder) -> dt.date:
+        month, day = (self.first, self.second) if order == "month_first" else (self.second, self.first)
+        return dt.date(self.year, month, day)
+
+
+def read_dates(column: pd.Series, file: str) -> pd.Series:
+    """Sessions of a column that tells the order of its days and months: see :func:`dates_in_order`."""
+    return dates_in_order(column, file)[0]
+
+
+def dates_in_order(
+    column: pd.Series, file: str, order: DateOrder | None = None
+) -> tuple[pd.Series, DateOrder | None]:
+    """Sessions from integers, text or timestamps, as naive ``datetime64[us]``.
+
+    A time must be midnight, and with a zone midnight in that zone: the session is the date it shows.
+    """
+    codes, values = pd.factorize(column)
+    parsed = [_parsed(value) for value in values]
+    order = _order(parsed, column, file, order)
+    serial = [_SERIAL.fullmatch(str(value).strip()) is not None for value in values]
+    if any(serial) and not all(serial):
+        number = serial.index(True)
+        reason = f"{values[number]!s} is not a date (as a day number of Excel it would be {parsed[number]})"
+        raise bad_cell(file, column, int(np.argmax(codes == number)), f"{reason}; {_VALID}")
+    dates = np.empty(len(values), dtype="datetime64[us]")
+    for number, found in enumerate(parsed):
+        date = _date(found, order)
+        if isinstance(date, str):
+            raise bad_cell(
+                file, column, int(np.argmax(codes == number)), f"{values[number]!s} {date}; {_VALID}"
+            )
+        dates[number] = date
+    if (codes < 0).any():
+        raise bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID}")
+    return pd.Series(dates[codes], index=column.index, name=column.name), order
+
+
+def _order(
+    parsed: list[dt.date | _YearLast | str], column: pd.Series, file: str, order: DateOrder | None
+) -> DateOrder | None:
+    open_dates = [each for each in parsed if isinstance(each, _YearLast)]
+    if not open_dates:
+        return None
+    told: set[DateOrder] = set()
+    if any(each.first > 12 for each in open_dates):
+        told.add("day_first")
+    if any(each.second > 12 for each in open_dates):
+        told.add("month_first")
+    if all(each.first == each.second for each in open_dates):
+        return order or "month_first"
+    if len(told) > 1:
+        raise BadFile(
+            f"{file}, column {column.name}: some dates have the month first and others the day; {_VALID}",
+            file=file,
+            column=column.name,
+        )
+    found = next(iter(told), order)
+    if found is None:
+        shown = next(each for each in open_dates if each.first != each.second)
+        raise open_choice(
+            f"{file}, column {column.name}: {shown.first:02}/{shown.second:02}/{shown.year} may be "
+            f"{shown.day('month_first')} or {shown.day('day_first')}, and no date of the column tells which",
+            "date_order",
+            get_args(DateOrder),
+            file=file,
+            column=column.name,
+        )
+    if order is not None and order != found:
+        raise BadFile(
+            f"{file}, column {column.name}: date_order={order!r} is given, and the column has dates with a "
+            f"number above 12 that are {found}",
+            file=file,
+            column=column.name,
+            parameter="date_order",
+        )
+    return found
+
+
+def _date(found: dt.date | _YearLast | str, order: DateOrder | None) -> np.datetime64 | str:
+    """The date, or what is wrong with it."""
+    if isinstance(found, str):
+        return found
+    if isinstance(found, dt.date):
+        return np.datetime64(found, "us")
+    try:
+        return np.datetime64(found.day(order or "month_first"), "us")
+    except ValueError:
+        return "is not a day of the calendar"
+
+
+def _parsed(value: object) -> dt.date | _YearLast | str:
+    """A date, a date whose order is open, or what is wrong with the value."""
+    if isinstance(value, (dt.datetime, np.datetime64)):
+        stamp = pd.Timestamp(value)
+        return stamp.date() if stamp == stamp.normalize() else _time_of_day(stamp.tz is not None)
+    text = _WEEKDAY.sub("", str(value).strip())
+    if isinstance(value, float):
+        text = text.removesuffix(".0")
+    if not text:
+        return "(an empty cell) is not a date"
+    midnight = _MIDNIGHT.search(text)
+    if midnight is not None and midnight.end() == len(text):
+        text = text[: midnight.start()]
+    elif _TIME.search(text):
+        return _time_of_day(bool(re.search(r"(?:Z|UTC|:\d{2}[+-]\d{2}:?\d{2})$", text)))
+    return _from_text(text)
+
+
+def hold_dates(column: pd.Series) -> bool:
+    """Whether the first cells are dates beyond doubt, such as in a column without a name."""
+    first = column.head(_LOOKED_AT)
+    return bool(len(first)) and all(
+        not isinstance(_parsed(value), str) and not _SERIAL.fullmatch(str(value).strip()) for value in first
+    )
+
+
+def are_day_numbers(column: pd.Series) -> bool:
+    """Whether the dates are numbers of days, as Excel counts them."""
+    return bool(len(column)) and _SERIAL.fullmatch(str(column.iloc[0]).strip()) is not None
+
+
+def _time_of_day(zoned: bool) -> str:
+    where, there = (" in its time zone", " in the exchange's zone") if zoned else ("", "")
+    return f"has a time of day{where}, and these are daily bars: it must be midnight{there}"
+
+
+def _from_text(text: str) -> dt.date | _YearLast | str:
+    try:
+        if match := _YEAR_FIRST.fullmatch(text):
+            year, month, day = filter(None, match.groups())
+            return dt.date(int(year), int(month), int(day))
+        if match := _YEAR_LAST.fullmatch(text):
+            return _YearLast(*map(int, match.groups()))
+        if match := _MONTH_NAMED.fullmatch(text):
+            return dt.date(int(match[3]), _month(match[1]), int(match[2]))
+        if match := _DAY_NAMED.fullmatch(text):
+            return dt.date(int(match[3]), _month(match[2]), int(match[1]))
+    except ValueError:
+        return "is not a day of the calendar"
+    if _SERIAL.fullmatch(text):
+        return _EXCEL_DAY_0 + dt.timedelta(days=int(float(text)))
+    if _SHORT_YEAR.fullmatch(text):
+        return "is not a date: its year has two digits"
+    return "is not a date"
+
+
+def _month(name: str) -> int:
+    found = [number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
+    if len(found) != 1:
+        raise ValueError(name)
+    return found[0]

@@ -1,0 +1,159 @@
+"""Units of volumes and amounts, as names or numbers tell them.
+
+An amount divided by the shares traded is an average price, which lies between the day's low and high. Of the
+units that a vendor may mean, which differ by powers of ten, one alone makes it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data._table_columns import ColumnNames, open_choice
+from quantgraph.errors import BadFile
+
+_SIZES: dict[str, dict[str, float]] = {
+    "vol": {"shares": 1, "hands": 100},
+    "amount": {"yuan": 1, "thousand_yuan": 1e3, "ten_thousand_yuan": 1e4},
+}
+_OPTIONS = {"vol": "volume_unit", "amount": "amount_unit"}
+_ZH = {
+    "shares": "股",
+    "hands": "手（100股）",
+    "yuan": "元",
+    "thousand_yuan": "千元",
+    "ten_thousand_yuan": "万元",
+}
+_TOLERANCE = 0.01
+"""Relative room around low and high for the average price: hands are rounded."""
+_LEAST_AGAINST = 20
+"""Traded rows from which on the numbers speak against a convention."""
+_LOOKED_AT = 200_000
+"""Rows of a long table that are looked at, evenly spread."""
+_MOST = 0.9
+"""Part of the traded rows whose average price must be in its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableUnits:
+    """Shares in a unit of volume, currency units in one of the amount, and how each is known."""
+
+    volume: float
+    amount: float
+    notes: Mapping[str, Note]
+    """By field, for the reader of a result."""
+
+
+def units_of(
+    names: ColumnNames,
+    numbers: Mapping[str, pd.Series],
+    file: str,
+    *,
+    given: Mapping[str, str | None],
+    is_us: bool,
+) -> TableUnits:
+    """Units of the columns ``vol`` and ``amount`` of bars.
+
+    Parameters
+    ----------
+    is_us
+        Whether all symbols are of the US, where there are no hands.
+    """
+    present = [field for field in ("vol", "amount") if field in numbers and (numbers[field] > 0).any()]
+    sizes = {field: _said(field, names, file, given, is_us=is_us) for field in present}
+    told = _fitting(numbers) if len(present) == 2 and {"low", "high"} <= numbers.keys() else []
+    fits = [pair for pair in told if all(sizes[f][0] in {None, pair[f]} for f in present)]
+    if len(told) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
+        raise _contradiction(names, sizes, told[0], file)
+    notes, found = {}, {"vol": 1.0, "amount": 1.0}
+    for name in present:
+        size, how = sizes[name]
+        if size is None:
+            values = {pair[name] for pair in fits}
+            if len(values) != 1:
+                raise _unknown(name, names, file)
+            size, how = values.pop(), Note(zh="由数值推知", en="told by the numbers")
+        found[name], notes[name] = size, _note(name, size, how)
+    return TableUnits(volume=found["vol"], amount=found["amount"], notes=notes)
+
+
+def _said(
+    field: str, names: ColumnNames, file: str, given: Mapping[str, str | None], *, is_us: bool
+) -> tuple[float | None, Note]:
+    """The size of a unit and who says so; None if nobody does."""
+    option, head = given.get(_OPTIONS[field]), names.columns[field]
+    stated = names.stated.get(field)
+    if option is not None:
+        size = _SIZES[field][option]
+        if stated not in {None, size}:
+            raise BadFile(
+                f"{file}: {_OPTIONS[field]}={option!r} is given, and the column {head} says another unit",
+                file=file,
+                column=head,
+                parameter=_OPTIONS[field],
+            )
+        return size, Note(zh=f"按 {_OPTIONS[field]}", en=f"as {_OPTIONS[field]} says")
+    if stated is not None:
+        return stated, Note(zh="列名所示", en="as its name says")
+    if field in names.customary:
+        return names.customary[field], Note(zh="该列名的约定", en="by the convention of its name")
+    if field == "vol" and is_us:
+        return 1.0, Note(zh="美股以股计", en="as US volumes are")
+    return None, Note(zh="", en="")
+
+
+def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
+    """Pairs of units with which nearly all average prices lie between low and high."""
+    step = max(1, len(numbers["vol"]) // _LOOKED_AT)
+    low, high, volume, amount = (
+        numbers[name].to_numpy(dtype=float)[::step] for name in ("low", "high", "vol", "amount")
+    )
+    traded = (volume > 0) & (amount > 0) & (low > 0) & (high > 0)
+    if not traded.any():
+        return []
+    price = amount[traded] / volume[traded]
+    low, high = low[traded] * (1 - _TOLERANCE), high[traded] * (1 + _TOLERANCE)
+    pairs = product(_SIZES["vol"].values(), _SIZES["amount"].values())
+    fitting = []
+    for of_volume, of_amount in pairs:
+        average = price * (of_amount / of_volume)
+        if np.mean((average >= low) & (average <= high)) >= _MOST:
+            fitting.append({"vol": of_volume, "amount": of_amount})
+    return fitting
+
+
+def _contradiction(
+    names: ColumnNames, sizes: Mapping[str, tuple[float | None, Note]], told: Mapping[str, float], file: str
+) -> BadFile:
+    field = next(field for field in sizes if sizes[field][0] not in {None, told[field]})
+    size, how = sizes[field]
+    right = {_OPTIONS[f]: _unit(f, told[f]) for f in sizes}
+    options = ", ".join(f"{option}={unit!r}" for option, unit in right.items())
+    return BadFile(
+        f"{file}, column {names.columns[field]}: read in {_unit(field, size or 1)} {how.en}, "
+        f"amount / volume is far from the prices; they fit with {options}: say so, or mend the column",
+        file=file,
+        column=names.columns[field],
+        parameter=_OPTIONS[field],
+    )
+
+
+def _unknown(field: str, names: ColumnNames, file: str) -> BadFile:
+    head = names.columns[field]
+    problem = f"{file}, column {head}: its unit is not told by the name or by the numbers"
+    return open_choice(problem, _OPTIONS[field], list(_SIZES[field]), file=file, column=head)
+
+
+def _unit(field: str, size: float) -> str:
+    return next((unit for unit, each in _SIZES[field].items() if each == size), f"units of {size:g}")
+
+
+def _note(field: str, size: float, how: Note) -> Note:
+    unit = _unit(field, size)
+    shown: Sequence[str] = (_ZH.get(unit, unit), unit.replace("_", " "))
+    return Note(zh=f"单位为{shown[0]}，{how.zh}", en=f"in {shown[1]}, {how.en}")
