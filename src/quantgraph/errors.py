@@ -26,6 +26,7 @@ __all__ = [
     "ModelOutputInvalid",
     "ModelUnavailable",
     "NoData",
+    "NoOpenPrices",
     "NoProgress",
     "NoSignal",
     "NotConfigured",
@@ -215,6 +216,12 @@ class SandboxTooWeak(QuantGraphError, RuntimeError):
     """The system cannot isolate generated code as the settings require."""
 
     code = "sandbox_weak"
+
+
+class NoOpenPrices(QuantGraphError, LookupError):
+    """The data have closes and no open prices: they make a signal, and no order can fill."""
+
+    code = "no_open_prices"
 
 
 class NoSignal(QuantGraphError, LookupError):

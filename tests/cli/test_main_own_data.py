@@ -96,6 +96,30 @@ def test_what_is_said_of_a_file_stays_with_the_run(tmp_path):
     assert command("replay", folder).exit_code == 0
 
 
+def test_closes_alone_make_a_proved_signal_and_end_before_the_first_session(tmp_path):
+    file = tmp_path / "closes.csv"
+    closes = bars()["Close"]
+    pd.DataFrame({"AAPL": closes, "MSFT": 2 * closes}).to_csv(file)
+    arguments = ["run", f"AAPL, {RULE}, 2024", "--source", file, "--headless", "--out", tmp_path / "runs"]
+    told = command(*arguments)
+    assert told.exit_code == 1
+    assert "no_open_prices: AAPL: closes and no open prices" in told.stderr
+    assert "--signal-only" in told.stderr
+    (folder,) = (tmp_path / "runs").glob("2*")
+    result = json.loads((folder / "result.json").read_text())
+    assert result["ended_because"] == "no_open_prices"
+    assert result["causality"]["causal"]
+    assert result["account"] is None
+    assert command("replay", folder).exit_code == 0
+    told = command(*arguments, "--signal-only", "--json")
+    assert json.loads(told.stdout)["ended_because"] == "done", told.output
+    average = closes.rolling(5).mean() - closes.rolling(20).mean()
+    buys = (average > 0) & (average.shift() <= 0) & average.shift().notna()
+    (only,) = set((tmp_path / "runs").glob("2*")) - {folder}
+    signal = pd.read_parquet(only / "signal.parquet")
+    assert (signal.iloc[:, 0] > 0).sum() == buys.sum() > 0
+
+
 def test_what_a_file_does_not_tell_is_asked_on_the_terminal(tmp_path):
     file = tmp_path / "600519.csv"
     bars().drop(columns="Ticker").rename(columns={"Volume": "成交量"}).to_csv(file)

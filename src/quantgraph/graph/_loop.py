@@ -61,6 +61,9 @@ def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     done = trading.open_run(run_id, state).last_session(run_id)
     if done is None:
         trading.check_tradable(state)
+        if lacking := trading.without_open_prices(state):
+            ended = written(state, end_update(state, end_reason(lacking), lacking))
+            return {**ended, "run_id": run_id, "session": None}
     left = sessions if done is None else sessions[sessions > done]
     is_first_turn = trading.approve and not state.get("session")
     return {

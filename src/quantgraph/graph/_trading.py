@@ -18,7 +18,7 @@ from quantgraph.broker import Decider, Market, RunContext, TradePlan
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_identity
-from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
+from quantgraph.errors import BadOption, NoOpenPrices, NoSignal, UnknownSymbol
 from quantgraph.graph._state import TradingState
 from quantgraph.llm import role_model
 from quantgraph.market import Moment, Rulebook, session_of, sessions_between
@@ -29,6 +29,7 @@ from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.settings import check_role
 from quantgraph.state import GrowingView
+from quantgraph.tools import split_codes
 
 _KNOWN_CODES = {
     "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us(), "
@@ -146,6 +147,24 @@ class Trading:
         for symbol in symbols if len(first) else ():
             rules.t_plus(symbol, first[0].date())
             rules.charges(symbol, "sell", 100, CENT, first[0].date())
+
+    def without_open_prices(self, state: TradingState) -> NoOpenPrices | None:
+        """The error about traded symbols with closes and no opens in the window; None without any."""
+        bars = self.resources.store.snapshot(state["data_ref"])["ohlcv"]
+        window = self.sessions(state)
+        opens, closes = (bars[field].loc[window].notna().any() for field in ("open", "close"))
+        traded = set(split_codes(request_of(state)["checked"].get("trade", ""))) & {*opens.index}
+        lacking = [
+            symbol for symbol in sorted(traded or {*opens.index}) if closes[symbol] and not opens[symbol]
+        ]
+        if not lacking:
+            return None
+        shown = ", ".join(lacking[:5]) + (" …" if len(lacking) > 5 else "")
+        return NoOpenPrices(
+            f"{shown}: closes and no open prices, and orders fill at the open; give bars with opens, or "
+            "stop at the signal: --signal-only, RunSpec(trade=False)",
+            symbols=tuple(lacking),
+        )
 
     def check_boards(self, symbols: Iterable[str]) -> None:
         """Raise ``UnknownSymbol`` if the rulebook does not know a symbol."""

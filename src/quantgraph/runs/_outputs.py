@@ -45,6 +45,7 @@ _FINAL = frozenset(
         "done",
         "max_retries",
         "repeated_error",
+        "no_open_prices",
         "no_progress",
         "causality_failed",
         "meaning_failed",

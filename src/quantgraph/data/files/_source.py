@@ -244,7 +244,11 @@ def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
     missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
     if not missing:
         return []
-    return [Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}")]
+    notes = [Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}")]
+    if "open" not in stocks:
+        zh = "没有开盘价：可以得到并检查信号，但订单无法成交"
+        notes.append(Note(zh=zh, en="no open prices: a signal can be made and proved, and no order can fill"))
+    return notes
 
 
 def _never_known_notes(files: Sequence[FileContents]) -> list[Note]:

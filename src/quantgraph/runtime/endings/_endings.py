@@ -15,6 +15,7 @@ from quantgraph.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
     NoData,
+    NoOpenPrices,
     NoProgress,
     NotConfigured,
     PermissionDenied,
@@ -71,6 +72,7 @@ _ERROR_REASONS: dict[type[QuantGraphError], EndedBecause] = {
     CodeUnavailable: "code_unavailable",
     ModelUnavailable: "model_unavailable",
     ModelOutputInvalid: "max_retries",
+    NoOpenPrices: "no_open_prices",
     NoProgress: "no_progress",
 }
 
@@ -128,6 +130,17 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
         Note(
             zh="请检查代码、时间范围、令牌和网络；数据就绪后可以继续。",
             en="Check symbols, dates, token and network; resume once the data are available.",
+        ),
+    ),
+    "no_open_prices": (
+        Note(
+            zh="数据没有开盘价，而订单以开盘价成交",
+            en="the data have no open prices, and orders fill at the open",
+        ),
+        Note(
+            zh="信号和检查已经完成。请给出有开盘价的数据，或用 --signal-only 停在信号。",
+            en="The signal and its proof are there. Give data with open prices, or stop at the signal with "
+            "--signal-only.",
         ),
     ),
     "cancelled": (

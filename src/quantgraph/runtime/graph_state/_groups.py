@@ -29,6 +29,7 @@ EndedBecause = Literal[
     "causality_failed",
     "meaning_failed",
     "data_unavailable",
+    "no_open_prices",
     "cancelled",
     "model_unavailable",
     "code_unavailable",
