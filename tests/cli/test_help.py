@@ -69,9 +69,9 @@ def test_a_wrong_call_is_one_line_within_a_second_of_cpu(arguments, says, tmp_pa
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
-def test_help_lists_twelve_commands_in_groups_with_run_first(tmp_path):
+def test_help_lists_thirteen_commands_in_groups_with_run_first(tmp_path):
     names = [name for group in GROUPS.values() for name in group]
-    assert len(names) == len({*names}) == 12
+    assert len(names) == len({*names}) == 13
     registered = {each.name or each.callback.__name__ for each in app.registered_commands}
     assert {*names} == registered | {each.name for each in app.registered_groups}
     shown = called("--help", place=tmp_path).stdout

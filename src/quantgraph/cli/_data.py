@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantgraph.cli._console import print_status
+from quantgraph._util.texts import Language, say
+from quantgraph.cli._console import (
+    AsJson,
+    Debug,
+    echo,
+    echo_json,
+    locale_language,
+    print_status,
+    usage_errors,
+)
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
-    from quantgraph.data import MarketDataSource
+    from quantgraph.data import FrameSource
     from quantgraph.settings import Settings
 
 TableFacts = Annotated[
@@ -25,6 +34,126 @@ TableFacts = Annotated[
     ),
 ]
 _MOST_QUESTIONS = 5
+_SHOWN = 8
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at files of daily bars.")
+
+
+@app.callback()
+def _data() -> None:
+    """Keep ``check`` a command of its own while it is the only one."""
+
+
+@app.command()
+def check(  # noqa: PLR0917 - typer reads options from the parameters
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file or folder of daily bars.")],
+    symbols: Annotated[
+        str | None, typer.Option(help="The symbol of a file that names none, such as AAPL.")
+    ] = None,
+    table: TableFacts = None,
+    headless: Annotated[bool, typer.Option(help="Ask nothing: what is open is an error.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Say what is taken for what in a file: symbols, sessions, columns, units, adjustment, what is left out.
+
+    Exit status 0: a run can read it. 2: it cannot, or an answer is missing, and one line says which.
+    """
+    from quantgraph.settings import load_settings
+
+    with usage_errors(debug=debug):
+        settings = with_tables(load_settings(), table)
+        opened, settings = open_own(file, settings, symbols, asks=not headless)
+        if opened is None:
+            raise BadOption(f"FILE={file} is a name of a source; give a file or folder", parameter="file")
+        facts = _facts(opened)
+    if as_json:
+        echo_json(facts | {"tables": settings.tables.model_dump(exclude_none=True)})
+    else:
+        echo("\n".join(_page(facts, opened, locale_language())))
+
+
+def _facts(source: FrameSource) -> dict[str, Any]:
+    """What there is, as JSON."""
+    market, sessions = source.market, source.sessions()
+    bars = market.bars
+    there = [field for field, frame in bars.items() if frame.notna().to_numpy().any()]
+    gaps = sessions.to_series().diff().dt.days.dropna()
+    return {
+        "name": source.name,
+        "symbols": list(market.symbols),
+        "sessions": len(sessions),
+        "first": f"{sessions[0]:%Y-%m-%d}",
+        "last": f"{sessions[-1]:%Y-%m-%d}",
+        "longest_gap_days": int(gaps.max()) if len(gaps) else 0,
+        "on_weekends": int((sessions.day_of_week > 4).sum()),
+        "bars": int(bars["close"].notna().to_numpy().sum()),
+        "market": _market(market.symbols),
+        "fields": there,
+        "missing": [field for field in bars if field not in there],
+        "records": list(source.record_kinds),
+        "provenance": list(source.provenance("en")),
+    }
+
+
+def _market(codes: Sequence[str]) -> str | None:
+    """The market by the codes: ``cn``, ``us``, ``both``; None if no code is of one."""
+    from quantgraph.market.rules import find_board
+
+    found = {"us" if board == "us" else "cn" for board in map(find_board, codes) if board}
+    return "both" if len(found) > 1 else next(iter(found), None)
+
+
+def _page(facts: dict[str, Any], source: FrameSource, language: Language) -> list[str]:
+    """One page of text."""
+    codes = facts["symbols"]
+    more = f" … ({len(codes)})" if len(codes) > _SHOWN else ""
+    markets = {
+        "cn": say(language, zh="按代码：中国内地", en="mainland China, by the codes"),
+        "us": say(language, zh="按代码：美国", en="US, by the codes"),
+        "both": say(language, zh="两个市场：请用 --market", en="two markets: say --market"),
+        None: say(
+            language,
+            zh="没有规则认识这些代码：可以得到信号，不能交易",
+            en="none knows these codes: a signal can be made, and not traded",
+        ),
+    }
+    span = f"{facts['first']} … {facts['last']}, {facts['sessions']}"
+    gaps = say(
+        language,
+        zh=f"最长间隔 {facts['longest_gap_days']} 天，周末 {facts['on_weekends']} 个",
+        en=f"longest gap {facts['longest_gap_days']} days, {facts['on_weekends']} on weekends",
+    )
+    none = say(language, zh="无", en="none")
+    rows = {
+        say(language, zh="代码", en="symbols"): ", ".join(codes[:_SHOWN]) + more,
+        say(language, zh="交易日", en="sessions"): f"{span} ({gaps})",
+        say(language, zh="行情", en="bars"): f"{facts['bars']:,}",
+        say(language, zh="规则", en="rules"): markets[facts["market"]],
+        say(language, zh="字段", en="fields"): ", ".join(facts["fields"]),
+        say(language, zh="缺少", en="not there"): ", ".join(facts["missing"]) or none,
+        say(language, zh="首条", en="first bar"): _first_bar(source),
+    }
+    lines = [facts["name"], *(f"  {name}: {value}" for name, value in rows.items())]
+    lines.append(say(language, zh="读法", en="read as"))
+    for read in source.market.read_as:
+        lines += [f"  {read.files}", *(f"    {part.text(language)}" for part in read.parts)]
+    if notes := [note.text(language) for note in source.market.notes]:
+        lines += [say(language, zh="说明", en="notes"), *(f"  {note}" for note in notes)]
+    return lines
+
+
+def _first_bar(source: FrameSource) -> str:
+    """The first bar in the units of a run, to be held against the file."""
+    import pandas as pd
+
+    market = source.market
+    symbol, row = next(iter(market.first_rows.items()))
+    bar = {field: market.bars[field][symbol].iloc[row] for field in ("open", "high", "low", "close", "vol")}
+    day = f"{market.sessions[row]:%Y-%m-%d}"
+    return f"{symbol} {day}: " + ", ".join(
+        f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)
+    )
 
 
 def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:
@@ -50,7 +179,7 @@ def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:
 
 def open_own(
     source: str | None, settings: Settings, symbols: str | None, *, asks: bool
-) -> tuple[MarketDataSource | None, Settings]:
+) -> tuple[FrameSource | None, Settings]:
     """Open and read a file or folder; what it does not tell is asked on the terminal if ``asks``.
 
     Returns
@@ -66,12 +195,13 @@ def open_own(
     source = source or settings.data_source
     if source in {"sample", "tushare"}:
         return None, settings
-    from quantgraph.data import open_source
+    from quantgraph.data import FrameSource, open_source
     from quantgraph.data.symbols import symbol_list
 
     codes = symbol_list(symbols or ())
     for _ in range(_MOST_QUESTIONS):
         opened = open_source(source, settings=settings, symbol=codes[0] if len(codes) == 1 else None)
+        assert isinstance(opened, FrameSource)  # noqa: S101 - of a path
         try:
             opened.symbols()
         except BadFile as error:
@@ -80,8 +210,8 @@ def open_own(
                 raise
             settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
         else:
-            break
-    return opened, settings
+            return opened, settings
+    raise BadFile(f"{source} leaves too much open; say it with --table", file=source)
 
 
 def _asked(error: BadFile) -> str | None:

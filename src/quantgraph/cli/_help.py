@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run a sentence": ("run", "resume"),
     "Look at runs": ("show", "runs", "compare", "logs"),
-    "Check": ("audit", "replay", "ledger"),
+    "Check": ("data", "audit", "replay", "ledger"),
     "Agents and servers": ("trader", "mcp"),
     "This machine": ("doctor",),
 }

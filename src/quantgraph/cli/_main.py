@@ -33,6 +33,7 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._data import TableFacts, open_own, with_tables
+from quantgraph.cli._data import app as data
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
 from quantgraph.cli._integrations import mcp, trader
@@ -85,6 +86,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
+app.add_typer(data, name="data")
 app.add_typer(ledger, name="ledger")
 for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader):
     app.command(cls=PanelCommand)(_command)

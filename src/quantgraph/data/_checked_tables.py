@@ -48,7 +48,7 @@ class CheckedTable:
     kind: TableKind
     file: str
     rows: pd.DataFrame
-    read_as: Note | None = None
+    read_as: tuple[Note, ...] = ()
 
 
 def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd.Series:

@@ -44,6 +44,20 @@ class MemberList:
     symbols: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadAs:
+    """What was taken for what in files that were read alike."""
+
+    files: str
+    """Their names; of many the first."""
+    parts: tuple[Note, ...]
+
+    def text(self, language: Language) -> str:
+        """All of it in one line."""
+        colon, semicolon = ("：", "；") if language == "zh" else (": ", "; ")
+        return self.files + colon + semicolon.join(part.text(language) for part in self.parts)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarketTables:
     """All data of a source: panels over all sessions and symbols, index levels, member lists, names.
@@ -59,7 +73,7 @@ class MarketTables:
     lists: Mapping[str, tuple[MemberList, ...]]
     names: Mapping[str, str]
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
-    read_as: tuple[Note, ...] = ()
+    read_as: tuple[ReadAs, ...] = ()
     notes: tuple[Note, ...] = ()
     records: tuple[Record, ...] = ()
 
@@ -132,7 +146,8 @@ class FrameSource(ABC):
 
     def provenance(self, language: Language) -> tuple[str, ...]:
         """What the numbers are: which columns were taken for what, in which units, what was left out."""
-        return tuple(note.text(language) for note in (*self.market.read_as, *self.market.notes))
+        read, notes = self.market.read_as, self.market.notes
+        return (*(each.text(language) for each in read), *(note.text(language) for note in notes))
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions, ascending."""

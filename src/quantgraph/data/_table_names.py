@@ -56,8 +56,8 @@ def symbol_of_frame(key: str) -> NamedSymbol | None:
 
 
 def _by_name(code: str, name: str) -> NamedSymbol:
-    shown = "" if code == name else f" ({code})"
-    return NamedSymbol(code=code, said_by=Note(zh=f"名称{shown}", en=f"its name{shown}"))
+    zh, en = ("", "") if code == name else (f"（{code}）", f" ({code})")
+    return NamedSymbol(code=code, said_by=Note(zh=f"名称{zh}", en=f"its name{en}"))
 
 
 def symbol_in(text: str) -> str | None:

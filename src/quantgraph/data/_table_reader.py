@@ -284,25 +284,23 @@ class _Reader:
     def _dates(self, field: str) -> tuple[pd.Series, DateOrder | None]:
         return dates_in_order(self._column(field), self._file, self._options.date_order)
 
-    def _told(self, rows: pd.DataFrame, units: TableUnits) -> Note | None:
+    def _told(self, rows: pd.DataFrame, units: TableUnits) -> tuple[Note, ...]:
         """Which column was taken for what, where its name alone does not say it."""
         notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
-        zh, en = [], []
+        told = []
         if self._symbol is not None:
-            zh.append(f"ts_code = {self._symbol.said_by.zh}")
-            en.append(f"ts_code = {self._symbol.said_by.en}")
+            by = self._symbol.said_by
+            told.append(Note(zh=f"ts_code = {by.zh}", en=f"ts_code = {by.en}"))
         for field, head in self._names.columns.items():
             note = notes.get(field)
             if field in rows and (note or head.lower() != field):
-                zh.append(f"{field} = {head.strip()}" + (f"（{note.zh}）" if note else ""))
-                en.append(f"{field} = {head.strip()}" + (f" ({note.en})" if note else ""))
+                read = f"{field} = {head.strip()}"
+                zh, en = (f"（{note.zh}）", f" ({note.en})") if note else ("", "")
+                told.append(Note(zh=read + zh, en=read + en))
         if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
             shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
-            zh.append(f"未使用 {shown}")
-            en.append(f"not used: {shown}")
-        zh += [note.zh for note in self.notes]
-        en += [note.en for note in self.notes]
-        return Note(zh="；".join(zh), en="; ".join(en)) if en else None
+            told.append(Note(zh=f"未使用 {shown}", en=f"not used: {shown}"))
+        return (*told, *self.notes)
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
         written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()

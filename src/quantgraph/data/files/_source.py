@@ -21,7 +21,14 @@ from quantgraph.data._checked_tables import (
     events_on_sessions,
     merge_tables,
 )
-from quantgraph.data._frame_source import DatedName, FrameSource, MarketTables, MemberList, complete_bars
+from quantgraph.data._frame_source import (
+    DatedName,
+    FrameSource,
+    MarketTables,
+    MemberList,
+    ReadAs,
+    complete_bars,
+)
 from quantgraph.data._source import (
     BAR_FIELDS,
     EVENT_FIELDS,
@@ -223,21 +230,18 @@ def _split_indices(
     return stocks, indices
 
 
-def _read_as(tables: Sequence[CheckedTable]) -> tuple[Note, ...]:
-    """What was taken for what, one line for all files that were read alike."""
-    files: dict[tuple[str, str], list[str]] = {}
+def _read_as(tables: Sequence[CheckedTable]) -> tuple[ReadAs, ...]:
+    """What was taken for what, one for all files that were read alike."""
+    files: dict[tuple[Note, ...], list[str]] = {}
     for table in tables:
-        if table.read_as is not None and table.read_as.en:
-            files.setdefault((table.read_as.zh, table.read_as.en), []).append(table.file)
-    return tuple(
-        Note(zh=f"{_listed(names, '、')}：{zh}", en=f"{_listed(names, ', ')}: {en}")
-        for (zh, en), names in files.items()
-    )
+        if table.read_as:
+            files.setdefault(table.read_as, []).append(table.file)
+    return tuple(ReadAs(files=_listed(names), parts=parts) for parts, names in files.items())
 
 
-def _listed(names: Sequence[str], separator: str) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = f" … ({len(names)})" if len(names) > _SHOWN else ""
-    return separator.join(names[:_SHOWN]) + more
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
