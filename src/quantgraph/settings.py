@@ -189,7 +189,7 @@ class Settings(BaseSettings):
     fetch: Literal["code", "agent"] = Field(
         "code", description="code, or agent: a model calls the data tools"
     )
-    data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
+    data_source: str = Field("sample", min_length=1, description="sample, tushare, qlib:FOLDER, or a path")
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
     tables: TableOptions = Field(default_factory=TableOptions, description="a table like {volume_unit = …}")
     cache_dir: Path = Field(

@@ -189,7 +189,8 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         Path, typer.Argument(metavar="[CONFIG]", help="A config file of AI-Trader, JSON.")
     ] = Path("configs/default_config.json"),
     source: Annotated[
-        str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
+        str | None,
+        typer.Option(help="sample, tushare, qlib:FOLDER, or a file or folder. Default: the settings'."),
     ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones.")

@@ -98,7 +98,7 @@ _MODEL, _OUTPUT = "Model", "Output"
 Source = Annotated[
     str | None,
     typer.Option(
-        help="sample (synthetic), tushare, or a file or folder. Default: the settings', else sample.",
+        help="sample (synthetic), tushare, qlib:FOLDER, a file or a folder. Default: the settings'.",
         rich_help_panel=_DATA,
     ),
 ]
@@ -289,7 +289,8 @@ def audit(  # noqa: PLR0917
         ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
+        str | None,
+        typer.Option(help="sample, tushare, qlib:FOLDER, or a file or folder. Default: the settings'."),
     ] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes, names or an index code, joined by commas. Default: all.")

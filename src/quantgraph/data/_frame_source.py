@@ -149,6 +149,14 @@ class FrameSource(ABC):
         read, notes = self.market.read_as, self.market.notes
         return (*(each.text(language) for each in read), *(note.text(language) for note in notes))
 
+    def opens(self) -> str | None:
+        """None: an object must be passed again."""
+        return None
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """The class and the name."""
+        return {"source": f"{type(self).__qualname__} {self.name}"}
+
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions, ascending."""
         return self.market.sessions

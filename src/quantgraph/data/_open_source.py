@@ -10,7 +10,10 @@ from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
-_VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
+QLIB = "qlib:"
+_VALID = (
+    "valid: sample, tushare, qlib:FOLDER, the path of a file or folder, a DataFrame, or a MarketDataSource"
+)
 
 
 def open_source(
@@ -22,9 +25,9 @@ def open_source(
     ----------
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
-        market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A frame of daily bars, or frames by symbol, see
-        :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
+        market. ``"tushare"``: tushare, with the settings' token and cache. ``"qlib:FOLDER"``: a folder in
+        qlib's binary format. A path: a file or folder of daily bars. A frame of daily bars, or frames by
+        symbol, see :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
     symbol
@@ -72,6 +75,10 @@ def _from_object(spec: object, settings: Settings | None, symbol: str | None) ->
 
 
 def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> MarketDataSource:
+    if isinstance(spec, str) and spec.startswith(QLIB):
+        from quantgraph.data.qlib._source import QlibSource
+
+        return QlibSource(Path(spec.removeprefix(QLIB)).expanduser(), options=settings.tables)
     from quantgraph.data.files._source import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():

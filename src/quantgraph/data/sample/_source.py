@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Note
 from quantgraph.data._frame_source import DatedName, FrameSource, MarketTables, MemberList
 from quantgraph.data._source import (
@@ -258,6 +259,15 @@ class SampleSource(FrameSource):
 
     synthetic: Final = True  # no stock or price in it is real
     name: Final = "sample"
+
+    def opens(self) -> str:
+        """``sample``."""
+        return self.name
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash of each file of the package."""
+        folder = files("quantgraph.data.sample") / "market"
+        return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
 
     def _load(self) -> MarketTables:
         with _loading:
