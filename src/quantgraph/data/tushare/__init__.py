@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.data.tushare._client import ENDPOINTS, Endpoint, TushareClient
+    from quantgraph.data._vendor_tables import Endpoint
+    from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
     from quantgraph.data.tushare._source import TushareSource
 
 __all__ = ["ENDPOINTS", "Endpoint", "TushareClient", "TushareSource"]

@@ -12,8 +12,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pandas as pd
@@ -22,6 +22,7 @@ import tenacity
 from pydantic import SecretStr
 
 from quantgraph.data._source import INDICATOR_FIELDS
+from quantgraph.data._vendor_tables import Endpoint, typed_rows
 from quantgraph.errors import (
     BadOption,
     NotConfigured,
@@ -30,58 +31,6 @@ from quantgraph.errors import (
     RateLimited,
     SourceUnavailable,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """One endpoint and how it is requested.
-
-    Attributes
-    ----------
-    name
-        Tushare's name.
-    text, dates, numbers
-        Columns by type.
-    row_limit
-        Largest number of rows of one reply. Where the vendor states none, a number small enough for every
-        known endpoint, so that a shorter page is the last one.
-    key
-        Parameter and column that names a series: a code, or an exchange.
-    order
-        Columns by which rows are sorted; the first one holds the day.
-    access
-        ``market``: by code or, of all codes, by session. ``series``: one key only. ``list``: a whole list as
-        of today.
-    windowed
-        Whether the endpoint knows ``start_date`` and ``end_date``; if not, it answers with the whole series.
-    may_be_empty
-        Whether no row is a valid answer.
-    parts
-        Parameters of the requests that together give a list; of a series the first one's.
-    """
-
-    name: str
-    text: tuple[str, ...] = ("ts_code",)
-    dates: tuple[str, ...] = ("trade_date",)
-    numbers: tuple[str, ...] = ()
-    row_limit: int = 2000
-    key: str = "ts_code"
-    order: tuple[str, ...] = ("trade_date", "ts_code")
-    access: Literal["market", "series", "list"] = "market"
-    windowed: bool = True
-    may_be_empty: bool = False
-    parts: tuple[Mapping[str, str], ...] = ({},)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Requested columns, in the order of the frames."""
-        return self.text + self.dates + self.numbers
-
-    @property
-    def day(self) -> str:
-        """Column of the day."""
-        return self.order[0]
-
 
 _PRICES = ("open", "high", "low", "close", "pre_close", "change", "pct_chg", "vol", "amount")
 
@@ -188,7 +137,7 @@ class _MinuteLimit(Exception):
 
 
 class TushareClient:
-    """Fetches whole tables from tushare. Thread-safe.
+    """Fetches whole tables from tushare, a :class:`.TableClient`. Thread-safe.
 
     Parameters
     ----------
@@ -206,6 +155,8 @@ class TushareClient:
     sleep
         Function that waits so many seconds.
     """
+
+    vendor: Final = "tushare"
 
     def __init__(
         self,
@@ -368,24 +319,5 @@ class TushareClient:
     def _typed(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
         if not len(frame.columns):
             raise self._unavailable(endpoint, "an HTTP error, or an answer without columns")
-        missing = [name for name in endpoint.fields if name not in frame.columns]
-        if missing:
-            raise self._unavailable(endpoint, f"the answer has no column {', '.join(missing)}")
-        columns: dict[str, pd.Series] = {}
-        for name in endpoint.fields:
-            try:
-                columns[name] = _column(frame[name], name, endpoint)
-            except (ValueError, TypeError):
-                break
-        else:
-            return pd.DataFrame(columns)
-        raise self._unavailable(endpoint, f"the answer's column {name} holds something unreadable")
-
-
-def _column(values: pd.Series, name: str, endpoint: Endpoint) -> pd.Series:
-    if name in endpoint.dates:
-        days = values.astype("str").replace("", None)
-        return pd.to_datetime(days, format="%Y%m%d").astype("datetime64[us]")
-    if name in endpoint.numbers:
-        return pd.to_numeric(values).astype("float64")
-    return values.astype("str")
+        fault = partial(self._unavailable, endpoint)
+        return typed_rows(endpoint, frame, "%Y%m%d", fault)

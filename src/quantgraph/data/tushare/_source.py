@@ -26,9 +26,9 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
+from quantgraph.data._vendor_store import ParquetCache, VendorStore, shanghai_now
 from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
-from quantgraph.data.tushare._store import ParquetCache, TushareStore, shanghai_now
 from quantgraph.data.tushare._tables import TushareTables
 from quantgraph.errors import (
     BadOption,
@@ -140,7 +140,7 @@ class TushareSource(TushareTables):
         Address of the endpoints; else the environment variable ``TUSHARE_URL``, else the package's own.
     cache_dir
         Folder of the cache; None is :func:`cache_folder` of the settings' ``cache_dir``.
-        Rules: :mod:`quantgraph.data.tushare._store`.
+        Rules: :mod:`quantgraph.data._vendor_store`.
     client
         A client with time and row limits of its own, in place of ``token`` and ``base_url``.
     now
@@ -167,7 +167,7 @@ class TushareSource(TushareTables):
         client = client or TushareClient(token=token, base_url=base_url)
         folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
         self._cache, self._given = ParquetCache(folder), cache_dir
-        super().__init__(TushareStore(client, self._cache, now=now))
+        super().__init__(VendorStore(client, self._cache, now=now))
 
     def __repr__(self) -> str:
         given = "" if self._given is None else f"cache_dir={str(self._given)!r}"

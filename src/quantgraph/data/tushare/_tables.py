@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from quantgraph.data._source import Members, check_window, session_index
-from quantgraph.data.tushare._client import ENDPOINTS, Endpoint
-from quantgraph.data.tushare._store import TushareStore
+from quantgraph.data._vendor_store import VendorStore
+from quantgraph.data._vendor_tables import Endpoint
+from quantgraph.data.tushare._client import ENDPOINTS
 from quantgraph.errors import (
     BadOption,
     NoData,
@@ -29,7 +30,7 @@ _MEMBERS_LOOKBACK = pd.Timedelta(days=400)
 class TushareTables:
     """Tables and lists of tushare, from a store."""
 
-    def __init__(self, store: TushareStore) -> None:
+    def __init__(self, store: VendorStore) -> None:
         self._store = store
 
     @property

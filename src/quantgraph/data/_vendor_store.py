@@ -1,4 +1,4 @@
-"""Tushare's tables, fetched once and kept as Parquet files with the days they cover.
+"""Tables of a vendor, fetched once and kept as Parquet files with the days they cover.
 
 One file holds one table and, in its metadata, the closed interval of days for which the table is
 complete. A finished file is renamed over the old one, so that a reader in another thread or process sees the
@@ -11,7 +11,7 @@ What is kept, and when it is fetched again:
   lies between, so that it stays one interval.
 * A *day* is one endpoint's rows of all codes on one session. An empty one is kept only if it is more than
   a week old: before that, the vendor may be late.
-* Days are settled, and kept, up to yesterday in Shanghai. Rows of today are returned and not kept, so a
+* Days are settled, and kept, up to yesterday at the vendor's. Rows of today are returned and not kept, so a
   table that was fetched before the vendor had completed the day is never frozen.
 * A *list* (listed stocks, names) is fetched again on every new day. If that fails, the old list is used,
   with a note.
@@ -27,14 +27,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta, timezone
+from datetime import timedelta, timezone, tzinfo
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quantgraph.data.tushare._client import Endpoint, TushareClient
+from quantgraph.data._vendor_tables import Endpoint, TableClient
 from quantgraph.errors import BadFile, NotConfigured, RateLimited, SourceUnavailable
 
 _METADATA = b"quantgraph"
@@ -141,29 +141,45 @@ def _damaged(path: Path, error: Exception) -> BadFile:
     )
 
 
-_SHANGHAI = timezone(timedelta(hours=8), "Asia/Shanghai")  # no summer time since 1991
+SHANGHAI = timezone(timedelta(hours=8), "Asia/Shanghai")  # no summer time since 1991
 _DAY = pd.Timedelta(days=1)
 _LATE = pd.Timedelta(days=7)
-_READY_HOUR = 17  # daily_basic is complete by then (tushare.pro, document 32)
 
 
 def shanghai_now() -> pd.Timestamp:
     """Current time in Shanghai."""
-    return pd.Timestamp.now(_SHANGHAI)
+    return pd.Timestamp.now(SHANGHAI)
 
 
-class TushareStore:
+class VendorStore:
     """Tables from a cache, and from the vendor where the cache has gaps.
 
     Thread-safe; each table is fetched by one thread at a time.
+
+    Parameters
+    ----------
+    now
+        Function that returns the current time with its zone.
+    zone
+        Time zone of the vendor's days.
+    ready_hour
+        Hour of that zone from which on the vendor has the day's data.
     """
 
     def __init__(
-        self, client: TushareClient, cache: ParquetCache, *, now: Callable[[], pd.Timestamp]
+        self,
+        client: TableClient,
+        cache: ParquetCache,
+        *,
+        now: Callable[[], pd.Timestamp],
+        zone: tzinfo = SHANGHAI,
+        ready_hour: int = 17,
     ) -> None:
         self._client = client
         self._cache = cache
         self._now = now
+        self._zone = zone
+        self._ready_hour = ready_hour
         self._notes: dict[str, None] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()  # guards _notes and _locks
@@ -181,13 +197,13 @@ class TushareStore:
 
     @property
     def today(self) -> pd.Timestamp:
-        """The date in Shanghai."""
-        return self._now().tz_convert(_SHANGHAI).tz_localize(None).normalize().as_unit("us")
+        """The vendor's date."""
+        return self._now().tz_convert(self._zone).tz_localize(None).normalize().as_unit("us")
 
     @property
     def last_ready_day(self) -> pd.Timestamp:
-        """Last day whose data the vendor has: today from 17:00 in Shanghai on, yesterday before."""
-        ready = self._now().tz_convert(_SHANGHAI).hour >= _READY_HOUR
+        """Last day whose data the vendor has: today from its ready hour on, yesterday before."""
+        ready = self._now().tz_convert(self._zone).hour >= self._ready_hour
         return self.today if ready else self.today - _DAY
 
     def series(self, endpoint: Endpoint, code: str, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:
@@ -204,7 +220,7 @@ class TushareStore:
             start = min(first, kept.first) if kept else first
             settled = min(last, self.today - _DAY)
             end = max(kept.last, settled) if kept else settled
-            if start <= end:
+            if start <= end and (endpoint.keeps_empty or len(rows)):
                 self._cache.write(
                     key, CachedTable(rows=_between(rows, endpoint.day, start, end), first=start, last=end)
                 )
@@ -232,7 +248,7 @@ class TushareStore:
                 return kept.rows
             with _with_damage(damage):
                 rows = self._client.fetch(endpoint, key.params)
-            _check_days(endpoint, rows, day, day)
+            self._check_days(endpoint, rows, day, day)
             if day < (self.today if len(rows) else self.today - _LATE):
                 self._cache.write(key, CachedTable(rows=rows, first=day, last=day))
             return rows
@@ -266,17 +282,28 @@ class TushareStore:
         fixed = {endpoint.key: code, **endpoint.parts[0]}
         rows = self._client.fetch(endpoint, {**fixed, **(window if endpoint.windowed else {})})
         if endpoint.windowed:
-            _check_days(endpoint, rows, first, last)
+            self._check_days(endpoint, rows, first, last)
         else:
             rows = _between(rows, endpoint.day, first, last)
         others = set(rows[endpoint.key].unique()) - {code}
         if others:
             raise SourceUnavailable(
-                f"tushare {endpoint.name}: asked for {endpoint.key}={code}, the answer also holds "
-                f"{min(others)}",
+                f"{self._client.vendor} {endpoint.name}: asked for {endpoint.key}={code}, the answer also "
+                f"holds {min(others)}",
                 endpoint=endpoint.name,
             )
         return rows
+
+    def _check_days(
+        self, endpoint: Endpoint, rows: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp
+    ) -> None:
+        outside = rows[~rows[endpoint.day].between(first, last)]
+        if len(outside):
+            raise SourceUnavailable(
+                f"{self._client.vendor} {endpoint.name}: asked for {first:%Y-%m-%d} to {last:%Y-%m-%d}, the "
+                f"answer also holds {outside[endpoint.day].iloc[0]}",
+                endpoint=endpoint.name,
+            )
 
     def _read(self, key: CacheKey) -> tuple[CachedTable | None, BadFile | None]:
         try:
@@ -329,13 +356,3 @@ def _between(rows: pd.DataFrame, day: str, first: pd.Timestamp, last: pd.Timesta
 def _sorted(tables: Sequence[pd.DataFrame], day: str) -> pd.DataFrame:
     filled = [table for table in tables if len(table)] or list(tables[:1])
     return pd.concat(filled, ignore_index=True).sort_values(day, kind="stable", ignore_index=True)
-
-
-def _check_days(endpoint: Endpoint, rows: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> None:
-    outside = rows[~rows[endpoint.day].between(first, last)]
-    if len(outside):
-        raise SourceUnavailable(
-            f"tushare {endpoint.name}: asked for {first:%Y-%m-%d} to {last:%Y-%m-%d}, the answer also holds "
-            f"{outside[endpoint.day].iloc[0]}",
-            endpoint=endpoint.name,
-        )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.data.tushare._store import CachedTable, CacheKey, ParquetCache
+from quantgraph.data._vendor_store import CachedTable, CacheKey, ParquetCache
 from quantgraph.errors import BadFile
 
 FIRST, LAST = pd.Timestamp("2024-01-02").as_unit("us"), pd.Timestamp("2024-01-31").as_unit("us")
@@ -116,7 +116,7 @@ def test_a_crash_while_writing_leaves_the_old_table_and_no_litter(cache, monkeyp
         file.write(b"PAR1 half a table")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("quantgraph.data.tushare._store.pq.write_table", crash)
+    monkeypatch.setattr("quantgraph.data._vendor_store.pq.write_table", crash)
     with pytest.raises(KeyboardInterrupt):
         cache.write(key(), CachedTable(rows=ROWS.head(1), first=FIRST, last=LAST))
     pd.testing.assert_frame_equal(cache.read(key()).rows, ROWS)
