@@ -33,6 +33,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quantgraph._util.files import check_text
 from quantgraph._util.packages import is_package
+from quantgraph._util.texts import SOURCES
 from quantgraph._util.values import faults_of, near_or_valid
 from quantgraph.errors import BadFile, BadOption, NotConfigured
 
@@ -189,7 +190,7 @@ class Settings(BaseSettings):
     fetch: Literal["code", "agent"] = Field(
         "code", description="code, or agent: a model calls the data tools"
     )
-    data_source: str = Field("sample", min_length=1, description="sample, tushare, qlib:FOLDER, or a path")
+    data_source: str = Field("sample", min_length=1, description=SOURCES)
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
     tables: TableOptions = Field(default_factory=TableOptions, description="a table like {volume_unit = …}")
     cache_dir: Path = Field(

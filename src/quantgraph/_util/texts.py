@@ -10,6 +10,9 @@ from typing import Literal
 
 Language = Literal["zh", "en"]
 
+SOURCES = "sample, tushare, baostock, qlib:FOLDER, or the path of a file or folder"
+"""Sources of market data that a text can name."""
+
 _LETTERS_A_CHARACTER = 3
 """A Chinese character counts as much as three letters of an English word."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph._util.texts import SOURCES, Language, Note, language_of, say
 from quantgraph.cli._console import (
     CANCELLED,
     FAILED,
@@ -190,7 +190,7 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     ] = Path("configs/default_config.json"),
     source: Annotated[
         str | None,
-        typer.Option(help="sample, tushare, qlib:FOLDER, or a file or folder. Default: the settings'."),
+        typer.Option(help=f"{SOURCES}. Default: the settings'."),
     ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones.")

@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from quantgraph._util.files import check_text
+from quantgraph._util.texts import SOURCES
 from quantgraph.cli._console import (
     CANCELLED,
     FAILED,
@@ -98,7 +99,7 @@ _MODEL, _OUTPUT = "Model", "Output"
 Source = Annotated[
     str | None,
     typer.Option(
-        help="sample (synthetic), tushare, qlib:FOLDER, a file or a folder. Default: the settings'.",
+        help=f"{SOURCES}. Default: the settings'.",
         rich_help_panel=_DATA,
     ),
 ]
@@ -290,7 +291,7 @@ def audit(  # noqa: PLR0917
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="sample, tushare, qlib:FOLDER, or a file or folder. Default: the settings'."),
+        typer.Option(help=f"{SOURCES}. Default: the settings'."),
     ] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes, names or an index code, joined by commas. Default: all.")

@@ -6,14 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from quantgraph._util.texts import SOURCES
 from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
 QLIB = "qlib:"
-_VALID = (
-    "valid: sample, tushare, qlib:FOLDER, the path of a file or folder, a DataFrame, or a MarketDataSource"
-)
+_VALID = f"valid: {SOURCES}, a DataFrame, or a MarketDataSource"
 
 
 def open_source(
@@ -25,7 +24,8 @@ def open_source(
     ----------
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
-        market. ``"tushare"``: tushare, with the settings' token and cache. ``"qlib:FOLDER"``: a folder in
+        market. ``"tushare"``: tushare, with the settings' token and cache. ``"baostock"``: baostock, with the
+        settings' cache. ``"qlib:FOLDER"``: a folder in
         qlib's binary format. A path: a file or folder of daily bars. A frame of daily bars, or frames by
         symbol, see :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
@@ -49,15 +49,23 @@ def open_source(
 
         return SampleSource()
     if spec == "tushare":
+        from quantgraph.data._vendor_store import cache_folder
         from quantgraph.data.tushare._client import URL_VARIABLE
-        from quantgraph.data.tushare._source import TushareSource, cache_folder
+        from quantgraph.data.tushare._source import TushareSource
 
         settings = settings or load_settings()
         token = settings.tushare_token
         url = os.environ.get(URL_VARIABLE)
         return TushareSource(
-            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
+            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, spec, url)
         )
+    if spec == "baostock":
+        from quantgraph.data._vendor_store import cache_folder
+        from quantgraph.data.baostock._client import ADDRESS_VARIABLE
+        from quantgraph.data.baostock._source import BaostockSource
+
+        root, address = (settings or load_settings()).cache_dir, os.environ.get(ADDRESS_VARIABLE)
+        return BaostockSource(cache_dir=cache_folder(root, spec, address))
     return _from_path(spec, settings or load_settings(), symbol)
 
 

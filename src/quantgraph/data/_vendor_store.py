@@ -146,6 +146,12 @@ _DAY = pd.Timedelta(days=1)
 _LATE = pd.Timedelta(days=7)
 
 
+def cache_folder(root: Path, vendor: str, address: str | None) -> Path:
+    """Folder of a vendor's cache below ``root``; a server other than the vendor's has one of its own."""
+    folder = root / vendor
+    return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", address) if address else folder
+
+
 def shanghai_now() -> pd.Timestamp:
     """Current time in Shanghai."""
     return pd.Timestamp.now(SHANGHAI)

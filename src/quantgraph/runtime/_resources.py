@@ -37,8 +37,8 @@ class Resources:
     settings
         Default: those of the environment.
     source
-        ``sample`` (synthetic), ``tushare``, ``qlib:FOLDER``, a file or folder, or a source of your own.
-        Default: that of the settings.
+        ``sample`` (synthetic), ``tushare``, ``baostock``, ``qlib:FOLDER``, a file or folder, or a source
+        of your own. Default: that of the settings.
     model
         A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
         no key set, the keyless planner.

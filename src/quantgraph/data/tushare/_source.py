@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data._checked_tables import (
     CheckedTable,
     action_records,
@@ -26,19 +27,15 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
-from quantgraph.data._vendor_store import ParquetCache, VendorStore, shanghai_now
+from quantgraph.data._vendor_store import ParquetCache, VendorStore, cache_folder, shanghai_now
 from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.data.tushare._tables import TushareTables
 from quantgraph.errors import (
-    BadOption,
-    BadWindow,
-    NoData,
     PermissionDenied,
     QuantGraphError,
     SourceUnavailable,
     UnknownField,
-    UnknownSymbol,
 )
 from quantgraph.settings import load_settings
 from quantgraph.state import Record, RecordKind
@@ -152,8 +149,13 @@ class TushareSource(TushareTables):
     TushareSource(cache_dir='cache')
     """
 
-    synthetic: Final = False  # the numbers are the market's
-    name: Final = "tushare"
+    name = "tushare"
+    stock_code = _STOCK_CODE
+    example = "600519.SH"
+    read_as = Note(
+        zh="tushare daily：未复权，vol 单位为手（100股），amount 单位为千元",
+        en="tushare daily: unadjusted, vol in hands of 100 shares, amount in thousand yuan",
+    )
 
     def __init__(
         self,
@@ -165,7 +167,11 @@ class TushareSource(TushareTables):
         now: Callable[[], pd.Timestamp] = shanghai_now,
     ) -> None:
         client = client or TushareClient(token=token, base_url=base_url)
-        folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
+        folder = (
+            cache_dir
+            if cache_dir is not None
+            else cache_folder(load_settings().cache_dir, self.name, client.url)
+        )
         self._cache, self._given = ParquetCache(folder), cache_dir
         super().__init__(VendorStore(client, self._cache, now=now))
 
@@ -185,7 +191,7 @@ class TushareSource(TushareTables):
         self._check_listed(codes, daily)
         if daily.empty:
             raise self._no_data("bars", codes, sessions)
-        panel = _panel(daily, "daily", BAR_FIELDS, sessions, codes)
+        panel = self._panel(daily, ENDPOINTS["daily"], BAR_FIELDS, sessions, codes)
         traded = panel["close"].notna()
         for endpoint, fields in _OPTIONAL:
             rows = self._optional_rows(endpoint, codes, sessions)
@@ -195,7 +201,7 @@ class TushareSource(TushareTables):
                 window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
                 self._store.note(f"bars of {window} come without the fields of {endpoint}: it has no rows")
                 continue
-            extra = _panel(rows, endpoint, fields, sessions, codes)
+            extra = self._panel(rows, ENDPOINTS[endpoint], fields, sessions, codes)
             panel.update({field: frame.where(traded) for field, frame in extra.items()})
         return panel | self._events(codes, sessions)
 
@@ -214,7 +220,7 @@ class TushareSource(TushareTables):
         self._check_listed(codes, rows)
         if rows.empty:
             raise self._no_data("indicators", codes, sessions)
-        return _panel(rows, "daily_basic", tuple(fields) or INDICATOR_FIELDS, sessions, codes)
+        return self._panel(rows, ENDPOINTS["daily_basic"], tuple(fields) or INDICATOR_FIELDS, sessions, codes)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index from ``index_daily``; NaN on a session without a level."""
@@ -223,7 +229,7 @@ class TushareSource(TushareTables):
         if rows.empty:
             self._check_index(index_code)
             raise self._no_data("levels", (index_code,), sessions)
-        levels = _panel(rows, "index_daily", LEVEL_FIELDS, sessions, (index_code,))
+        levels = self._panel(rows, ENDPOINTS["index_daily"], LEVEL_FIELDS, sessions, (index_code,))
         return pd.DataFrame({field: frame[index_code] for field, frame in levels.items()})
 
     @property
@@ -274,34 +280,6 @@ class TushareSource(TushareTables):
                 return []
         return found
 
-    def _request(
-        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
-    ) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
-        codes = tuple(sorted(set(symbol_list(symbols))))
-        if not codes:
-            raise BadOption("symbols is empty; give at least one code such as 600519.SH")
-        malformed = [code for code in codes if not _STOCK_CODE.fullmatch(code)]
-        if malformed:
-            raise UnknownSymbol(
-                f"{', '.join(malformed)}: not a stock code of tushare; valid is for example 600519.SH",
-                symbols=malformed,
-            )
-        return codes, self._window_sessions(start, end)
-
-    def _window_sessions(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.DatetimeIndex:
-        check_window(start, end)
-        first, last = self._all_days()
-        first, last = max(start, first), min(end, last)
-        sessions = self._sessions_between(first, last) if first <= last else session_index([])
-        if not len(sessions):
-            raise BadWindow(
-                f"no session with data in {start:%Y-%m-%d} to {end:%Y-%m-%d}; the newest data is of "
-                f"{self._store.last_ready_day:%Y-%m-%d} or before",
-                start=start,
-                end=end,
-            )
-        return sessions
-
     def _optional_rows(
         self, endpoint: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex
     ) -> pd.DataFrame | None:
@@ -331,25 +309,3 @@ class TushareSource(TushareTables):
         for note in notes:
             self._store.note(f"{file}: {note.en}")
         return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
-
-    def _no_data(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
-        shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
-        return NoData(
-            f"tushare has no {what} of {shown} in {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
-            symbols=list(codes),
-        )
-
-
-def _panel(
-    rows: pd.DataFrame, endpoint: str, fields: Sequence[str], sessions: pd.DatetimeIndex, codes: Sequence[str]
-) -> Panel:
-    try:
-        return long_to_panel(rows, fields, sessions, codes)
-    except ValueError as error:
-        raise SourceUnavailable(f"tushare {endpoint}: {error}", endpoint=endpoint) from error
-
-
-def cache_folder(root: Path, url: str | None) -> Path:
-    """Folder of tushare's cache below ``root``; a server other than the vendor's has a folder of its own."""
-    folder = root / "tushare"
-    return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", url) if url else folder

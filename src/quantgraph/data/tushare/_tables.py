@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from quantgraph.data._source import Members, check_window, session_index
-from quantgraph.data._vendor_store import VendorStore
+from quantgraph.data._vendor_source import VendorSource
 from quantgraph.data._vendor_tables import Endpoint
 from quantgraph.data.tushare._client import ENDPOINTS
 from quantgraph.errors import (
@@ -21,22 +21,15 @@ from quantgraph.errors import (
 )
 from quantgraph.market import session_of
 
-_FIRST_SESSION = pd.Timestamp("1990-12-19").as_unit("us")  # of the Shanghai exchange
 _EXCHANGE = "SSE"
 _STOCKS = 5500  # about as many are listed in 2026: how many pages a session takes
 _MEMBERS_LOOKBACK = pd.Timedelta(days=400)
 
 
-class TushareTables:
+class TushareTables(VendorSource):
     """Tables and lists of tushare, from a store."""
 
-    def __init__(self, store: VendorStore) -> None:
-        self._store = store
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks about left out or old data with the reason, oldest first, each once."""
-        return self._store.notes
+    first_session = pd.Timestamp("1990-12-19").as_unit("us")  # of the Shanghai exchange
 
     def query(
         self,
@@ -77,22 +70,6 @@ class TushareTables:
         if rows.empty and not table.may_be_empty:
             raise NoData(f"tushare {endpoint} has no row for this request", endpoint=endpoint)
         return rows.sort_values(list(table.order), kind="stable", ignore_index=True)
-
-    def sessions(self) -> pd.DatetimeIndex:
-        """All sessions of the Shanghai exchange up to the last one whose data is ready.
-
-        A session's data counts as ready from 17:00 in Shanghai.
-        """
-        try:
-            return self._sessions_between(*self._all_days())
-        except (SourceUnavailable, NotConfigured, RateLimited) as error:
-            calendar = self._store.cached_series(ENDPOINTS["trade_cal"], _EXCHANGE)
-            cached = session_index([]) if calendar is None else _open_days(calendar)
-            if not len(cached):
-                raise
-            window = f"{cached[0]:%Y-%m-%d} to {cached[-1]:%Y-%m-%d}"
-            self._store.note(f"sessions are {window} only ({error.line})")
-            return cached
 
     def symbols(self) -> tuple[str, ...]:
         """All stocks of ``stock_basic`` (else of ``namechange``), delisted ones too, ascending."""
@@ -251,11 +228,12 @@ class TushareTables:
             )
         return max(first, oldest), min(last, newest)
 
-    def _all_days(self) -> tuple[pd.Timestamp, pd.Timestamp]:
-        return _FIRST_SESSION, self._store.last_ready_day
-
     def _sessions_between(self, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
         return _open_days(self._store.series(ENDPOINTS["trade_cal"], _EXCHANGE, first, last))
+
+    def _cached_sessions(self) -> pd.DatetimeIndex:
+        calendar = self._store.cached_series(ENDPOINTS["trade_cal"], _EXCHANGE)
+        return session_index([]) if calendar is None else _open_days(calendar)
 
 
 def _open_days(calendar: pd.DataFrame) -> pd.DatetimeIndex:
