@@ -201,7 +201,8 @@ def open_own(
     codes = symbol_list(symbols or ())
     for _ in range(_MOST_QUESTIONS):
         opened = open_source(source, settings=settings, symbol=codes[0] if len(codes) == 1 else None)
-        assert isinstance(opened, FrameSource)  # noqa: S101 - of a path
+        if not isinstance(opened, FrameSource):
+            return None, settings
         try:
             opened.symbols()
         except BadFile as error:

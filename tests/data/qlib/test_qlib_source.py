@@ -159,7 +159,7 @@ def test_limits_are_read_whether_they_are_adjusted_or_not(folder: Path, kept: st
 def test_a_unit_that_the_numbers_do_not_tell_is_asked_for(folder: Path, monkeypatch) -> None:
     for path in (folder / "features").glob("*/amount.day.bin"):
         path.unlink()
-    with pytest.raises(BadFile, match=r"volume: its unit is not told .* say volume_unit='shares' or"):
+    with pytest.raises(BadFile, match=r"volume: its unit is not told .* say volume_unit=shares or"):
         everything(open_source(f"qlib:{folder}"))
     monkeypatch.setenv("QUANTGRAPH_TABLES", '{"volume_unit": "shares"}')
     bars = everything(open_source(f"qlib:{folder}", settings=load_settings()))
