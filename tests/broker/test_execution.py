@@ -16,7 +16,7 @@ from quantgraph.broker.accounts import Position, quotes_at
 from quantgraph.broker.accounts._orders import REJECTION_CODES
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.session._matching import match_order
-from quantgraph.errors import BadOption, BadWindow, LedgerConflict
+from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState
 
@@ -230,9 +230,10 @@ def test_every_code_is_reached():
     assert len(REJECTION_CODES) == 17
 
 
-def test_before_the_first_rule_nobody_knows():
-    with pytest.raises(BadWindow, match="stamp duty"):
-        match_order(sell(100), holding(100), Quote(open=10.0), RULES, pd.Timestamp("2007-01-04"))
+def test_before_the_first_rule_it_is_taken():
+    day = pd.Timestamp("1995-01-04")
+    assert match_order(sell(100), holding(100), Quote(open=10.0), RULES, day).stamp_duty == D("2.00")
+    assert "stamp duty" in RULES.assumed(["600000.SH"], day)
 
 
 # Lots, limits, cash ------------------------------------------------------------------------------

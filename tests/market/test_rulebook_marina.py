@@ -7,7 +7,7 @@ import marina_rules as marina
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.market.rules._order_rules import ListingStatus
+from quantgraph.market.rules._order_rules import ListingStatus, assumptions
 from quantgraph.market.rules._rulebook import Rulebook
 
 D = Decimal
@@ -94,6 +94,16 @@ def test_limits_agree_on_both_sides_of_every_change(code, scope, market, status)
     assert compared >= len(PRICES)
 
 
+def not_known(ask):
+    """Whether a question is refused, or answered by a rule of later."""
+    with assumptions() as found:
+        try:
+            ask()
+        except BadWindow:
+            return True
+    return bool(found)
+
+
 @pytest.mark.parametrize(
     ("code", "scope", "market", "status"), [case for case in BANDS if "ipo" not in case[1]]
 )
@@ -104,8 +114,7 @@ def test_we_are_silent_where_marina_rules_is(code, scope, market, status):
         if spoken(scope, market, day, "10.00") is False and not (known and known[0] <= day <= known[1]):
             if scope == "etf_20pct" and market == SZ and day < dt.date(2020, 8, 24):
                 continue  # such a fund was one of all funds until then
-            with pytest.raises(BadWindow):
-                BOOK.limits(code, day, D("10.00"), status)
+            assert not_known(lambda day=day: BOOK.limits(code, day, D("10.00"), status)), day
 
 
 def test_fees_agree_on_both_sides_of_every_change():
@@ -155,8 +164,7 @@ def test_the_session_of_resale_agrees(code, scope, market):
         try:
             expected = marina.rule_at("min_holding_days", day.isoformat(), scope, market)
         except KeyError:
-            with pytest.raises(BadWindow):
-                BOOK.t_plus(code, day)
+            assert not_known(lambda day=day: BOOK.t_plus(code, day)), day
         else:
             assert BOOK.t_plus(code, day) == expected, day
 

@@ -59,7 +59,11 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
     notes = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
-    summary["notes"] = [*_plan_notes(state, trading, user_language), *notes]
+    summary["notes"] = [
+        *_plan_notes(state, trading, user_language),
+        *_early_notes(state, trading, user_language),
+        *notes,
+    ]
     if (code := trading.plan_of(state).benchmark) and levels is None:
         missing = say(
             user_language,
@@ -97,6 +101,39 @@ def _plan_notes(state: TradingState, trading: Trading, user_language: Language) 
             en=f"the plan that was given holds: {taken}, not {said} of the sentence",
         )
     ]
+
+
+_RULES = {
+    "tick": "最小变动价位",
+    "lots": "每手股数",
+    "largest order": "单笔上限",
+    "day of resale": "可卖出日",
+    "price band": "涨跌幅",
+    "stamp duty": "印花税",
+    "transfer fee": "过户费",
+    "SEC section 31 fee": "SEC 规费",
+    "FINRA activity fee": "FINRA 规费",
+}
+
+
+def _early_notes(state: TradingState, trading: Trading, user_language: Language) -> list[str]:
+    """A line where the run begins before the first known rules, which are taken for it."""
+    days, market = trading.sessions(state)[:1], trading.market(state)
+    symbols = market.store.snapshot(market.data_ref)["ohlcv"]["open"].columns
+    found = market.rules.assumed(symbols, days[0]) if len(days) else {}
+    since = {
+        name: max([day for what, day in found.items() if what.startswith(name)], default=None)
+        for name in _RULES
+    }
+    rows = [(name, day) for name, day in since.items() if day is not None]
+    zh = "、".join(f"{_RULES[name]}（{day} 起）" for name, day in rows)
+    en = ", ".join(f"{name} (from {day})" for name, day in rows)
+    told = say(
+        user_language,
+        zh=f"更早的规则未知，按最早已知的执行：{zh}",
+        en=f"earlier rules are not known, the first known ones are taken: {en}",
+    )
+    return [told] if rows else []
 
 
 def _traded_market(state: TradingState, trading: Trading) -> Market:

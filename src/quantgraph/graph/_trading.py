@@ -140,7 +140,7 @@ class Trading:
                 self._views.popitem(last=False)
 
     def check_tradable(self, state: TradingState) -> None:
-        """Check before the first session that the rulebook knows each symbol, a fund's kind, and its fees."""
+        """Check before the first session that the rulebook knows each symbol and a fund's kind."""
         symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
         self.check_boards(symbols)
         first, rules = self.sessions(state)[:1], self.rules_of(state)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from quantgraph.broker.blocks._kernel import RATE, SHARE, SIGNAL, TERM, Ints, Table, compiled
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
-from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
+from quantgraph.errors import UnknownSymbol
 from quantgraph.market import Rulebook
 from quantgraph.market.money import ZERO, MainlandFees, money
 from quantgraph.market.rules import exchange_of, fund_kind, load_rules
@@ -30,6 +30,7 @@ Kinds = tuple[Ints, tuple[str, ...]]
 _FILL = Decimal(10**12)
 _CLOSE = Decimal(10**6)
 _UNITS = 10**4
+_MANY = 10**9
 
 
 def exact_rates(rules: Rulebook) -> bool:
@@ -92,14 +93,13 @@ def _since(table: Any) -> Iterator[dt.date]:
 @lru_cache(maxsize=1024)
 def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
     day = _changes()[era - 1] if era else dt.date.min
-    try:
-        lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open")
-        costs = rules.charges(symbol, "sell", 1, _FILL, day)
-        least = rules.charges(symbol, "sell", 1, ZERO, day).commission
-        t_plus, tick = rules.t_plus(symbol, day), rules.tick(symbol, day, _CLOSE)
-    except BadWindow:
-        return (0,) * len(TERM.names or ())
-    if cap is None or cap % lots.step or cap < lots.first:
+    lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open")
+    costs, least = (rules.charges(symbol, "sell", 1, amount, day) for amount in (_FILL, ZERO))
+    bought = rules.charges(symbol, "buy", _MANY, _FILL, day)
+    t_plus, tick = rules.t_plus(symbol, day), rules.tick(symbol, day, _CLOSE)
+    # Until 2008 buyers paid stamp duty, until 2015 the transfer fee was by shares.
+    early = bought.stamp_duty or least.transfer_fee or costs.transfer_fee != bought.transfer_fee
+    if cap is None or cap % lots.step or cap < lots.first or early:
         return (0,) * len(TERM.names or ())
     rate = rules.fees.commission_rate if isinstance(rules.fees, MainlandFees) else Decimal(0)
     rates = [rate, *(part / _FILL for part in (costs.stamp_duty, costs.transfer_fee, costs.slippage))]
@@ -109,19 +109,16 @@ def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
         int(lots.step),
         cap,
         t_plus,
-        int(least * 100),
+        int(least.commission * 100),
         *(int(part * RATE) for part in rates),
         *_band(rules, symbol, day, tick),
     )
 
 
 def _band(rules: Rulebook, symbol: str, day: dt.date, tick: Decimal) -> tuple[int, int, int, int, int]:
-    """The band fields of TERM for a symbol without a special status; -1 if the rulebook has none."""
+    """The band fields of TERM for a symbol without a special status."""
     units = int(money(tick * _UNITS))
-    try:
-        band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
-    except (BadOption, BadWindow):
-        return -1, 0, 0, units, 0
+    band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
     if band is None or smallest is None:
         return 0, 0, 0, units, 0
     up, down = (int(limit / _CLOSE * SHARE) for limit in band)

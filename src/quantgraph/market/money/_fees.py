@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Literal
 
 from quantgraph.errors import BadOption
-from quantgraph.market.rules._order_rules import Board, DatedValues, dated, decimal_value, load_rules
+from quantgraph.market.rules._order_rules import board_of, dated, decimal_value, exchange_of, load_rules
 
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")
@@ -86,6 +86,8 @@ def _text(value: float | str) -> str:
 Side = Literal["buy", "sell"]
 _BASIS_POINT = Decimal("0.0001")
 _MILLION = 1_000_000
+_FACE = Decimal(1)
+"""Face value of a share, CNY; a few stocks have another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +118,8 @@ class Charges:
 class MainlandFees:
     """``commission = max(commission_min, notional * commission_rate)`` on both sides, by contract.
 
-    Sellers of shares pay stamp duty, both sides of shares a transfer fee, funds neither. Each is rounded
-    half up.
+    Sellers of shares, and until 2008 buyers, pay stamp duty, both sides of shares a transfer fee, funds
+    neither. Each is rounded half up.
     """
 
     commission_rate: Decimal
@@ -132,22 +134,19 @@ class MainlandFees:
                 parameter="commission_rate",
             )
 
-    def of(self, board: Board, side: Side, notional: Decimal, day: dt.date) -> Charges:
-        """Charges of a fill of ``notional`` CNY.
-
-        Raises
-        ------
-        BadWindow
-            If a table does not reach back to the day.
-        """
+    def of(self, symbol: str, side: Side, shares: Decimal, notional: Decimal, day: dt.date) -> Charges:
+        """Charges of a fill of ``notional`` CNY."""
         commission = money(max(self.commission_min, notional * self.commission_rate))
-        if board == "fund":
+        if board_of(symbol) == "fund":
             return Charges(commission=commission)
-        duty = ZERO
-        if side == "sell":
-            duty = money(notional * _rate("stamp_duty", "stamp duty").on(day))
-        transfer = _rate("transfer_bse" if board == "bse" else "transfer", "transfer fee").on(day)
-        return Charges(commission=commission, stamp_duty=duty, transfer_fee=money(notional * transfer))
+        rate, sides = dated("stamp duty", "cn", ("fee", "stamp_duty"), _duty).on(day)
+        name = f"transfer_{exchange_of(symbol)}"
+        part, of_face, least = dated("transfer fee", "cn", ("fee", name), _transfer).on(day)
+        return Charges(
+            commission=commission,
+            stamp_duty=money(notional * rate) if side in sides else ZERO,
+            transfer_fee=max(least, money((shares * _FACE if of_face else notional) * part)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +186,12 @@ def _require_non_negative(options: object, *names: str) -> None:
             raise BadOption(f"{name}={getattr(options, name)} must be >= 0", parameter=name)
 
 
-def _rate(name: str, what: str) -> DatedValues[Decimal]:
-    return dated(what, "cn", ("fee", name), decimal_value)
+def _duty(row: Mapping[str, Any]) -> tuple[Decimal, frozenset[str]]:
+    return Decimal(row["value"]), frozenset(row["sides"])
+
+
+def _transfer(row: Mapping[str, Any]) -> tuple[Decimal, bool, Decimal]:
+    return Decimal(row["value"]), row.get("of") == "face", Decimal(row.get("least", ZERO))
 
 
 def _with_cap(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:

@@ -9,7 +9,9 @@ import datetime as dt
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, lru_cache
@@ -24,6 +26,20 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 
 _FILES: dict[MarketCode, str] = {"cn": "mainland.toml", "us": "us.toml"}
+
+
+_assumed: ContextVar[dict[str, dt.date] | None] = ContextVar("assumed", default=None)
+
+
+@contextmanager
+def assumptions() -> Iterator[dict[str, dt.date]]:
+    """Collect what is asked for a day before it is known, with the day since which it is."""
+    found = dict[str, dt.date]()
+    token = _assumed.set(found)
+    try:
+        yield found
+    finally:
+        _assumed.reset(token)
 
 
 class DatedValues(Generic[T]):
@@ -42,15 +58,11 @@ class DatedValues(Generic[T]):
         self._values = [read(row) for row in rows]
 
     def on(self, day: dt.date) -> T:
-        """Value in force on a day."""
+        """Value in force on a day; before the first row its value, see :func:`assumptions`."""
         place = bisect_right(self._since, day)
-        if not place:
-            raise BadWindow(
-                f"the rulebook knows no {self._what} on {day}; its table begins on {self._since[0]}: "
-                "begin then, or trade without fees (Rulebook.zero_cost(...), --costs none)",
-                day=str(day),
-            )
-        return self._values[place - 1]
+        if not place and (found := _assumed.get()) is not None:
+            found[self._what] = self._since[0]
+        return self._values[max(0, place - 1)]
 
 
 def dated(what: str, market: MarketCode, path: tuple[str, ...], read: Callable[[Row], T]) -> DatedValues[T]:

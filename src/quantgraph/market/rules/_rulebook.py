@@ -1,13 +1,13 @@
 """The dated rulebook: what an order must satisfy on a day, and what a fill costs.
 
-The numbers are in ``_rules/*.toml``, each with the day since which it holds and its source. A question that
-the tables cannot answer is an error.
+The numbers are in ``_rules/*.toml``, each with the day since which it holds and its source. Before the first
+such day a rule is taken as it was then, which :meth:`Rulebook.assumed` tells.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, cast, get_args
@@ -23,6 +23,7 @@ from quantgraph.market.rules._order_rules import (
     Lots,
     MarketCode,
     OrderType,
+    assumptions,
     board_of,
     fund_kind,
     rules_digest,
@@ -269,13 +270,7 @@ class Rulebook:
         return board
 
     def lots(self, symbol: str, day: _Day) -> Lots:
-        """The smallest buy and the step above it.
-
-        Raises
-        ------
-        BadWindow
-            If the rulebook does not reach back to the day; so do all the questions below.
-        """
+        """The smallest buy and the step above it."""
         if self.board(symbol) == "us":
             return Lots(first=self.fraction_step, step=self.fraction_step)
         return order_rules.lots(symbol, _date(day))
@@ -338,12 +333,12 @@ class Rulebook:
         BadOption
             If the side is neither ``buy`` nor ``sell``, or the quantity or the notional is negative.
         """
-        board = self.board(symbol)
+        self.board(symbol)
         if side not in _SIDES:
             raise BadOption(f"side={side!r} must be 'buy' or 'sell'", parameter="side")
         shares, amount = _amount("quantity", quantity), _amount("notional", notional)
         if isinstance(self.fees, MainlandFees):
-            charges = self.fees.of(board, side, amount, _date(day))
+            charges = self.fees.of(symbol, side, shares, amount, _date(day))
         elif self.fees:
             charges = self.fees.of(side, shares, amount, _date(day))
         else:
@@ -351,6 +346,19 @@ class Rulebook:
         if not self.slippage_bps:
             return charges
         return replace(charges, slippage=money(amount * self.slippage_bps / 10_000))
+
+    def assumed(self, symbols: Iterable[str], day: _Day) -> dict[str, dt.date]:
+        """Rules that are not known so early and are taken as they were first, by the day since which."""
+        with assumptions() as found:
+            for symbol in symbols:
+                self.lots(symbol, day)
+                self.order_cap(symbol, day)
+                self.t_plus(symbol, day)
+                self.limits(symbol, day, 1)
+                self.tick(symbol, day, 1)
+                for side in _SIDES:
+                    self.charges(symbol, side, 100, 100, day)
+        return found
 
     def _kind(self, symbol: str) -> FundKind | None:
         if self.board(symbol) != "fund":
