@@ -96,6 +96,35 @@ def test_what_is_said_of_a_file_stays_with_the_run(tmp_path):
     assert command("replay", folder).exit_code == 0
 
 
+def test_a_source_of_one_symbol_does_not_ask_which_and_all_of_it_is_the_window(tmp_path):
+    file = tmp_path / "AAPL.csv"
+    dates = pd.bdate_range("2021-01-04", periods=800, name="Date")
+    pd.concat([bars().drop(columns="Ticker")] * 10).set_axis(dates).to_csv(file)
+    arguments = ["run", RULE, "--source", str(file), "--out", str(tmp_path / "runs"), "--json"]
+    told = command(*arguments, "--headless")
+    assert told.exit_code == 0, told.output
+    result = json.loads(told.stdout)
+    assert result["symbols"] == ["AAPL"]
+    assert result["window"] == {"start": "20210104", "end": f"{dates[-1]:%Y%m%d}"}
+    assert "symbol: AAPL" in str(result["understanding"])
+    told = CliRunner().invoke(app, arguments, input="1\n")
+    assert told.exit_code == 0, told.output
+    assert "Which stocks" not in told.stderr
+    assert f"1. from 20210104 to {dates[-1]:%Y%m%d}" in told.stderr
+    assert json.loads(told.stdout)["window"] == result["window"]
+
+
+def test_a_window_that_is_said_and_another_symbol_stay_as_said(tmp_path):
+    file = tmp_path / "AAPL.csv"
+    bars().drop(columns="Ticker").to_csv(file)
+    options = ["--source", file, "--out", tmp_path / "runs", "--json", "--headless"]
+    result = json.loads(command("run", f"{RULE}, 20240301 to 20240401", *options).stdout)
+    assert result["window"] == {"start": "20240301", "end": "20240401"}
+    told = command("run", f"MSFT, {RULE}, 2024", *options)
+    assert json.loads(told.stdout)["ended_because"] == "data_unavailable"
+    assert "MSFT" in told.stderr
+
+
 def test_closes_alone_make_a_proved_signal_and_end_before_the_first_session(tmp_path):
     file = tmp_path / "closes.csv"
     closes = bars()["Close"]

@@ -178,6 +178,35 @@ def read_words(reading: Reading) -> Reading:
     return replace(reading, params=params | dict(reading.given))
 
 
+_BESIDE_SYMBOL = {
+    "window": Note(
+        zh="请问要用哪段时间的数据？例如 20240101到20241231、2024年、最近6个月。",
+        en="Which dates should I use? For example 20240101 to 20241231, 2024, or the last 6 months.",
+    ),
+    "strategy": Note(zh="请问什么时候买、什么时候卖？", en="What are the conditions to buy and to sell?"),
+}
+"""The question for what is open beside the symbol."""
+
+
+def take_only_symbol(reading: Reading) -> Reading:
+    """Take the symbol of a source that has one, if everything was read and no symbol was said."""
+    reply, params, codes = reading.reply, reading.params, reading.source.symbols()
+    named = params["ts_code"] or params["watch"] or params["trade"] or reading.given
+    if reply is None or named or reply.unread or len(codes) != 1 or reading.kind == "unclear":
+        return reading
+    dialogue, line = dialogue_of(reading.state), f"symbol: {codes[0]}"
+    noted = {"assumptions": [*(each for each in dialogue["assumptions"] if each != line), line]}
+    missing = missing_part(reading.kind, {**params, "ts_code": codes[0]})
+    question = _BESIDE_SYMBOL[missing].text(language(reading.state)) if missing else ""
+    return replace(
+        reading,
+        params={**params, "ts_code": codes[0]},
+        reply=reply.model_copy(update={"clarification_question": question}),
+        needs_clarification=missing is not None,
+        noted={**reading.noted, **noted},
+    )
+
+
 def read_symbols(reading: Reading) -> Reading:
     """Tell watched symbols from traded ones, without those that the user goes on without."""
     params, waived = dict(reading.params), dialogue_of(reading.state)["waived_symbols"]
@@ -415,13 +444,13 @@ _CHECKS: tuple[Step, ...] = (
     *(ask_for_missing_parts, read_window),
 )
 SIGNAL_STEPS: tuple[Step, ...] = (
-    *(read_words, read_symbols),
+    *(read_words, take_only_symbol, read_symbols),
     *_CHECKS,
     *(check_with_source, add_needs, understand_signal, read_plan),
 )
 """The steps of a reading, in order."""
 DATA_STEPS: tuple[Step, ...] = (
-    *(read_words, read_symbols, set_clauses_aside),
+    *(read_words, take_only_symbol, read_symbols, set_clauses_aside),
     *_CHECKS,
     *(check_with_source, add_needs, without_rule, understand_data),
 )

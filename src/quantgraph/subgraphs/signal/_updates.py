@@ -41,6 +41,8 @@ _STRATEGIES: dict[Language, tuple[str, ...]] = {
     ),
 }
 _WINDOW_MONTHS = (12, 6, 36)
+_WHOLE_BARS = 1_000_000
+"""Bars of a source that are its window where none is said; a vendor's market has more."""
 _ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
 _ACCEPT = re.compile(
     r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
@@ -71,6 +73,14 @@ def default_window(sessions: pd.DatetimeIndex, months: int = 12) -> tuple[str, s
     last = sessions[-1]
     first = max(sessions[0], last - pd.DateOffset(months=months) + pd.Timedelta(days=1))
     return f"{first:%Y%m%d}", f"{last:%Y%m%d}"
+
+
+def usual_window(source: MarketDataSource) -> tuple[str, str]:
+    """Return the window where none is said: all of a file or frame of usual size, else the last year."""
+    sessions = source.sessions()
+    if source.synthetic or len(sessions) * len(source.symbols()) > _WHOLE_BARS:
+        return default_window(sessions)
+    return f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
 
 
 def without_words(words: Sequence[str], language: Language) -> str:
@@ -114,7 +124,8 @@ def is_waiver(answer: str, words: Sequence[str], language: Language) -> bool:
 def typical_answers(kind: str, language: Language, source: MarketDataSource) -> list[str]:
     """Return a few valid answers to a question; none if the question is about a failure."""
     if kind == "window":
-        windows = (default_window(source.sessions(), months) for months in _WINDOW_MONTHS)
+        usual = usual_window(source)
+        windows = (usual, *(default_window(source.sessions(), months) for months in _WINDOW_MONTHS))
         return list(dict.fromkeys(_window(*window, language) for window in windows))
     if kind == "symbol":
         listed = source.symbols()
@@ -138,18 +149,18 @@ def _window(start: str, end: str, language: Language) -> str:
 def default_answer(
     kind: str,
     language: Language,
-    sessions: pd.DatetimeIndex,
+    source: MarketDataSource,
     *,
     said: Sequence[str] = (),
     plan_without: Collection[str] | None = None,
 ) -> str | None:
     """Return the documented default answer to a kind of question.
 
-    The defaults are the ``said`` codes or all stocks of the source (``symbol``), the last year (``window``)
-    and :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the default is a
-    plan of all three parts except those named there, which are known already.
+    The defaults are the ``said`` codes or all stocks of the source (``symbol``), :func:`usual_window`
+    (``window``) and :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the
+    default is a plan of all three parts except those named there, which are known already.
     """
-    window = _window(*default_window(sessions), language)
+    window = _window(*usual_window(source), language)
     parts = {
         "symbol": ", ".join(said) or _ALL[language],
         "window": window,

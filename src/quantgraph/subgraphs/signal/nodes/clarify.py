@@ -157,7 +157,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     said = said_symbols(said_text(state), names_in(said_text(state), source))
     if task["rounds_left"] > 0:
         of_stocks = task["kind"] == "symbol" and said  # all stocks are not what was meant
-        return None if of_stocks else default_answer(task["kind"], task["language"], source.sessions())
+        return None if of_stocks else default_answer(task["kind"], task["language"], source)
     known = [] if resources.makes_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
@@ -167,7 +167,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
             "strategy": ("strategy_desc",),
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
-    return default_answer(task["kind"], task["language"], source.sessions(), said=said, plan_without=known)
+    return default_answer(task["kind"], task["language"], source, said=said, plan_without=known)
 
 
 def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:
