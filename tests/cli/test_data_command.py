@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from own_files import OWN_FILES
@@ -108,3 +109,10 @@ def test_a_file_that_is_none_is_one_line(tmp_path):
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
         assert told in result.stderr
     assert "FILE=sample is a name of a source" in CliRunner().invoke(app, ["data", "check", "sample"]).stderr
+
+
+def test_the_page_in_the_documents_is_what_the_command_prints(tmp_path):
+    documents = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    printed = check(tmp_path, "MSFT_history.csv").stdout
+    printed = printed.replace(str(tmp_path / "MSFT_history.csv"), "MSFT_history.csv")
+    assert indent(printed, "    ") in documents

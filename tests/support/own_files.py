@@ -118,10 +118,12 @@ def _of_yfinance() -> list[OwnFile]:
     return [
         text_file("MSFT_history.csv", csv_of(history), no_zone, says="adjusted"),
         text_file("aapl.csv", US, plain("AAPL")),
+        text_file("aapl.us.csv", US, plain("AAPL")),
+        text_file("yf_MSFT.csv", csv_of(rows[["Date", *fields]]), plain("MSFT"), says="adjusted by Yahoo"),
         text_file("AAPL_adj.csv", US, plain("AAPL"), says="adjusted"),
         text_file("MSFT (1).csv", csv_of(adjusted), plain("MSFT"), says="Adj Close"),
         text_file("data.csv", US, plain("MSFT"), symbol="MSFT"),
-        text_file("yf_two.csv", two, levels),
+        text_file("yf_two.csv", two, levels, says="adjusted by Yahoo"),
         text_file("yf_one.csv", one, levels),
         text_file("yf_grouped.csv", grouped, levels),
         text_file("GOOG.csv", US.replace("Date", ""), plain("GOOG", {"Unnamed: 0": "date", **EN})),

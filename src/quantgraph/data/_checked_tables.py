@@ -34,7 +34,6 @@ _KEYS = ["ts_code", "trade_date"]
 _NO_ROWS = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
 _PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
 _MAINLAND = re.compile(r"(?:SH|SZ|BJ)\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE)
-_OF_US = re.compile(r"[A-Z]{1,5}(?:[.-][A-Z])?\.US", re.IGNORECASE)
 _VALID_CODE = "write a code such as 600519.SH"
 
 
@@ -80,8 +79,6 @@ def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
     """
     if _MAINLAND.fullmatch(code):
         return (standard_code(code),)
-    if _OF_US.fullmatch(code):
-        return (code[:-3].upper(),)
     if code.isascii() and code.isdecimal():
         codes = possible_codes(code) if len(code) == 6 else ()
         if shares_only:

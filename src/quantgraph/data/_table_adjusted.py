@@ -14,6 +14,8 @@ from quantgraph.data._table_names import says_adjusted
 
 _FLAGS = {"1": Note(zh="后复权", en="backward-adjusted"), "2": Note(zh="前复权", en="forward-adjusted")}
 """Of baostock's column ``adjustflag``; 3 is unadjusted."""
+_DOWNLOADED = ["Close", "High", "Low", "Open", "Volume"]
+"""Columns in the order of yfinance's ``download``, which adjusts unless there is an ``Adj Close``, too."""
 
 
 def adjusted_note(table: pd.DataFrame, about: str) -> Note | None:
@@ -29,7 +31,8 @@ def adjusted_note(table: pd.DataFrame, about: str) -> Note | None:
         flags = table[heads["adjustflag"]].astype("str").str.strip().str.removesuffix(".0").unique()
         found = [_FLAGS[flag] for flag in flags if flag in _FLAGS]
         return _adjusted(found[0].zh, f"{found[0].en}, by adjustflag") if found else None
-    if {"dividends", "stock splits"} <= heads.keys() and "adj close" not in heads:
+    by_yahoo = [head for head in map(str, table.columns) if head in _DOWNLOADED] == _DOWNLOADED
+    if (by_yahoo or {"dividends", "stock splits"} <= heads.keys()) and "adj close" not in heads:
         return _adjusted("雅虎已复权", "adjusted by Yahoo for dividends and splits, which are not paid again")
     if "adj close" in heads:
         return Note(

@@ -15,6 +15,7 @@ _OTHER_MARKETS = re.compile(
     r"\d{4,5}\.HK|[A-Z0-9]{2,10}-(?:USDT?|EUR|BTC)|[A-Z]{1,6}\.(?:DE|F|L|PA|T|TO|V|AX|SW|MI)"
 )
 _HASH = re.compile(r"(?<![A-Za-z])(S[HZ]|BJ)#(?=\d{6})", re.IGNORECASE)
+_OF_US = re.compile(r"(?<=[A-Za-z])\.US$", re.IGNORECASE)
 _LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")
 _ADJUSTED = re.compile(r"(?:^|[^a-z])(?:adj|adjusted|qfq|hfq)(?:[^a-z]|$)|前复权|后复权", re.IGNORECASE)
 _COMMON_WORDS = frozenset(
@@ -70,7 +71,7 @@ def symbol_in(text: str) -> str | None:
     >>> symbol_in("MSFT_history"), symbol_in("600519_daily"), symbol_in("0700.HK"), symbol_in("aapl")
     ('MSFT', '600519.SH', '0700.HK', None)
     """
-    text = _HASH.sub(r"\1", text.strip())
+    text = _OF_US.sub("", _HASH.sub(r"\1", text.strip()))
     if whole := _sure(text):
         return whole
     parts = [part for part in _PARTS.split(text) if part.lower() not in _COMMON_WORDS]
@@ -81,10 +82,11 @@ def symbol_in(text: str) -> str | None:
 def likely_symbol(text: str) -> str | None:
     """The symbol that a name in small letters may be; None if it is a word of file names, or several words.
 
-    >>> likely_symbol("aapl"), likely_symbol("aapl_us_d"), likely_symbol("brk-b"), likely_symbol("prices")
+    >>> likely_symbol("aapl"), likely_symbol("aapl.us"), likely_symbol("brk-b"), likely_symbol("prices")
     ('AAPL', 'AAPL', 'BRK-B', None)
     """
-    parts = [part for part in _PARTS.split(text.strip()) if part and part.lower() not in _COMMON_WORDS]
+    parts = [part for part in _PARTS.split(_OF_US.sub("", text.strip())) if part]
+    parts = [part for part in parts if part.lower() not in _COMMON_WORDS]
     parts = [part for part in parts if not part.isdecimal()]
     if len(parts) != 1 or not _LOWER.fullmatch(parts[0]):
         return None

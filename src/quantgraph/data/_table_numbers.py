@@ -28,8 +28,8 @@ _SCALED_FIELDS = frozenset(
 _SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "万": 1e4, "亿": 1e8}
 _EMPTY = frozenset({"", "-", "--", "—", "——", "N/A", "nan", "NaN", "None"})
 _AROUND = re.compile(r"^'|[\s\u00a0\u202f$¥￥€£]|(?<=\d)(?:元|股)$")
-_POINT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
-_COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)?")
+_POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?")
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _MARKS = {
     "thousands": Note(zh="去掉了千位分隔符", en="separators of thousands removed"),

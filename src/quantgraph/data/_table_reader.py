@@ -35,6 +35,7 @@ _QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
 _SHOWN = 8
+_TICKER_OF_STOOQ = "<TICKER>"
 _ONE_ROW = "keep one row a symbol and session"
 
 
@@ -272,7 +273,10 @@ class _Reader:
         return pd.Series(code, index=self._table.index, dtype="str")
 
     def _codes(self, field: str, *, shares_only: bool = False) -> pd.Series:
-        return read_codes(self._column(field), self._file, shares_only=shares_only)
+        column = self._column(field)
+        if str(column.name).strip().upper() == _TICKER_OF_STOOQ:
+            column = column.str.removesuffix(".US")
+        return read_codes(column, self._file, shares_only=shares_only)
 
     def _texts(self, field: str) -> pd.Series:
         return self._column(field).astype("str").str.strip()

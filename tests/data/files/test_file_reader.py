@@ -39,6 +39,7 @@ def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) ->
             "a,名称\n1,贵州茅台\n".encode("gbk"),
             "is neither UTF-8 nor GB18030 text with known column",
         ),
+        ("latin.csv", "ts_code,name\nMC.PA,Moët\n".encode("cp1252"), "is neither UTF-8 nor GB18030"),
         ("cut.csv", "ts_code,name\n600519.SH,贵州茅台\n".encode("gbk")[:-2], "is neither UTF-8 nor GB18030"),
         ("cut.csv.gz", gzip.compress(b"a" * 5000, mtime=0)[:20], "is not a readable CSV"),
         ("plain.csv.gz", b"ts_code,trade_date\n", "is not a readable CSV"),

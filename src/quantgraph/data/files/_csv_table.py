@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,8 @@ def read_csv_table(path: Path, max_bytes: int) -> CsvTable:
             form = _form(path, max_bytes, encoding)
             if encoding == "gb18030" and len(column_names(form.header).fields) < 2:
                 break
+            if encoding == "gb18030" and "".join(form.header).isascii():
+                form = replace(form, encoding="gb2312")  # what other encodings write is rarely valid in it
             return _read_as(path, max_bytes, form)
         except UnicodeError:
             continue
@@ -195,6 +197,9 @@ def _read_as(path: Path, max_bytes: int, form: _Form) -> CsvTable:
 
 def _read_numbers(path: Path, max_bytes: int, form: _Form, names: ColumnNames) -> pd.DataFrame:
     """Codes and dates as text ("000001" keeps its zeros, "NA" is a symbol), numbers exactly."""
+    first = form.header[0]
+    if not names.fields and first and not first.startswith("Unnamed: "):  # not worth reading
+        return pd.DataFrame(columns=form.header)
     text = [column for field, column in names.columns.items() if field in TEXT_FIELDS]
     numbers = [column for field, column in names.columns.items() if field not in TEXT_FIELDS]
     empty = dict.fromkeys([*numbers, *names.ignored], _EMPTY_CELLS)
