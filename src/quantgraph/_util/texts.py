@@ -10,7 +10,7 @@ from typing import Literal
 
 Language = Literal["zh", "en"]
 
-SOURCES = "sample, tushare, baostock, qlib:FOLDER, or the path of a file or folder"
+SOURCES = "sample, tushare, baostock, yfinance:AAPL,MSFT, qlib:FOLDER, or the path of a file or folder"
 """Sources of market data that a text can name."""
 
 _LETTERS_A_CHARACTER = 3

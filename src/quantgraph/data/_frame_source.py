@@ -106,6 +106,8 @@ class FrameSource(ABC):
     of any thread; every answer is a copy.
     """
 
+    local: bool = True  # the codes are in memory, or in files
+
     def __init__(self) -> None:
         self._market: MarketTables | None = None
         self._loading = threading.Lock()  # guards _market

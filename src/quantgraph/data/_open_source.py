@@ -25,7 +25,7 @@ def open_source(
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
         market. ``"tushare"``: tushare, with the settings' token and cache. ``"baostock"``: baostock, with the
-        settings' cache. ``"qlib:FOLDER"``: a folder in
+        settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in
         qlib's binary format. A path: a file or folder of daily bars. A frame of daily bars, or frames by
         symbol, see :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
@@ -66,6 +66,14 @@ def open_source(
 
         root, address = (settings or load_settings()).cache_dir, os.environ.get(ADDRESS_VARIABLE)
         return BaostockSource(cache_dir=cache_folder(root, spec, address))
+    if spec == "yfinance" or str(spec).startswith("yfinance:"):
+        from quantgraph.data._vendor_store import cache_folder
+        from quantgraph.data.yfinance._client import ADDRESS_VARIABLE
+        from quantgraph.data.yfinance._source import YfinanceSource
+
+        root, address = (settings or load_settings()).cache_dir, os.environ.get(ADDRESS_VARIABLE)
+        symbols = str(spec).partition(":")[2]
+        return YfinanceSource(symbols, cache_dir=cache_folder(root, "yfinance", address))
     return _from_path(spec, settings or load_settings(), symbol)
 
 

@@ -184,10 +184,14 @@ class DatedRecords(Protocol):
 
 @runtime_checkable
 class DescribedSource(Protocol):
-    """Optional methods of a source: what its numbers are, and how a run finds the same ones again."""
+    """Optional members of a source: what its numbers are, and how a run finds the same ones again."""
 
     def provenance(self, language: Language) -> tuple[str, ...]:
         """What the numbers are, one line each: columns, units, adjustment, what was left out."""
+
+    @property
+    def local(self) -> bool:
+        """Whether its codes are known without asking a vendor."""
 
     def opens(self) -> str | None:
         """Argument of ``open_source`` that opens the source from any folder; None if there is none."""
@@ -261,6 +265,23 @@ def columns_to_panel(
         flat[cells] = values[inside]
         panel[field] = pd.DataFrame(flat.reshape(len(index), len(header)), index=index, columns=header)
     return panel
+
+
+def shortest_decimals(
+    values: npt.NDArray[np.float64], places: Sequence[int] = (2, 3, 4), *, room: float = 2.0**-22
+) -> npt.NDArray[np.float64]:
+    """The shortest decimal within a relative ``room`` of each value, else the value; NaN stays.
+
+    The default is the error of a quotient of two float32 numbers.
+
+    >>> shortest_decimals(np.array([12.340000152587891, 1.23456789])).tolist()
+    [12.34, 1.23456789]
+    """
+    found = values.copy()
+    for decimals in reversed(places):
+        near = np.round(values, decimals)
+        found = np.where(np.abs(near - values) <= room * np.abs(values), near, found)
+    return found
 
 
 def check_window(start: pd.Timestamp, end: pd.Timestamp) -> None:

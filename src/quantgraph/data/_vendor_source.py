@@ -35,6 +35,7 @@ class VendorSource(ABC):
     """
 
     synthetic: Final = False  # the numbers are the market's
+    local: bool = False  # the vendor has the list of codes
     name: ClassVar[str]
     first_session: ClassVar[pd.Timestamp]
     stock_code: ClassVar[re.Pattern[str]]

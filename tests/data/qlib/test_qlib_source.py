@@ -14,7 +14,9 @@ from qlib_folder import adjusted, as_float32, write_qlib
 from quantgraph import run_strategy
 from quantgraph.data import DatedLists, DescribedSource, MarketDataSource, open_source
 from quantgraph.data.qlib import QlibSource
+from quantgraph.data.symbols import rules_of
 from quantgraph.errors import BadFile, NoData, UnknownSymbol
+from quantgraph.market import Rulebook
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
@@ -213,6 +215,13 @@ def test_what_is_not_a_qlib_folder_is_refused_when_it_is_opened(tmp_path: Path) 
         open_source(f"qlib:{tmp_path}")
     with pytest.raises(BadFile, match=r"nowhere has no calendars/day.txt"):
         open_source("qlib:nowhere")
+
+
+def test_a_folder_of_the_us_is_traded_under_its_rules_with_volumes_in_shares(tmp_path: Path) -> None:
+    table = adjusted(stock(), pd.Series(1.0, index=DAYS)).drop(columns="amount")
+    source = open_source(f"qlib:{write_qlib(tmp_path / 'us', {'AAPL': table})}")
+    assert everything(source)["vol"]["AAPL"].tolist() == [10, 10.01, 10.02, 10.03]
+    assert rules_of(source).name == Rulebook.us().name
 
 
 def test_what_the_folder_does_not_have_is_said(folder: Path) -> None:

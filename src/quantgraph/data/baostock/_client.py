@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
-import json
 import os
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 import pandas as pd
 
+from quantgraph.data._vendor_process import NoAnswer, VendorProcess
 from quantgraph.data._vendor_tables import Endpoint, typed_rows
 from quantgraph.errors import (
     BadOption,
@@ -31,8 +27,6 @@ ADDRESS_VARIABLE = "BAOSTOCK_ADDRESS"
 EXCHANGE = "SSE"
 
 _INSTALL = "run: pip install 'quantgraph[baostock]'"
-_KEPT = ("PATH", "HOME", "TMPDIR", "LANG", "TZ", "SYSTEMROOT", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
-"""Variables that the process gets: no key of anything."""
 _PRICES = ("open", "high", "low", "close")
 _OUTDATED, _TOO_MANY, _BLOCKED, _NOT_ALLOWED = "10001004", "10001005", "10001011", "10001006"
 _NO_CODE = ("10004011", "10004015")
@@ -119,14 +113,6 @@ MEMBERS: dict[str, Endpoint] = {
 """Requests of an index's members, by its code."""
 
 
-@dataclass
-class _Worker:
-    """A running process, and whether it has answered yet."""
-
-    process: subprocess.Popen[str]
-    answered: bool = False
-
-
 class BaostockClient:
     """Fetches whole tables from baostock, a :class:`.TableClient`. Thread-safe; one request at a time.
 
@@ -144,8 +130,8 @@ class BaostockClient:
     def __init__(self, *, address: str | None = None, timeout: float = 60.0) -> None:
         self._address = address
         self._timeout = timeout
-        self._worker: _Worker | None = None
-        self._lock = threading.Lock()  # guards _worker: the package has one connection
+        self._process: VendorProcess | None = None
+        self._lock = threading.Lock()  # guards _process: the package has one connection
 
     @property
     def address(self) -> tuple[str, int]:
@@ -188,9 +174,10 @@ class BaostockClient:
         return self._rows(endpoint, wanted)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process in which the package runs; the next request starts another."""
         with self._lock:
-            self._end()
+            if self._process is not None:
+                self._process.end()
 
     def _dividends(self, wanted: Mapping[str, str]) -> pd.DataFrame:
         """Events whose ex-date is in a window: the server is asked for each of its years."""
@@ -222,71 +209,28 @@ class BaostockClient:
 
     def _answer(self, request: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
         """The process's answer; a connection that has answered before is opened once more if it is lost."""
+        process = self._started()
         for _ in range(2):
-            worker = self._started()
-            answered_before, told = worker.answered, self._asked(worker, request, endpoint)
-            worker.answered = True
-            lost = str(told["code"]).startswith(_NETWORK)
-            if told["code"] != "0" and not str(told["code"]).startswith(_BAD_REQUEST):
-                self._end()
-            if not (lost and answered_before):
-                return told
+            answered_before = process.answered
+            try:
+                told = process.ask(request)
+            except NoAnswer as error:
+                raise self._unavailable(endpoint, str(error)) from None
+            code = str(told["code"])
+            if code != "0" and not code.startswith(_BAD_REQUEST):
+                process.end()
+            if not (code.startswith(_NETWORK) and answered_before):
+                break
         return told
 
-    def _asked(self, worker: _Worker, request: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            worker.process.kill()
-
-        timer = threading.Timer(self._timeout, end)
-        timer.start()
-        line = ""
-        try:
-            if worker.process.stdin is not None and worker.process.stdout is not None:
-                worker.process.stdin.write(json.dumps(request) + "\n")
-                worker.process.stdin.flush()
-                line = worker.process.stdout.readline()
-        except OSError:
-            line = ""
-        finally:
-            timer.cancel()
-        if line.endswith("\n"):
-            told: dict[str, Any] = json.loads(line)
-            return told
-        self._end()
-        what = f"no answer within {self._timeout:g} s" if late.is_set() else "its process ended"
-        raise self._unavailable(endpoint, what)
-
-    def _started(self) -> _Worker:
-        if self._worker is None:
+    def _started(self) -> VendorProcess:
+        if self._process is None:
             if importlib.util.find_spec("baostock") is None:
                 raise NotConfigured(f"the package baostock is not installed; {_INSTALL}")
             host, port = self.address
-            process = subprocess.Popen(
-                [sys.executable, "-m", "quantgraph.data.baostock._worker", host, str(port)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                encoding="utf-8",
-                env={name: os.environ[name] for name in _KEPT if name in os.environ},
-            )
-            self._worker = _Worker(process)
-            atexit.register(process.kill)
-        return self._worker
-
-    def _end(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        worker.process.kill()
-        worker.process.wait()
-        for pipe in (worker.process.stdin, worker.process.stdout):
-            if pipe is not None:
-                _close(pipe.close)
-        atexit.unregister(worker.process.kill)
+            module = "quantgraph.data.baostock._worker"
+            self._process = VendorProcess(module, [host, str(port)], self._timeout)
+        return self._process
 
     def _unavailable(self, endpoint: Endpoint, what: str, *, refused: bool = False) -> SourceUnavailable:
         host, port = self.address
@@ -322,13 +266,6 @@ class BaostockClient:
         if code.startswith(_NETWORK):
             return self._unavailable(endpoint, f"no connection, or no answer that can be read: {text}")
         return self._unavailable(endpoint, f"refused with {code[:20]}: {text}", refused=True)
-
-
-def _close(close: Callable[[], None]) -> None:
-    try:
-        close()
-    except OSError:  # what was written last had no reader any more
-        return
 
 
 def _dashed(value: str) -> str:

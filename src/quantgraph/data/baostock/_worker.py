@@ -1,16 +1,15 @@
-"""The process in which the package ``baostock`` runs: one request a line in, one answer a line out.
+"""The process in which the package ``baostock`` runs.
 
-The package prints to standard output, which therefore is moved away first. It waits for ever for a server
-that has closed the connection; after the login a closed connection is an error here. The process that started
-this one ends it when an answer takes too long.
+The package waits for ever, and busily, for a server that has closed the connection. After the login that is
+an error here; before, the process is ended by its time limit.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from typing import Any
+
+from quantgraph.data._vendor_process import serve
 
 _LOST = "10002007"  # the package's code of a failed receive
 
@@ -65,22 +64,21 @@ def _answer(function: str, arguments: dict[str, str]) -> dict[str, Any]:
     return {"code": BSERR_SUCCESS, "fields": result.fields, "rows": rows}
 
 
-def main(host: str, port: int) -> None:
-    """Answer requests until standard input ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    logged_in = False
-    for line in sys.stdin:
-        request = json.loads(line)
+class _Worker:
+    """Logs in at the first request."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port, self._logged_in = host, port, False
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request, or what failed."""
         try:
-            refused = None if logged_in else _login(host, port)
-            logged_in = refused is None
-            answer = refused or _answer(request["function"], request["arguments"])
+            refused = None if self._logged_in else _login(self._host, self._port)
+            self._logged_in = refused is None
+            return refused or _answer(request["function"], request["arguments"])
         except (ValueError, LookupError, AttributeError, TypeError) as error:  # of an answer in another form
-            answer = _failed("", f"the answer is not its protocol ({type(error).__name__})")
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            return _failed("", f"the answer is not its protocol ({type(error).__name__})")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    serve(_Worker(sys.argv[1], int(sys.argv[2])).answer)

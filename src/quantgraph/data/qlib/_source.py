@@ -14,7 +14,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language, Note
 from quantgraph.data._frame_source import complete_bars
-from quantgraph.data._source import LEVEL_FIELDS, Members, Panel, check_window
+from quantgraph.data._source import LEVEL_FIELDS, Members, Panel, check_window, shortest_decimals
 from quantgraph.data._table_columns import ColumnNames
 from quantgraph.data._table_units import TableUnits, units_of
 from quantgraph.data.qlib._folder import CALENDAR, QlibFolder
@@ -37,8 +37,6 @@ _LISTS = {
 }
 """Index of a list that is named otherwise."""
 _LIMITS = {"up_limit": ("up_limit", "limit_up"), "down_limit": ("down_limit", "limit_down")}
-_RESOLUTION = 2.0**-22
-"""Relative error of a quotient of two float32 numbers, with room for the rounding of the quotient."""
 _SAMPLED = 20  # stocks whose numbers tell the units
 _SHARES_PER_HAND = 100
 _THOUSAND = 1000.0
@@ -68,6 +66,7 @@ class QlibSource:
     """
 
     synthetic: Final = False  # the numbers are the folder's own
+    local: bool = True
 
     def __init__(self, path: str | Path, *, options: TableOptions | None = None) -> None:
         self._name = f"{PREFIX}{path}"
@@ -199,7 +198,7 @@ class QlibSource:
         if "factor" in self._folder.fields_of(index_code):
             factor = self._folder.feature(index_code, "factor")[rows]
             levels = {
-                field: _decimals(values / np.where(np.isnan(factor), 1, factor))
+                field: shortest_decimals(values / np.where(np.isnan(factor), 1, factor))
                 for field, values in levels.items()
             }
         frame = pd.DataFrame(levels, index=self.sessions()[rows]).dropna(how="all")
@@ -244,7 +243,7 @@ class QlibSource:
         """Fields of a stock on some sessions, in the project's units, NaN outside the stock's spans."""
         found, units = self._raw(code), self._units
         if "vol" in found:
-            shares = _decimals(found["vol"] * units.volume, (0,))
+            shares = shortest_decimals(found["vol"] * units.volume, (0,))
             found["vol"] = shares / _SHARES_PER_HAND
         if "amount" in found:
             found["amount"] = found["amount"] * (units.amount / _THOUSAND)
@@ -272,7 +271,7 @@ class QlibSource:
                 file=str(self._folder.path),
                 symbols=(code,),
             )
-        found = {field: _decimals(read(code, field) / factor) for field in LEVEL_FIELDS}
+        found = {field: shortest_decimals(read(code, field) / factor) for field in LEVEL_FIELDS}
         if "volume" in have:
             found["vol"] = read(code, "volume") * factor
         if "amount" in have:
@@ -295,7 +294,7 @@ class QlibSource:
                 continue
             stored = self._folder.feature(code, name)
             fitting = []
-            for limit in (_decimals(stored), _decimals(stored / factor)):
+            for limit in (shortest_decimals(stored), shortest_decimals(stored / factor)):
                 room = sign * (limit - prices[extreme])
                 if (room[~np.isnan(room)] >= 0).all() and not np.isnan(room).all():
                     fitting.append((float(np.nanmedian(room)), limit))
@@ -327,12 +326,3 @@ class QlibSource:
 def _code_of(name: str) -> str:
     """Index of a list of instruments: ``csi300`` is 000300.SH, ``sh000016`` 000016.SH, others as they are."""
     return _LISTS.get(name.lower()) or standard_code(name)
-
-
-def _decimals(values: npt.NDArray[np.float64], places: Sequence[int] = (2, 3, 4)) -> npt.NDArray[np.float64]:
-    """The shortest decimal that float32 does not tell from a value, else the value."""
-    found = values.copy()
-    for decimals in reversed(places):
-        near = np.round(values, decimals)
-        found = np.where(np.abs(near - values) <= _RESOLUTION * np.abs(values), near, found)
-    return found

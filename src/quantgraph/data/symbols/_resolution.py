@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from quantgraph._util.texts import Note, simplified
-from quantgraph.data._frame_source import FrameSource
-from quantgraph.data._source import MarketDataSource, Members
+from quantgraph.data._source import DescribedSource, MarketDataSource, Members
 from quantgraph.data.symbols._codes import is_index_code, possible_codes, standard_code, symbol_list
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market import Rulebook
@@ -254,7 +253,7 @@ def rules_of(
     Parameters
     ----------
     source
-        Its codes count if none of ``symbols`` is one, and if it holds them in memory: a vendor is not asked.
+        Its codes count if none of ``symbols`` is one, and if it has them here: a vendor is not asked.
         Of two markets, the codes and names that are said count.
     symbols
         What the caller trades: codes, names or indices.
@@ -271,7 +270,7 @@ def rules_of(
         If the files of the source are not valid.
     """
     codes = list(filter(find_board, symbols))
-    if not codes and isinstance(source, FrameSource) and not source.synthetic:
+    if not codes and isinstance(source, DescribedSource) and source.local and not source.synthetic:
         held = source.symbols()
         codes = list(held) if len(_markets(held)) < 2 else _named(source, said) or list(held)
     return rules_of_codes(codes, traded=traded)

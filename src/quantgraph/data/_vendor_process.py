@@ -1,0 +1,115 @@
+"""A process of its own for a vendor's package: one request a line in, one answer a line out, a time limit.
+
+Packages of vendors print, wait for ever and change settings of the whole process: not in the caller's. This
+module imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_KEPT = ("PATH", "HOME", "TMPDIR", "LANG", "TZ", "SYSTEMROOT", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+"""Variables that the process gets, the second ones in small letters too: no key of anything."""
+
+
+class NoAnswer(Exception):
+    """The process gave no answer; it is ended."""
+
+
+class VendorProcess:
+    """Runs ``module`` while it is needed; whoever uses it lets one thread ask at a time.
+
+    Parameters
+    ----------
+    module
+        Name of a module that calls :func:`serve`.
+    arguments
+        Its command line.
+    timeout
+        Seconds to wait for an answer.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], timeout: float) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+        self.answered = False
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a request, from a process that is started if there is none.
+
+        Raises
+        ------
+        NoAnswer
+            If there is none in time, or the process ended.
+        """
+        process = self._process or self._started()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(self._timeout, end)
+        timer.start()
+        line = ""
+        try:
+            if process.stdin is not None and process.stdout is not None:
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+        except OSError:  # it has ended
+            line = ""
+        finally:
+            timer.cancel()
+        if not line.endswith("\n"):
+            self.end()
+            raise NoAnswer(f"no answer within {self._timeout:g} s" if late.is_set() else "its process ended")
+        self.answered = True
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self) -> None:
+        """End the process; the next request starts another."""
+        process, self._process, self.answered = self._process, None, False
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):  # what was written last had no reader
+                if pipe is not None:
+                    pipe.close()
+        atexit.unregister(process.kill)
+
+    def _started(self) -> subprocess.Popen[str]:
+        names = (*_KEPT, *_PROXIES, *map(str.lower, _PROXIES))
+        self._process = process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env={name: os.environ[name] for name in names if name in os.environ},
+        )
+        atexit.register(process.kill)
+        return process
+
+
+def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer the requests of standard input until it ends; what a package prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(json.loads(line))) + "\n")
+        answers.flush()
