@@ -11,7 +11,6 @@ from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
-QLIB = "qlib:"
 _VALID = f"valid: {SOURCES}, a DataFrame, or a MarketDataSource"
 
 
@@ -44,37 +43,43 @@ def open_source(
         spec = (settings or load_settings()).data_source
     if not isinstance(spec, (str, Path)):
         return _from_object(spec, settings, symbol)
-    if spec == "sample":
+    name, colon, place = str(spec).partition(":")
+    if str(spec) in {"sample", "tushare", "baostock", "yfinance"} or (colon and name in {"yfinance", "qlib"}):
+        return _by_name(name, place, settings or load_settings())
+    return _from_path(spec, settings or load_settings(), symbol)
+
+
+def _by_name(name: str, place: str, settings: Settings) -> MarketDataSource:
+    """The shipped sample, a folder of qlib, or a vendor with its cache."""
+
+    def cache(variable: str) -> Path:
+        from quantgraph.data._vendor_store import cache_folder
+
+        return cache_folder(settings.cache_dir, name, os.environ.get(variable))
+
+    if name == "sample":
         from quantgraph.data.sample._source import SampleSource
 
         return SampleSource()
-    if spec == "tushare":
-        from quantgraph.data._vendor_store import cache_folder
+    if name == "qlib":
+        from quantgraph.data.qlib._source import QlibSource
+
+        return QlibSource(Path(place).expanduser(), options=settings.tables)
+    if name == "tushare":
         from quantgraph.data.tushare._client import URL_VARIABLE
         from quantgraph.data.tushare._source import TushareSource
 
-        settings = settings or load_settings()
         token = settings.tushare_token
-        url = os.environ.get(URL_VARIABLE)
-        return TushareSource(
-            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, spec, url)
-        )
-    if spec == "baostock":
-        from quantgraph.data._vendor_store import cache_folder
-        from quantgraph.data.baostock._client import ADDRESS_VARIABLE
+        return TushareSource(token.get_secret_value() if token else None, cache_dir=cache(URL_VARIABLE))
+    if name == "baostock":
+        from quantgraph.data.baostock._client import ADDRESS_VARIABLE as BAOSTOCK
         from quantgraph.data.baostock._source import BaostockSource
 
-        root, address = (settings or load_settings()).cache_dir, os.environ.get(ADDRESS_VARIABLE)
-        return BaostockSource(cache_dir=cache_folder(root, spec, address))
-    if spec == "yfinance" or str(spec).startswith("yfinance:"):
-        from quantgraph.data._vendor_store import cache_folder
-        from quantgraph.data.yfinance._client import ADDRESS_VARIABLE
-        from quantgraph.data.yfinance._source import YfinanceSource
+        return BaostockSource(cache_dir=cache(BAOSTOCK))
+    from quantgraph.data.yfinance._client import ADDRESS_VARIABLE
+    from quantgraph.data.yfinance._source import YfinanceSource
 
-        root, address = (settings or load_settings()).cache_dir, os.environ.get(ADDRESS_VARIABLE)
-        symbols = str(spec).partition(":")[2]
-        return YfinanceSource(symbols, cache_dir=cache_folder(root, "yfinance", address))
-    return _from_path(spec, settings or load_settings(), symbol)
+    return YfinanceSource(place, cache_dir=cache(ADDRESS_VARIABLE))
 
 
 def _from_object(spec: object, settings: Settings | None, symbol: str | None) -> MarketDataSource:
@@ -91,10 +96,6 @@ def _from_object(spec: object, settings: Settings | None, symbol: str | None) ->
 
 
 def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> MarketDataSource:
-    if isinstance(spec, str) and spec.startswith(QLIB):
-        from quantgraph.data.qlib._source import QlibSource
-
-        return QlibSource(Path(spec.removeprefix(QLIB)).expanduser(), options=settings.tables)
     from quantgraph.data.files._source import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():
