@@ -63,14 +63,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
         *notes,
+        *_lacking_notes(trading.plan_of(state).benchmark if levels is None else None, user_language),
     ]
-    if (code := trading.plan_of(state).benchmark) and levels is None:
-        missing = say(
-            user_language,
-            zh=f"数据源没有 {code} 的行情，没有与它比较",
-            en=f"the source has no {code} to compare with",
-        )
-        summary["notes"].append(missing)
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,
@@ -101,6 +95,12 @@ def _plan_notes(state: TradingState, trading: Trading, user_language: Language) 
             en=f"the plan that was given holds: {taken}, not {said} of the sentence",
         )
     ]
+
+
+def _lacking_notes(benchmark: str | None, user_language: Language) -> list[str]:
+    """A line about a benchmark of which the source has no levels."""
+    zh, en = f"数据源没有 {benchmark} 的行情，没有与它比较", f"the source has no {benchmark} to compare with"
+    return [say(user_language, zh=zh, en=en)] if benchmark else []
 
 
 _RULES = {
