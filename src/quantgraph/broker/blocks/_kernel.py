@@ -345,7 +345,7 @@ def _sells(  # noqa: PLR0917
         if opinion[column] == -1 if not due else opinion[column] != -1 and exits[column].number > 0:
             price = _opening(opens[column], volume[column])
             number = exits[column].number if due else purse.orders - begun + 1
-            sold = _sell(t, column, number, price, opens[column], market, state, log)
+            sold = _sell(t, column, number, price, opens[column], -1, market, state, log)
             if sold < 0:
                 return -1
             value += price * sold
@@ -365,13 +365,14 @@ def _sell(  # noqa: PLR0917
     number: int,
     price: int,
     value: float,
+    least: int,
     market: MarketArrays,
     state: AccountArrays,
     log: BlockLog,
 ) -> int:
     """Order the sale of a holding at a price, ``value`` as a float; the shares sold, or -1 to stop.
 
-    Numbers from FIRST_EXIT on are exits of the plan.
+    Numbers from FIRST_EXIT on are exits of the plan. Slippage goes down to ``least``, -1 for no limit.
     """
     purse, shares, leaving = state.purse[0], state.quantity[column], state.exits[column]
     kind = market.kind[column]
@@ -390,7 +391,7 @@ def _sell(  # noqa: PLR0917
     )
     if beyond < 0:
         return -1
-    change = 0 if beyond else _fill(order, price, term)
+    change = 0 if beyond else _fill(order, price, least, term)
     if beyond or purse.cash + change < 0:
         return 0
     order.filled, order.profit = 1, change - state.cost[column]
@@ -427,7 +428,10 @@ def _reached(  # noqa: PLR0917
             number += 1
             leaving.number = number
             price = _price_within(t, column, kind, level, market, term)
-            if price < 0 or _sell(t, column, number, price, price / 1e4, market, state, log) < 0:
+            least = -1 if kind == TAKE_PROFIT else _whole(low[column])
+            if price < 0 or (least < 0 and kind != TAKE_PROFIT):
+                return False
+            if _sell(t, column, number, price, price / 1e4, least, market, state, log) < 0:
                 return False
             log.orders[purse.orders - 1].within = 1
         if quantity[column] > 0:
@@ -508,7 +512,7 @@ def _buys(  # noqa: PLR0917
         if beyond < 0:
             return False
         if not beyond:
-            change = _fill(order, price, term)
+            change = _fill(order, price, -1, term)
             order.filled = 1
             purse.cash += change
             state.quantity[column], state.cost[column], state.entered[column] = shares, -change, t
@@ -524,10 +528,12 @@ def _buys(  # noqa: PLR0917
 
 
 @compiled
-def _fill(order: Any, price: int, term: Any) -> int:
+def _fill(order: Any, price: int, least: int, term: Any) -> int:
     """Write a fill's price and money into its order; return its change of the cash."""
     notional = (price * order.quantity + 50) // 100
     commission, duty, transfer, slippage = charges_of(notional, order.sells == 1, term)
+    if least >= 0:
+        slippage = min(slippage, ((price - least) * order.quantity + 50) // 100)
     order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
     order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
     return int(notional if order.sells else -notional) - commission - duty - transfer - slippage

@@ -20,7 +20,7 @@ from quantgraph.broker.accounts._orders import (
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market import Rulebook
-from quantgraph.market.money import Side, notional, to_decimal
+from quantgraph.market.money import Charges, Side, notional, to_decimal
 from quantgraph.market.rules import Lots
 
 LARGEST = 10**12
@@ -351,8 +351,20 @@ class _Matching:
         allowed = (cap // lots.step) * lots.step
         return normalize_quantity(allowed) if allowed >= lots.first else 0
 
+    def _within_range(self, charges: Charges, side: Side, quantity: Quantity, price: Decimal) -> Charges:
+        """The slippage of a stop goes at most to the session's low, or to its high."""
+        quote = self.quote
+        worst = None if quote is None else quote.low if side == "sell" else quote.high
+        if worst is None or math.isnan(worst):
+            return charges
+        most = notional(abs(price - to_decimal(worst)), quantity)
+        return replace(charges, slippage=min(charges.slippage, most))
+
     def _filled(self, side: Side, quantity: Quantity, price: Decimal) -> Fill:
         symbol, day, amount = self.order.symbol, self.session.date(), notional(price, quantity)
+        charges = self.rules.charges(symbol, side, quantity, amount, day)
+        if self.order.type == "stop" and charges.slippage:
+            charges = self._within_range(charges, side, quantity, price)
         return Fill(
             order=self.order,
             session=self.session,
@@ -360,6 +372,6 @@ class _Matching:
             price=price,
             quantity=quantity,
             notional=amount,
-            **vars(self.rules.charges(symbol, side, quantity, amount, day)),
+            **vars(charges),
             t_plus=self.rules.t_plus(symbol, day),
         )
