@@ -223,7 +223,22 @@ def _of_china() -> list[OwnFile]:
         rows = pd.read_csv(path, encoding="gb18030", sep="\t", skiprows=2, names=[*tdx.columns], nrows=6)
         return bars_of(rows, "600519.SH", ZH)
 
+    suspended = pd.concat(
+        [
+            netease,
+            netease.iloc[-1:].assign(
+                日期="2024-01-10", 开盘价="0.0", 最高价="0.0", 最低价="0.0", 成交量="0", 成交金额="0"
+            ),
+        ]
+    )
     return [
+        text_file(
+            "163_600519.csv",
+            csv_of(suspended),
+            plain("600519.SH", of_netease, encoding="gbk", nrows=6),
+            encoding="gbk",
+            says="whose prices are 0: 1",
+        ),
         text_file("sh600519.csv", csv_of(sina), plain("600519.SH", {})),
         text_file(
             "600519_daily.csv",
@@ -262,7 +277,7 @@ def _of_china() -> list[OwnFile]:
             plain("600519.SH", ZH, skiprows=[1, 2]),
             asked="adjusted",
             options={"adjusted": "keep"},
-            says="2 rows",
+            says="not above 0: 2",
         ),
     ]
 
@@ -442,7 +457,7 @@ def _of_programs() -> list[OwnFile]:
             "MSFT_twice.csv",
             csv_of(pd.concat([rows, rows.iloc[2:4]])),
             lambda path: plain("MSFT")(path).drop_duplicates(),
-            says="2 repeated",
+            says="repeated rows left out: 2",
         ),
         OwnFile(
             name="MSFT.csv.gz",

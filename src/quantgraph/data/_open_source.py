@@ -24,9 +24,9 @@ def open_source(
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
         market. ``"tushare"``: tushare, with the settings' token and cache. ``"baostock"``: baostock, with the
-        settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in
-        qlib's binary format. A path: a file or folder of daily bars. A frame of daily bars, or frames by
-        symbol, see :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
+        settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in qlib's binary format. A
+        path: a file or folder of daily bars. A frame of daily bars, frames or series of closes by symbol, see
+        :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
     symbol
@@ -85,6 +85,8 @@ def _by_name(name: str, place: str, settings: Settings) -> MarketDataSource:
 def _from_object(spec: object, settings: Settings | None, symbol: str | None) -> MarketDataSource:
     import pandas as pd
 
+    if isinstance(spec, pd.Series):
+        spec = spec.to_frame()
     if isinstance(spec, (pd.DataFrame, Mapping)):
         from quantgraph.data.files._source import CallerTables
 

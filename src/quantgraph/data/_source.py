@@ -200,7 +200,7 @@ class DescribedSource(Protocol):
         """Hashes of the content by name; a run is resumed only while they are the same."""
 
 
-SourceLike = str | Path | MarketDataSource | pd.DataFrame | Mapping[str, pd.DataFrame]
+SourceLike = str | Path | MarketDataSource | pd.DataFrame | pd.Series | Mapping[str, pd.DataFrame | pd.Series]
 """What :func:`~quantgraph.data.open_source` opens."""
 
 

@@ -1,8 +1,8 @@
-"""Whether the prices of a table are adjusted for dividends and splits: its names say it, or its numbers."""
+"""Whether prices are adjusted for dividends and splits, and which rows have none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,11 @@ from quantgraph._util.texts import Note
 from quantgraph.data._source import LEVEL_FIELDS
 from quantgraph.data._table_columns import open_choice, row_name
 from quantgraph.data._table_names import says_adjusted
+from quantgraph.errors import BadFile
 
 _FLAGS = {"1": Note(zh="后复权", en="backward-adjusted"), "2": Note(zh="前复权", en="forward-adjusted")}
 """Of baostock's column ``adjustflag``; 3 is unadjusted."""
+_IDLE = ("open", "high", "low", "vol")
 _DOWNLOADED = ["Close", "High", "Low", "Open", "Volume"]
 """Columns in the order of yfinance's ``download``, which adjusts unless there is an ``Adj Close``, too."""
 
@@ -47,46 +49,66 @@ def _adjusted(zh: str, en: str) -> Note:
     return Note(zh=f"价格{zh}，按复权价成交", en=f"prices are {en}; orders trade at adjusted prices")
 
 
-def without_negative_prices(
+def traded_rows(
     numbers: Mapping[str, pd.Series], table: pd.DataFrame, file: str, *, keep: bool
-) -> tuple[pd.Series, Note | None]:
-    """Rows to keep of a table whose adjusted prices fall below 0, and a note about the others.
+) -> tuple[pd.Series, list[Note]]:
+    """Which rows of bars have prices, and notes about the others.
+
+    A day without trading may be written with zeros, and adjusted prices may fall below 0.
 
     Parameters
     ----------
     numbers
-        Prices by field.
+        Numbers by field.
     keep
-        Whether the caller keeps adjusted prices, without these rows.
+        Whether the caller keeps adjusted prices, without those below 0.
 
     Raises
     ------
     BadFile
-        If a price is below 0 and ``keep`` is False.
+        If all prices of a row are below 0 and ``keep`` is False.
     """
-    kept = pd.Series(data=True, index=table.index)
     prices = [numbers[field] for field in LEVEL_FIELDS if field in numbers]
-    below = pd.concat(prices, axis="columns").lt(0).all(axis="columns") if prices else ~kept
-    if not below.any():  # one bad price is an error of its cell
-        return kept, None
-    negative = prices[0]
-    if not keep:
-        position = int(np.argmax(below.to_numpy()))
-        where = f"{row_name(table, position)}, column {negative.name}"
-        raise open_choice(
-            f"{file}, {where}: {negative.iloc[position]:g} is below 0, as forward-adjusted (前复权) prices "
-            "may be; get unadjusted ones (akshare: adjust=''), or, to trade at adjusted prices without such "
-            "rows",
-            "adjusted",
-            ("keep",),
-            file=file,
-            row=row_name(table, position),
-            column=negative.name,
+    below = _all(price < 0 for price in prices)
+    if below is not None and below.any():  # one bad price alone is an error of its cell
+        if not keep:
+            raise _below_zero(prices[0], int(np.argmax(below.to_numpy())), table, file)
+        kept = ~pd.concat(prices, axis="columns").le(0).any(axis="columns")
+        count = int((~kept).sum())
+        return kept, [
+            Note(
+                zh=f"价格为前复权，按复权价成交；未采用价格不大于 0 的 {count} 行",
+                en=f"prices are forward-adjusted, orders trade at them; left out rows not above 0: {count}",
+            )
+        ]
+    zeros = [numbers[field] == 0 for field in _IDLE if field in numbers]
+    idle = _all(zeros) if len(zeros) == len(_IDLE) else None
+    if idle is None or not idle.any():
+        return pd.Series(data=True, index=table.index), []
+    count = int(idle.sum())
+    return ~idle, [
+        Note(
+            zh=f"未采用没有成交的 {count} 行（开高低为 0）",
+            en=f"rows without trading left out, whose prices are 0: {count}",
         )
-    for price in prices:
-        kept &= ~(price <= 0)
-    count = int((~kept).sum())
-    return kept, Note(
-        zh=f"价格为前复权，按复权价成交；未采用价格不大于 0 的 {count} 行",
-        en=f"prices are forward-adjusted, and orders trade at them; left out {count} rows with prices <= 0",
+    ]
+
+
+def _all(conditions: Iterable[pd.Series]) -> pd.Series | None:
+    """Where all conditions hold; None if there is none."""
+    listed = list(conditions)
+    return pd.concat(listed, axis="columns").all(axis="columns") if listed else None
+
+
+def _below_zero(price: pd.Series, position: int, table: pd.DataFrame, file: str) -> BadFile:
+    where = row_name(table, position)
+    return open_choice(
+        f"{file}, {where}, column {price.name}: {price.iloc[position]:g} is below 0, as forward-adjusted "
+        "(前复权) prices may be; get unadjusted ones (akshare: adjust=''), or, to trade at adjusted prices "
+        "without such rows",
+        "adjusted",
+        ("keep",),
+        file=file,
+        row=where,
+        column=price.name,
     )

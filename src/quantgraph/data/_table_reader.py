@@ -14,12 +14,13 @@ from quantgraph.data._checked_tables import (
     TableKind,
     events_from_rows,
     events_from_table,
+    full_codes,
     is_event_table,
     read_codes,
     unique_rows,
 )
 from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
-from quantgraph.data._table_adjusted import adjusted_note, without_negative_prices
+from quantgraph.data._table_adjusted import adjusted_note, traded_rows
 from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names
 from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_order, hold_dates
 from quantgraph.data._table_names import NamedSymbol, symbol_in
@@ -78,10 +79,10 @@ def read_table(
     kinds = table_kinds(have)
     if "bars" not in kinds and _looks_like_bars(have) and not (kinds and not have & {"open", "high", "low"}):
         raise _incomplete(have, file)
+    if not kinds and "bars" in table_kinds({*have, "ts_code"}):
+        raise _incomplete(have, file)
     if not kinds:
-        shown = ", ".join(map(str, table.columns[:6]))
-        reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
-        return TableReading(ignored_because=reason)
+        return TableReading(ignored_because=_unknown_columns(table, have))
     if table.empty:
         raise BadFile(f"{file} has a header and no row", file=file)
     reader = _Reader(file, table, names, options or TableOptions(), symbol if named else None)
@@ -144,8 +145,17 @@ def _looks_like_bars(have: set[str]) -> bool:
     return bool(have & {"open", "high", "low"}) or (have >= {"ts_code", "trade_date", "close"})
 
 
+def _unknown_columns(table: pd.DataFrame, have: Collection[str]) -> str:
+    shown = ", ".join(map(str, table.columns[:6]))
+    reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
+    by_symbol = "; head a column of closes by its code, such as AAPL or 600519.SH"
+    return reason + (by_symbol if set(have) == {"trade_date"} else "")
+
+
 def _incomplete(have: Collection[str], file: str) -> BadFile:
     missing = _missing_for_bars(have)
+    if "bars" in table_kinds({*have, "ts_code"}):
+        missing = ["ts_code"]
     hint = ""
     if missing == ["ts_code"]:
         hint = (
@@ -226,18 +236,18 @@ class _Reader:
         valid = "keep one row a session, or give each row its symbol" if self._symbol else _ONE_ROW
         rows = unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), self._file, valid)
         if repeated := len(columns["ts_code"]) - len(rows):
-            zh, en = f"未采用 {repeated} 个重复行", f"{repeated} repeated rows left out"
+            zh, en = f"未采用 {repeated} 个重复行", f"repeated rows left out: {repeated}"
             self.notes.append(Note(zh=zh, en=en))
         return rows
 
     def _numbers(self, fields: Sequence[str]) -> dict[str, pd.Series]:
-        """Checked numbers by field, without rows of adjusted prices below 0 if such prices are kept."""
+        """Checked numbers by field, without rows that have no price."""
         written = {field: self._written[field] for field in fields}
         plain = {field: read_numbers(column, self._file) for field, column in written.items()}
         keep = self._options.adjusted == "keep"
-        kept, note = without_negative_prices(plain, self._table, self._file, keep=keep)
-        if note is not None:
-            self.notes.append(note)
+        kept, notes = traded_rows(plain, self._table, self._file, keep=keep)
+        if notes:
+            self.notes += notes
             written = {field: column[kept] for field, column in written.items()}
             if "pre_close" in written:
                 written["pre_close"] = plain["pre_close"][kept].where(plain["pre_close"] > 0)
@@ -269,6 +279,13 @@ class _Reader:
     def _symbols(self) -> pd.Series:
         if self._symbol is None:
             return self._codes("ts_code", shares_only=self._names.shares_only)
+        meant = full_codes(self._symbol.code)
+        if len(meant) > 1:
+            raise BadFile(
+                f"{self._file}: its name {self._symbol.code!r} may be {' or '.join(meant)}; write which, or "
+                f"say it: --symbols {meant[0]}",
+                file=self._file,
+            )
         (code,) = read_codes(pd.Series([self._symbol.code], name="(its name)"), self._file)
         return pd.Series(code, index=self._table.index, dtype="str")
 

@@ -46,6 +46,33 @@ def test_several_symbols_are_rows_or_a_level_of_the_header_or_frames_by_symbol()
         assert closes(open_source(given))[0] == expected
 
 
+def test_closes_alone_are_series_or_a_frame_of_them():
+    close = prices()["Close"]
+    for given in (
+        {"AAPL": close},
+        close.rename("AAPL"),
+        close.rename("AAPL").to_frame(),
+        {"AAPL": prices()[["Close"]]},
+    ):
+        source = open_source(given)
+        found, panel = closes(source)
+        assert found == {"AAPL": [10.0, 11.0, 12.0]}
+        assert panel["open"].isna().to_numpy().all()
+        assert "no open prices: a signal can be made and proved, and no order can fill" in source.notes
+    with pytest.raises(BadFile, match=r"DataFrame misses the column\(s\) ts_code"):
+        open_source(close)
+
+
+def test_names_of_frames_are_symbols_as_they_are_or_raised():
+    for name, symbol in {
+        "0700.HK": "0700.HK",
+        "BTC-USD": "BTC-USD",
+        "goog": "GOOG",
+        "sh600519": "600519.SH",
+    }.items():
+        assert open_source({name: prices()}).symbols() == (symbol,)
+
+
 def test_akshares_columns_are_read_and_what_is_not_used_is_told():
     table = pd.DataFrame(
         {

@@ -157,7 +157,14 @@ def test_what_vendors_tools_write_is_read(tmp_path, name, content, volumes):
         ),
         ("A.csv", YFINANCE.replace("10.5", "10.5%"), "'10.5%' is not a number; write it without the sign"),
         ("A.csv", YFINANCE.replace("10.5", "10,5"), "more cells than its header; is there a comma"),
-        ("A.csv", YFINANCE.replace(",", "|"), "A.csv cannot be read: columns (Date|Open|High"),
+        ("A.csv", YFINANCE.replace(",", "#"), "A.csv cannot be read: columns (Date#Open#High"),
+        ("A.csv", "date,贵州茅台\n2024-01-02,10\n", "; head a column of closes by its code, such as AAPL or"),
+        ("A.csv", YFINANCE.replace("10,11,9,10.5", "0,11,9,10.5"), "row 1, column Open: 0 is too small"),
+        (
+            "A.xls",
+            "<html><table><tr><td>Date</td></tr></table></html>",
+            "A.xls is a web page; save its table as CSV",
+        ),
         ("A.csv", YFINANCE.replace("01-03", "01-02"), "row 1 and row 2: A 2024-01-02 is there twice"),
         (
             "A.csv",

@@ -32,6 +32,7 @@ _DELIMITERS = {
     ",": Note(zh="逗号", en="comma"),
     ";": Note(zh="分号", en="';'"),
     "\t": Note(zh="制表符", en="tabs"),
+    "|": Note(zh="竖线", en="'|'"),
 }
 _LOOKED_AT = 10
 """Lines in which the header is looked for."""

@@ -30,6 +30,7 @@ from quantgraph.settings import TableOptions
 _CSV = (".csv", ".txt", ".tsv", ".xls")
 KNOWN_ENDINGS: tuple[str, ...] = (".csv", ".txt", ".tsv", ".xlsx", ".parquet", ".json", ".jsonl")
 """Endings that are read; those of texts also with ``.gz``, or alone in a ``.zip``."""
+_WEB_PAGE = (b"<htm", b"<!do", b"<tab")
 _WORKBOOK, _OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
@@ -127,6 +128,8 @@ def _contents(reader: _Reader, ending: str, record_zone: ZoneInfo | None) -> Fil
         raise BadFile(
             f"{path.name} is a workbook of Excel 97; save it as .xlsx or CSV", file=path.name, unreadable=True
         )
+    if start.lower() in _WEB_PAGE:
+        raise BadFile(f"{path.name} is a web page; save its table as CSV", file=path.name, unreadable=True)
     if ending == ".xlsx" or (ending == ".xls" and start == _WORKBOOK):
         return _from_workbook(reader)
     read = read_csv_table(path, reader.max_bytes)

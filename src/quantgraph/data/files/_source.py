@@ -339,8 +339,8 @@ class CallerTables(FrameSource):
     Parameters
     ----------
     tables
-        A frame, or frames by name. A name that is a symbol is that of the rows of a frame without a column of
-        symbols.
+        A frame, or frames or series of closes by name. The name of a frame without a column of symbols is
+        the symbol of its rows.
     options
         Units of volumes and amounts and the order of dates, where the tables do not tell.
     symbol
@@ -358,7 +358,7 @@ class CallerTables(FrameSource):
 
     def __init__(
         self,
-        tables: pd.DataFrame | Mapping[str, pd.DataFrame],
+        tables: pd.DataFrame | Mapping[str, pd.DataFrame | pd.Series],
         *,
         options: TableOptions | None = None,
         symbol: str | None = None,
@@ -392,13 +392,16 @@ class CallerTables(FrameSource):
 
 def _named(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
     for name, table in tables.items():
-        if not isinstance(name, str) or not isinstance(table, pd.DataFrame):
+        if not isinstance(name, str) or not isinstance(table, pd.DataFrame | pd.Series):
             raise BadOption(
                 f"source: {name!r:.40} is a {type(table).__name__}; give frames by symbol, like "
                 "{'600519.SH': frame}",
                 parameter="source",
             )
-    return dict(tables)
+    return {
+        name: table.to_frame("close") if isinstance(table, pd.Series) else table
+        for name, table in tables.items()
+    }
 
 
 def _contents(
