@@ -77,6 +77,25 @@ def test_a_workbook_that_unpacks_beyond_the_limit_is_refused(tmp_path):
     assert refusal(path, max_file_mb=2).data == {"file": "MSFT.xlsx", "max_mb": 2}
 
 
+def test_a_damaged_workbook_is_one_line(tmp_path):
+    whole = workbook(tmp_path / "whole.xlsx", ROWS)
+    with zipfile.ZipFile(whole) as parts:
+        inside = {name: parts.read(name) for name in parts.namelist()}
+    messages = []
+    for damaged in inside:
+        for content in (b"", b"<broken", inside[damaged][:-9]):
+            path = tmp_path / "MSFT.xlsx"
+            with zipfile.ZipFile(path, "w") as parts:
+                for name, text in inside.items():
+                    parts.writestr(name, content if name == damaged else text)
+            try:
+                FileSource(path).sessions()
+            except BadFile as error:
+                messages.append(error.message)
+    assert len(messages) > len(inside)
+    assert all("MSFT.xlsx" in each and "\n" not in each for each in messages)
+
+
 def test_without_openpyxl_it_says_what_to_install(tmp_path, monkeypatch):
     path = workbook(tmp_path / "MSFT.xlsx", ROWS)
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)

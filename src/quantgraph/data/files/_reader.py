@@ -161,7 +161,9 @@ def _read_parquet(path: Path, max_bytes: int) -> pd.DataFrame:
     try:
         check_parquet(path, max_bytes)
         return pd.read_parquet(path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except BadFile:
+        raise
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise BadFile(
             f"{path.name} is not a readable Parquet file: {reason}", file=path.name, unreadable=True

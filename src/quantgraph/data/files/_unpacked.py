@@ -18,7 +18,7 @@ from quantgraph.errors import BadFile
 MEGABYTE = 1 << 20
 MAX_ROWS = 100_000_000
 """Rows of one file: 5000 stocks for 80 years."""
-PACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
+PACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile, NotImplementedError)
 """Errors of a file that is not packed as its name says."""
 _NUMBER_BYTES = 8
 _BATCH_ROWS = 4096  # rows whose texts are counted at once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,11 @@ from quantgraph.data._table_columns import column_names
 from quantgraph.data.files._unpacked import MAX_ROWS, too_large, too_many_rows
 from quantgraph.errors import BadFile, NotConfigured
 
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, SyntaxError, LookupError, OSError, EOFError),
+    *(ValueError, TypeError, AttributeError, OverflowError, NotImplementedError, RuntimeError),
+)
+"""What openpyxl raises for a file that is damaged; parsers of XML raise syntax errors."""
 _MOST_COLUMNS = 10_000
 _LOOKED_AT = 10
 
@@ -42,9 +48,12 @@ def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
             tables = {sheet.title: _table(sheet, path) for sheet in book.worksheets}
         finally:
             book.close()
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, OSError) as error:
+    except BadFile:
+        raise
+    except (InvalidFileException, *_DAMAGED) as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise BadFile(
-            f"{path.name} is not a readable workbook: {str(error).splitlines()[0]}",
+            f"{path.name} is not a readable workbook: {reason}",
             file=path.name,
             unreadable=True,
         ) from error
