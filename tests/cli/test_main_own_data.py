@@ -125,6 +125,19 @@ def test_a_window_that_is_said_and_another_symbol_stay_as_said(tmp_path):
     assert "MSFT" in told.stderr
 
 
+def test_a_frame_or_file_without_a_symbol_is_of_the_only_one_that_is_given(tmp_path):
+    frame = bars().drop(columns="Ticker")
+    resources = Resources(settings=load_settings(runs_dir=tmp_path))
+    result = run_strategy(f"{RULE}, 2024", symbols="AAPL", source=frame, resources=resources)
+    assert (result["ended_because"], result["symbols"]) == ("done", ["AAPL"])
+    frame.to_csv(tmp_path / "data.csv")
+    arguments = ["--source", tmp_path / "data.csv", "--symbols", "AAPL"]
+    told = command("audit", result.folder / "strategy.py", *arguments)
+    assert told.exit_code == 0, told.output
+    told = command("run", f"{RULE}, 2024", "--source", tmp_path / "data.csv", "--headless")
+    assert (told.exit_code, "say it: --symbols AAPL" in told.stderr) == (2, True)
+
+
 def test_closes_alone_make_a_proved_signal_and_end_before_the_first_session(tmp_path):
     file = tmp_path / "closes.csv"
     closes = bars()["Close"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -221,6 +222,8 @@ def _asked(error: BadFile) -> str | None:
     print_status(error.message)
     for number, choice in enumerate(choices, 1):
         print_status(f"  {number}. {choice}")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     answer = sys.stdin.readline().strip()
     if answer.isdecimal() and 1 <= int(answer) <= len(choices):
         return str(choices[int(answer) - 1])

@@ -25,7 +25,7 @@ from quantgraph.data.files._unpacked import MEGABYTE, PACKING_ERRORS, open_unpac
 from quantgraph.errors import BadFile
 
 _EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-", "--"]
-_TOP_LEFT = frozenset({"Price", "Ticker", "Unnamed: 0", ""})
+_TOP_LEFT = frozenset({"Price", "Ticker", ""})
 """First cell of a table of yfinance that is saved with two rows of headers."""
 _LEAST_COLUMNS = 6
 _DELIMITERS = {
