@@ -138,6 +138,22 @@ def test_a_frame_or_file_without_a_symbol_is_of_the_only_one_that_is_given(tmp_p
     assert (told.exit_code, "say it: --symbols AAPL" in told.stderr) == (2, True)
 
 
+def test_a_file_without_a_symbol_is_of_the_only_one_that_is_said_or_answered(tmp_path):
+    file, out = tmp_path / "data.csv", ["--out", str(tmp_path / "runs")]
+    bars().drop(columns="Ticker").to_csv(file)
+    told = command("run", f"MSFT, {RULE}, 2024", "--source", file, "--headless", "--json", *out)
+    assert json.loads(told.stdout)["symbols"] == ["MSFT"], told.output
+    assert command("replay", *out).exit_code == 0
+    told = command("run", f"MSFT or AAPL, {RULE}, 2024", "--source", file, "--headless", *out)
+    assert (told.exit_code, "misses the column(s) ts_code" in told.stderr) == (2, True)
+    arguments = ["run", f"{RULE}, 2024", "--source", str(file), "--json", *out]
+    told = CliRunner().invoke(app, arguments, input="TSLA\n")
+    assert json.loads(told.stdout)["symbols"] == ["TSLA"], told.output
+    resources = Resources(settings=load_settings(runs_dir=tmp_path / "runs"))
+    result = run_strategy(f"MSFT, {RULE}, 2024", source=file, resources=resources)
+    assert (result["ended_because"], result["symbols"]) == ("done", ["MSFT"])
+
+
 def test_closes_alone_make_a_proved_signal_and_end_before_the_first_session(tmp_path):
     file = tmp_path / "closes.csv"
     closes = bars()["Close"]

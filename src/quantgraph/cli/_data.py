@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -64,14 +65,14 @@ def check(  # noqa: PLR0917 - typer reads options from the parameters
 
     with usage_errors(debug=debug):
         settings = with_tables(load_settings(), table)
-        opened, settings = open_own(file, settings, symbols, asks=not headless)
-        if opened is None:
+        own = open_own(file, settings, symbols, asks=not headless)
+        if own.source is None:
             raise BadOption(f"FILE={file} is a name of a source; give a file or folder", parameter="file")
-        facts = _facts(opened)
+        facts = _facts(own.source)
     if as_json:
-        echo_json(facts | {"tables": settings.tables.model_dump(exclude_none=True)})
+        echo_json(facts | {"tables": own.settings.tables.model_dump(exclude_none=True)})
     else:
-        echo("\n".join(_page(facts, opened, locale_language())))
+        echo("\n".join(_page(facts, own.source, locale_language())))
 
 
 def _facts(source: FrameSource) -> dict[str, Any]:
@@ -178,15 +179,25 @@ def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:
     return settings.model_copy(update={"tables": load_settings(tables=said).tables})
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnSource:
+    """A file or folder that was read, and what was said and answered about it."""
+
+    source: FrameSource | None
+    """None if the source is no file."""
+    settings: Settings
+    symbols: str | None
+
+
 def open_own(
-    source: str | None, settings: Settings, symbols: str | None, *, asks: bool
-) -> tuple[FrameSource | None, Settings]:
+    source: str | None, settings: Settings, symbols: str | None, *, said: str = "", asks: bool
+) -> OwnSource:
     """Open and read a file or folder; what it does not tell is asked on the terminal if ``asks``.
 
-    Returns
-    -------
-    tuple
-        The source, None if it is no file; and the settings with the answers.
+    Parameters
+    ----------
+    said
+        The sentence: a file that names no symbol is of the only code in it.
 
     Raises
     ------
@@ -194,26 +205,50 @@ def open_own(
         If it cannot be read, or an answer is missing.
     """
     source = source or settings.data_source
+    none = OwnSource(source=None, settings=settings, symbols=symbols)
     if source in {"sample", "tushare"}:
-        return None, settings
+        return none
     from quantgraph.data import FrameSource, open_source
     from quantgraph.data.symbols import symbol_list
 
-    codes = symbol_list(symbols or ())
     for _ in range(_MOST_QUESTIONS):
+        codes = symbol_list(symbols or ())
         opened = open_source(source, settings=settings, symbol=codes[0] if len(codes) == 1 else None)
         if not isinstance(opened, FrameSource):
-            return None, settings
+            return none
         try:
             opened.symbols()
         except BadFile as error:
-            answer = _asked(error) if asks and "choices" in error.data else None
-            if answer is None:
+            if error.data.get("columns") == ("ts_code",) and not codes:
+                symbols = _symbol_of(error, said, asks=asks)
+            elif asks and "choices" in error.data and (answer := _asked(error)):
+                settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
+            else:
                 raise
-            settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
         else:
-            return opened, settings
+            return OwnSource(source=opened, settings=settings, symbols=symbols)
     raise BadFile(f"{source} leaves too much open; say it with --table", file=source)
+
+
+def _symbol_of(error: BadFile, said: str, *, asks: bool) -> str:
+    """The symbol of a file that names none: the only code of the sentence, else the answer."""
+    from quantgraph.sentences.phrases import said_symbols
+
+    codes = said_symbols(said, {})
+    if len(codes) == 1:
+        return codes[0]
+    if asks:
+        print_status(error.message)
+        if answer := _line():
+            return answer
+    raise error
+
+
+def _line() -> str:
+    """The next line of the input, empty at its end."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return sys.stdin.readline().strip()
 
 
 def _asked(error: BadFile) -> str | None:
@@ -222,9 +257,7 @@ def _asked(error: BadFile) -> str | None:
     print_status(error.message)
     for number, choice in enumerate(choices, 1):
         print_status(f"  {number}. {choice}")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
-    answer = sys.stdin.readline().strip()
+    answer = _line()
     if answer.isdecimal() and 1 <= int(answer) <= len(choices):
         return str(choices[int(answer) - 1])
     return answer if answer in choices else None

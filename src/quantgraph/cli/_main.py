@@ -226,7 +226,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug), quick_imports():
         settings = with_tables(settings_with(budget, session_budget), table)
         _check_at_once(question, model, settings)
-        opened, settings = open_own(source, settings, symbols, asks=not headless)
+        own = open_own(source, settings, symbols, said=question, asks=not headless)
+        settings, symbols = own.settings, own.symbols
         if costs == "none" and market is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
         made = decider_of(decider)
@@ -259,7 +260,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules, plan=plan),
-            source=opened or source,
+            source=own.source or source,
             decider=made,
             model=model,
             out=out,
@@ -320,8 +321,13 @@ def audit(  # noqa: PLR0917
     from quantgraph.settings import load_settings
 
     with usage_errors():
-        opened, _ = open_own(source, with_tables(load_settings(), table), symbols, asks=False)
-    data: dict[str, Any] = {"source": opened or source, "symbols": symbols or (), "start": start, "end": end}
+        own = open_own(source, with_tables(load_settings(), table), symbols, said=said or "", asks=False)
+    data: dict[str, Any] = {
+        "source": own.source or source,
+        "symbols": symbols or (),
+        "start": start,
+        "end": end,
+    }
     if said is not None:
         _audit_said(strategy, said, data, as_json=as_json)
         return

@@ -14,8 +14,9 @@ from quantgraph.broker import Account, TradePlan
 from quantgraph.data import DescribedSource, MarketDataSource, SourceLike, open_source
 from quantgraph.data.files import FileSource
 from quantgraph.data.symbols import symbol_list
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import Rulebook, session_of
+from quantgraph.sentences.phrases import said_symbols
 from quantgraph.settings import Settings, TableOptions
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
@@ -133,8 +134,18 @@ def source_json(source: MarketDataSource, given: object, language: Language) -> 
 
 
 def open_for(spec: RunSpec, source: SourceLike | None, settings: Settings) -> MarketDataSource:
-    """Open the source of a run; rows without a symbol are of the only one that the caller gives."""
+    """Open the source of a run; rows without a symbol are of the only one that the caller gives or says."""
     symbol = spec.symbols[0] if len(spec.symbols) == 1 else None
+    codes = () if spec.symbols else said_symbols(spec.question, {})
+    if len(codes) == 1:
+        try:
+            opened = open_source(source, settings=settings)
+            if isinstance(opened, FileSource):
+                opened.symbols()
+        except BadFile as error:  # another error is raised where the source is read
+            symbol = codes[0] if error.data.get("columns") == ("ts_code",) else None
+        else:
+            return opened
     return open_source(source, settings=settings, symbol=symbol)
 
 
