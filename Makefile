@@ -7,7 +7,7 @@ LOCALE := $(firstword $(LC_ALL) $(LC_MESSAGES) $(LANG))
 DEMO := $(if $(filter zh%,$(LOCALE)),合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年,members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2025)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers growth mcp-conformance zoo soak format clean
+.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -22,6 +22,7 @@ help:
 	@echo "make example  record the run anew that is shipped, where the trader or the form of a run changed"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
+	@echo "make live    ask each vendor of data for a few rows, over the network"
 	@echo "make growth  how the cost grows with symbols, sessions, fills and proofs; draws docs/growth.svg"
 	@echo "make mcp-conformance  the MCP server by clients that are not ours (Node 20)"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
@@ -63,6 +64,9 @@ lint: $(READY)
 
 type: $(READY)
 	$(BIN)/mypy
+
+live: $(READY)
+	$(BIN)/python scripts/live.py
 
 example: $(READY)
 	$(BIN)/python scripts/make_example_run.py

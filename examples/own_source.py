@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from quantgraph import DataState, MarketDataSource, create_signal_subgraph
+from quantgraph import MarketDataSource, create_signal_subgraph
 from quantgraph.data import Members, Panel
-from quantgraph.errors import NoData, UnknownSymbol
-from quantgraph.runtime import Resources
+from quantgraph.errors import BadWindow, NoData, UnknownSymbol
+from quantgraph.testing import check_source
 
 DAYS = pd.bdate_range("2024-01-02", periods=120, name="trade_date", unit="us")
 CLOSE = {"600001.SH": 10 + np.sin(np.arange(120) / 8), "600002.SH": 20 + np.cos(np.arange(120) / 11)}
@@ -34,7 +34,11 @@ class Waves:
         raise UnknownSymbol(f"{self.name} has no index {index_code} on {on:%Y%m%d}")
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        close = pd.DataFrame(CLOSE, index=DAYS)[sorted(symbols)]
+        if end < start:
+            raise BadWindow(f"{start:%Y%m%d} is after {end:%Y%m%d}")
+        if unknown := sorted({*symbols} - {*CLOSE}):
+            raise UnknownSymbol(f"{self.name} has no {', '.join(unknown)}", symbols=unknown)
+        close = pd.DataFrame(CLOSE, index=DAYS)[sorted({*symbols})]
         return {"open": close.shift().loc[start:end], "close": close.loc[start:end]}
 
     def indicators(
@@ -48,9 +52,8 @@ class Waves:
 
 if __name__ == "__main__":
     source: MarketDataSource = Waves()
-    graph = create_signal_subgraph(
-        source=source, on_clarify="default", resources=Resources(store=DataState())
-    )
+    check_source(source)  # it keeps the protocol
+    graph = create_signal_subgraph(source=source, on_clarify="default")
     state = graph.invoke({"messages": [("user", "正弦和余弦，5日均线上穿20日均线买入，下穿卖出")]})
     report = state["quantgraph"]["progress"]["validation"]
     print(state["ended_because"], report["data_summary"]["signal_counts"])

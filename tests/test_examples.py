@@ -11,6 +11,7 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 LAST_LINE = {
+    "akshare_sina.py": "done ",
     "dual_agent.py": "done 9 trades",
     "execution_agent.py": "done: 6 executions, drawn in runs/execution.svg",
     "nested_stream.py": "['the desk says done']",

@@ -1,8 +1,9 @@
 """For tests of your own graphs: models that follow a script or misbehave, an OpenAI server, pytest fixtures.
 
 ``ScriptedChatModel`` replies from a list and fails when asked too often; ``FaultyChatModel`` breaks replies
-as real models do; ``OpenAIStub`` speaks the protocol over HTTP on loopback. The fixtures come with the pytest
-plugin ``quantgraph``, which an installation registers.
+as real models do; ``OpenAIStub`` speaks the protocol over HTTP on loopback. ``check_source``
+checks a source of market data. The fixtures come with the pytest plugin ``quantgraph``, which an installation
+registers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state
+    from quantgraph.testing._sources import check_source
 
 __all__ = [
     "INJECTIONS",
@@ -35,6 +37,7 @@ __all__ = [
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
+    "check_source",
     "flaky_model",
     "misbehaving_in",
     "sample_store",
