@@ -68,6 +68,11 @@ def real_factor(rows: pd.DataFrame) -> pd.Series:
     return as_float32((before / rows["pre_close"]).cumprod() * 0.37)
 
 
+def shortest(ratio: float) -> float:
+    """The ratio in two to four decimals if two float32 numbers do not tell it from that."""
+    return next((round(ratio, n) for n in (2, 3, 4) if abs(round(ratio, n) / ratio - 1) < 2**-22), ratio)
+
+
 def test_real_bars_have_one_commit_through_a_qlib_folder_csv_parquet_and_a_frame(
     a_share: Path, tmp_path: Path
 ) -> None:
@@ -81,9 +86,11 @@ def test_real_bars_have_one_commit_through_a_qlib_folder_csv_parquet_and_a_frame
         # and amounts the other files get what float32 leaves, in whole shares.
         shares = (as_float32(tables[code]["volume"]) * factor * 100).round()
         assert (shares / 100 / by_day["vol"] - 1).abs().max() < 2e-7
+        steps = (factor / factor.shift()).map(shortest).where((factor / factor.shift() - 1).abs() > 1e-4)
         left = {"vol": shares / 100, "amount": as_float32(by_day["amount"]), "adj_factor": factor}
+        left |= {"split": steps}
         parts.append(by_day.assign(**left).reset_index())
-    columns = ["ts_code", "trade_date", *PRICES, "vol", "amount", "adj_factor"]
+    columns = ["ts_code", "trade_date", *PRICES, "vol", "amount", "adj_factor", "split"]
     same = pd.concat(parts)[columns]
     same.to_csv(tmp_path / "bars.csv", index=False)
     same.to_parquet(tmp_path / "bars.parquet", index=False)
@@ -118,6 +125,7 @@ def test_the_folder_tells_codes_units_names_and_dates(folder: Path) -> None:
     assert bars["close"]["600519.SH"].tolist() == [10.0, 10.1, 10.2, 10.3]
     assert bars["vol"]["600519.SH"].tolist() == [1000, 1001, 1002, 1003]
     assert bars["adj_factor"]["600519.SH"].tolist() == [0.25, 0.25, 0.5, 0.5]
+    assert bars["split"]["600519.SH"].dropna().to_dict() == {DAYS[2]: 2.0}
     assert bars["close"]["000001.SZ"].isna().tolist() == [True, True, False, False]
     assert bars["amount"]["600519.SH"].tolist() == pytest.approx([1000, 1011.01, 1022.04, 1033.09])
     told = source.provenance("en")
@@ -255,6 +263,20 @@ def test_the_manifest_of_a_release_must_be_that_of_the_folder(folder: Path) -> N
     path.write_text("[]")
     with pytest.raises(BadFile, match=r"is not the manifest of a release"):
         open_source(f"qlib:{folder}").sessions()
+
+
+def test_a_share_that_is_split_keeps_its_value_in_the_account(tmp_path: Path) -> None:
+    days = pd.bdate_range("2024-01-02", periods=60)
+    raw = pd.Series(
+        np.where(np.arange(60) < 30, 20.0, 10.0), index=days
+    )  # two for one, and nothing else moves
+    flat = pd.DataFrame(dict.fromkeys(PRICES, raw) | {"vol": 1000.0, "amount": raw * 100}, index=days)
+    flat = flat.assign(high=raw + 0.01, low=raw - 0.01)
+    table = adjusted(flat, pd.Series(np.where(np.arange(60) < 30, 0.37, 0.74), index=days))
+    folder = write_qlib(tmp_path / "cn", {"600519.SH": table})
+    sentence = "600519.SH, buy when close is above 15, sell when close is below 5, 2024"
+    result = run_strategy(sentence, source=f"qlib:{folder}", out=tmp_path / "runs")
+    assert abs(result.metrics.loc["return", "account"]) < 0.001  # the costs
 
 
 def test_a_run_on_the_folder_says_what_the_numbers_are_and_opens_it_again(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _LISTS = {
 }
 """Index of a list that is named otherwise."""
 _LIMITS = {"up_limit": ("up_limit", "limit_up"), "down_limit": ("down_limit", "limit_down")}
+_LEAST_STEP = 1e-4
+"""Relative step of ``factor`` above which it is an action: float32 and the vendors' rounding are below it."""
 _SAMPLED = 20  # stocks whose numbers tell the units
 _SHARES_PER_HAND = 100
 _THOUSAND = 1000.0
@@ -48,7 +50,8 @@ class QlibSource:
 
     qlib stores ``price * factor`` and ``volume / factor``. Prices and volumes are those before the
     adjustment, and ``factor`` becomes ``adj_factor``. A price is the shortest decimal that float32 does not
-    tell from the stored one: in whole cents again where the exchange's was. ``pre_close`` is NaN.
+    tell from the stored one: in whole cents again where the exchange's was. ``pre_close`` is NaN. A step of
+    ``factor`` is a ``split`` of that ratio, a cash dividend too: the account gets it in shares.
 
     Files are read on each request: the whole market need not fit in memory. Thread-safe.
 
@@ -100,8 +103,10 @@ class QlibSource:
             ),
             *(Note(zh=f"{field}{note.zh}", en=f"{field} {note.en}") for field, note in units.items()),
             Note(
-                zh="其中没有、记为 NaN：pre_close；没有分红送股记录：账户不会收到",
-                en="in no file, so NaN: pre_close; no dividends and splits: the account receives none",
+                zh="factor 每次变动记作同比例的拆分：现金分红等同按除权价再投资；"
+                "其中没有、记为 NaN：pre_close",
+                en="each step of factor is a split of that ratio: cash dividends are as if reinvested on "
+                "the ex-date; in no file, so NaN: pre_close",
             ),
         ]
         if release := self._folder.release:
@@ -277,7 +282,10 @@ class QlibSource:
         if "amount" in have:
             found["amount"] = read(code, "amount")
         found |= self._limits(code, have, found, factor)
-        return found | {"adj_factor": np.where(np.isnan(found["open"]), np.nan, factor)}
+        return found | {
+            "adj_factor": np.where(np.isnan(found["open"]), np.nan, factor),
+            "split": _steps(factor),
+        }
 
     def _limits(
         self,
@@ -326,3 +334,13 @@ class QlibSource:
 def _code_of(name: str) -> str:
     """Index of a list of instruments: ``csi300`` is 000300.SH, ``sh000016`` 000016.SH, others as they are."""
     return _LISTS.get(name.lower()) or standard_code(name)
+
+
+def _steps(factor: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Ratio of each session's factor to the last one before it where they differ; NaN elsewhere."""
+    known = np.flatnonzero(~np.isnan(factor))
+    ratio = shortest_decimals(factor[known[1:]] / factor[known[:-1]]).round(12)  # as in tables of events
+    stepped = np.abs(ratio - 1) > _LEAST_STEP
+    steps = np.full(len(factor), np.nan)
+    steps[known[1:][stepped]] = ratio[stepped]
+    return steps
