@@ -6,13 +6,13 @@ module imports the standard library alone.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +42,7 @@ class VendorProcess:
         self._command = [sys.executable, "-m", module, *arguments]
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
+        self._finish: weakref.finalize[..., VendorProcess] | None = None  # at exit, or when nobody needs it
         self.answered = False
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,16 +81,9 @@ class VendorProcess:
 
     def end(self) -> None:
         """End the process; the next request starts another."""
-        process, self._process, self.answered = self._process, None, False
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError):  # what was written last had no reader
-                if pipe is not None:
-                    pipe.close()
-        atexit.unregister(process.kill)
+        if self._finish is not None:
+            self._finish()
+        self._finish, self._process, self.answered = None, None, False
 
     def _started(self) -> subprocess.Popen[str]:
         names = (*_KEPT, *_PROXIES, *map(str.lower, _PROXIES))
@@ -102,8 +96,17 @@ class VendorProcess:
             encoding="utf-8",
             env={name: os.environ[name] for name in names if name in os.environ},
         )
-        atexit.register(process.kill)
+        self._finish = weakref.finalize(self, _end, process)
         return process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):  # what was written last had no reader
+            if pipe is not None:
+                pipe.close()
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -103,6 +103,22 @@ def test_a_second_request_is_served_from_the_cache_without_a_server(stub, source
     offline.close()
 
 
+def test_on_a_later_day_without_the_server_what_was_fetched_is_there_with_notes(
+    stub, source, tmp_path
+) -> None:
+    before = source.bars(CODES, FIRST, LAST)
+    stub.__exit__()
+    later = source_on(stub, tmp_path / "kept", day="2024-02-20")
+    panel = later.bars(CODES, FIRST, LAST)
+    pd.testing.assert_frame_equal(panel["close"], before["close"])
+    assert later.sessions()[-1] == LAST
+    assert any("sessions are 2024-01-02 to 2024-01-10 only" in note for note in later.notes)
+    assert any("query_stock_basic is as of 2024-01-15" in note for note in later.notes)
+    with pytest.raises(SourceUnavailable):
+        later.bars(CODES, FIRST, pd.Timestamp("2024-02-01"))
+    later.close()
+
+
 def test_more_rows_than_a_page_holds_are_all_read(source: BaostockSource) -> None:
     assert len(source.sessions()) == len(SESSIONS)  # of 12,082 days of the calendar, in pages of 2,000
 
@@ -181,6 +197,7 @@ def test_a_wrong_answer_is_one_line_and_is_not_kept(stub, source, tmp_path, *, f
     assert source.bars(["600519.SH"], FIRST, LAST)["close"].notna().all().all()
 
 
+@pytest.mark.proof
 def test_a_server_that_says_nothing_or_closes_is_left_in_time(stub, tmp_path) -> None:
     source = source_on(stub, tmp_path, timeout=3.0)
     stub.fail(LOGIN, Fault(close=True))  # the package would wait for ever, and busily
@@ -221,6 +238,7 @@ source.bars(sys.argv[3].split(","), pd.Timestamp("2024-01-02"), pd.Timestamp("20
 """
 
 
+@pytest.mark.proof
 def test_a_fetch_that_is_killed_goes_on_where_it_was(stub, tmp_path) -> None:
     stub.fail(BARS, Fault(), Fault(silence=True))  # the second stock never comes
     child = subprocess.Popen(
@@ -257,6 +275,7 @@ def test_the_name_opens_it_and_what_is_missing_is_said(stub, monkeypatch, tmp_pa
         open_source("baostock").symbols()
 
 
+@pytest.mark.proof
 def test_a_run_by_the_command(stub, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("BAOSTOCK_ADDRESS", stub.address)
     sentence = "600519.SH, buy when close is above 1701, sell when close is above 1704, 20240102 to 20240110"

@@ -179,6 +179,7 @@ def test_a_wrong_answer_is_one_line_and_is_not_kept(stub, source, tmp_path, *, f
     assert source.bars(["AAPL"], FIRST, LAST)["close"]["AAPL"].tolist() == CLOSES
 
 
+@pytest.mark.proof
 def test_a_server_that_says_nothing_is_left_in_time(stub, tmp_path) -> None:
     source = source_on(stub, tmp_path, timeout=2.0)
     stub.faults.extend([Fault(silence=True)] * 2)
@@ -203,6 +204,7 @@ source.bars(["AAPL", "MSFT"], pd.Timestamp("2020-08-24"), pd.Timestamp("2020-09-
 """
 
 
+@pytest.mark.proof
 def test_a_fetch_that_is_killed_goes_on_where_it_was(stub, tmp_path) -> None:
     stub.securities["MSFT"] = Security(bars([200.0 + n for n in range(len(DAYS))]))
     stub.faults.extend([Fault(), Fault(silence=True)])
@@ -232,6 +234,7 @@ def test_symbols_are_named_and_what_is_missing_is_said(monkeypatch) -> None:
         open_source("yfinance:AAPL").bars(["AAPL"], FIRST, LAST)
 
 
+@pytest.mark.proof
 def test_a_run_by_the_command_under_us_rules(stub, tmp_path) -> None:
     sentence = "AAPL, buy when close is above 100, sell when close is below 115, 20200901 to 20200911"
     done = subprocess.run(
