@@ -4,6 +4,8 @@ import threading
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from quantgraph.data._vendor_store import CachedTable, CacheKey, ParquetCache
@@ -153,3 +155,14 @@ def test_readers_see_whole_tables_while_writers_replace_them(cache):
         thread.join()
     assert wrong == []
     assert len(list(cache.path(key()).parent.iterdir())) == 1
+
+
+def test_rows_that_are_not_those_that_were_written_are_damage(cache):
+    cache.write(key(ts_code="a"), TABLE)
+    place = cache.path(key(ts_code="a"))
+    table = pq.read_table(place)
+    dearer = pa.array([6.62, None])
+    other = table.set_column(2, "close", dearer).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(other, place)
+    with pytest.raises(BadFile, match="is damaged"):
+        cache.read(key(ts_code="a"))

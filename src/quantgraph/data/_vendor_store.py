@@ -2,7 +2,7 @@
 
 One file holds one table and, in its metadata, the closed interval of days for which the table is
 complete. A finished file is renamed over the old one, so that a reader in another thread or process sees the
-old table or the new one. Pages carry checksums, which reveal a damaged file.
+old table or the new one. Pages carry checksums, and the file a hash of its rows, which reveal a damaged file.
 
 What is kept, and when it is fetched again:
 
@@ -34,6 +34,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.data._vendor_tables import Endpoint, TableClient
 from quantgraph.errors import BadFile, NotConfigured, RateLimited, SourceUnavailable
 
@@ -108,13 +109,21 @@ class ParquetCache:
         except (pa.ArrowException, OSError) as error:
             raise _damaged(path, error) from error
         first, last = _days_of(table.schema, path)
+        kept = json.loads(table.schema.metadata[_METADATA]).get("content")  # not there in files of before
+        if kept not in {None, _hash(rows)}:
+            raise _damaged(path, ValueError(path.name))
         return CachedTable(rows=rows, first=first, last=last)
 
     def write(self, key: CacheKey, table: CachedTable) -> None:
         """Write the table of a key, replacing an old one."""
         arrow = pa.Table.from_pandas(table.rows, preserve_index=False)
-        days = json.dumps({"first": f"{table.first:%Y%m%d}", "last": f"{table.last:%Y%m%d}"})
-        arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _METADATA: days.encode()})
+        told = {
+            "first": f"{table.first:%Y%m%d}",
+            "last": f"{table.last:%Y%m%d}",
+            "content": _hash(table.rows),
+        }
+        metadata = {**(arrow.schema.metadata or {}), _METADATA: json.dumps(told).encode()}
+        arrow = arrow.replace_schema_metadata(metadata)
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".unfinished-", delete=False) as file:
@@ -133,6 +142,12 @@ def _days_of(schema: pa.Schema, path: Path) -> tuple[pd.Timestamp, pd.Timestamp]
         return pd.Timestamp(days["first"]), pd.Timestamp(days["last"])
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
+
+
+def _hash(rows: pd.DataFrame) -> str:
+    """Hash of the names and cells of a table."""
+    cells = pd.util.hash_pandas_object(rows, index=False).to_numpy()
+    return content_hash(json.dumps(list(rows.columns)), cells.tobytes())
 
 
 def _damaged(path: Path, error: Exception) -> BadFile:

@@ -119,6 +119,15 @@ def test_on_a_later_day_without_the_server_what_was_fetched_is_there_with_notes(
     later.close()
 
 
+def test_the_packages_process_ends_with_the_source(stub, tmp_path) -> None:
+    source = source_on(stub, tmp_path)
+    source.symbols()
+    process = source._client._process._process
+    assert process.poll() is None
+    del source
+    assert process.poll() is not None
+
+
 def test_more_rows_than_a_page_holds_are_all_read(source: BaostockSource) -> None:
     assert len(source.sessions()) == len(SESSIONS)  # of 12,082 days of the calendar, in pages of 2,000
 
