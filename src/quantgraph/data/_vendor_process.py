@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any
 
 _KEPT = ("PATH", "HOME", "TMPDIR", "LANG", "TZ", "SYSTEMROOT", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
@@ -110,9 +111,23 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer the requests of standard input until it ends; what a package prints goes to standard error."""
+    """Answer the requests of standard input; what a package prints goes to standard error.
+
+    When the input ends, the process that started this one has gone: this one ends whatever it waits for.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    requests: SimpleQueue[str] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            while True:
+                answers.write(json.dumps(answer(json.loads(requests.get()))) + "\n")
+                answers.flush()
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=work, daemon=True).start()
     for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line))) + "\n")
-        answers.flush()
+        requests.put(line)
+    os._exit(0)
