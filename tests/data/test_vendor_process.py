@@ -13,6 +13,7 @@ from quantgraph.data._vendor_process import NoAnswer, VendorProcess
 
 WORKER = """
 import time
+import a_package
 from quantgraph.data._vendor_process import serve
 
 def answer(request):
@@ -27,8 +28,11 @@ serve(answer)
 
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "a_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    place = tmp_path / "modules"
+    place.mkdir()
+    (place / "a_package.py").write_text("")
+    (place / "a_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(place))
     return "a_worker"
 
 
@@ -48,6 +52,13 @@ def test_no_answer_in_time_and_a_process_that_ends_are_told_apart(worker: str) -
     process = VendorProcess(worker, [], 20)
     with pytest.raises(NoAnswer, match="its process ended"):
         process.ask({})
+    assert process.ask({"number": 1}) == {"twice": 2}
+    process.end()
+
+
+def test_a_file_of_the_working_folder_does_not_hide_a_package(worker: str) -> None:
+    Path("a_package.py").write_text("raise SystemExit(3)")
+    process = VendorProcess(worker, [], 20)
     assert process.ask({"number": 1}) == {"twice": 2}
     process.end()
 

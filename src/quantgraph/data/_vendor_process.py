@@ -40,7 +40,8 @@ class VendorProcess:
     """
 
     def __init__(self, module: str, arguments: Sequence[str], timeout: float) -> None:
-        self._command = [sys.executable, "-m", module, *arguments]
+        # -P: a file of the working folder may have the name of a package.
+        self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
         self._finish: weakref.finalize[..., VendorProcess] | None = None  # at exit, or when nobody needs it
