@@ -689,3 +689,18 @@ def test_a_truth_or_a_float_is_no_whole_number(name):
     for value in (True, np.True_, 1.0, np.float64(1)):
         with pytest.raises(BadOption, match=name):
             Order(**{"symbol": CODE, "sequence": 1, name: value, **rest})
+
+
+def test_slippage_of_a_stop_goes_at_most_to_the_low_of_the_session():
+    # 1 % of 920.00 are 9.20; from 9.20 down to 9.15 there is room for 0.05 a share.
+    rules = Rulebook.mainland(slippage_bps=100)
+    order = Order(
+        symbol="600000.SH", side="sell", quantity=100, type="stop", stop_price=D("9.20"), sequence=1
+    )
+    quote = Quote(open=9.5, high=9.6, low=9.15, close=9.4)
+    fill = match_order(order, holding(100), quote, rules, pd.Timestamp("2024-01-02"))
+    assert (fill.price, fill.slippage) == (D("9.20"), D("5.00"))
+    deep = match_order(
+        order, holding(100), Quote(open=9.5, high=9.6, low=8.0, close=9.4), rules, pd.Timestamp("2024-01-02")
+    )
+    assert deep.slippage == D("9.20")
