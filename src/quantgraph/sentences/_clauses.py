@@ -77,7 +77,7 @@ NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
 """Those that say when a position ends, so that no exit is a default; a stop alone ends what went wrong."""
 Topic = Literal[
     "stop", "target", "trailing", "holding", "schedule", "size", "positions", "cash", "commission", "slippage",
-    "leverage", "short", "bars", "accumulate", "fill", "prices", "settlement", "risk", "long_only", "benchmark",
+    "leverage", "short", "bars", "accumulate", "fill", "prices", "settlement", "risk", "long_only", "benchmark", "grid",
 ]  # fmt: skip
 
 
@@ -233,6 +233,7 @@ _ROWS: tuple[_Row, ...] = (
      lambda m: None if (part := fraction_of(m)) is None else round(part * 10_000, 6)),
     ("slippage", "slippage_bps", "滑点 slippage", r"滑点|slippage", _NONE),
     ("leverage", "", "杠杆 融资 leverage", r"(?:加|带|使?用|开)?\s*杠杆\s*(?:\d{1,9}(?:\.\d{1,9})?\s*倍)?|\d{1,9}(?:\.\d{1,9})?\s*倍杠杆|融资买入(?=\s*[,;。]|$)|(?:with\s+|use\s+|using\s+)?(?:\d{1,9}(?:\.\d{1,9})?\s*x\s+|\d{1,9}(?:\.\d{1,9})?\s*times\s+)?leverage(?:\s+(?:of\s+)?\d{1,9}(?:\.\d{1,9})?\s*x?)?|\d{1,9}x\s+leveraged", _NONE),
+    ("grid", "", "网格 grid", r"(?:做|用)?网格(?:交易|策略)?|grid[\s-]+trad(?:e|es|ing)|\bgrids?\b", _NONE),
     ("fill", "", "成交 撮合 下单 trade fill execute order market", r"(?:以|按|用)?(?:当[日天])?(?:收盘|均)价?(?:成交|撮合|下单)|(?:trade[sd]?|fill(?:s|ed)?|execute[sd]?|order[sd]?)\s+(?:on|at)\s+(?:the\s+)?(?:same\s+day'?s?\s+)?(?:close|closing\s+price)\b|market[\s-]on[\s-]close", _NONE),
     ("prices", "", "复权 adjusted", r"[前后不]复权(?:价格|价)?|(?:forward|backward|split|un)?-?adjusted\s+(?:prices?|closes?)|unadjusted", _NONE),
     ("settlement", "", "+", r"t\s*\+\s*0(?:交易)?", _NONE),
@@ -313,6 +314,7 @@ _TOPIC_WORDS: tuple[tuple[Topic, str], ...] = (
     ("leverage", r"杠杆|leverage"),
     ("short", r"做空|卖空|shorts?|shorting"),
     ("bars", r"分钟线|周线|月线|(?:weekly|minute|hourly)\s+bars"),
+    ("grid", r"网格(?:交易)?|grids?"),
     ("fill", r"收盘价成交|成交价"),
     ("prices", r"[前后不]?复权|adjust(?:ed\s+prices|ment)"),
     ("settlement", r"t\s*\+\s*0"),
@@ -397,6 +399,7 @@ _REASONS: dict[Topic, Note] = {
     "leverage": Note(zh="账户没有杠杆", en="the account has no leverage"),
     "short": Note(zh="不能做空", en="short selling is not possible"),
     "bars": Note(zh="只有日线", en="there are daily bars only"),
+    "grid": Note(zh="不做网格交易", en="grids are not traded"),
     "fill": Note(zh="信号在下一个交易日开盘成交", en="a signal is filled at the next session's open"),
     "prices": Note(zh="用数据源给出的价格", en="prices are those of the source"),
     "settlement": Note(zh="按市场的交收规则", en="the market's settlement rule holds"),

@@ -146,11 +146,11 @@ def test_a_clause_of_the_plan_without_a_value_goes_back_and_is_then_named(shared
 CROSSES = {
     "600036.SH，2024年：5日均线上穿20日均线买入，下穿卖出，{}，{}": (
         "止损8% 3倍ATR止损 止盈20% 移动止损10% 最多持有20天 三成仓 每只两万 最多5只 滑点0.1% 每周一调仓 每月第一个交易日调仓 每5个交易日调仓 等权 每涨5%加两成仓",
-        "2倍杠杆 手续费5% 手续费5元 T+0 前复权 60分钟线 收盘价成交 每笔风险2% 5分钟线",
+        "2倍杠杆 手续费5% 手续费5元 T+0 前复权 60分钟线 收盘价成交 网格交易 每笔风险2% 5分钟线",
     ),
     "600036.SH, 2024: buy when the close crosses above its 20-day average, sell when it crosses below, {}, {}": (
         "stop_loss_8% 3x_ATR_trailing_stop hold_at_most_20_days 30%_of_the_account_each_time $20,000_per_stock at_most_5_positions rebalance_monthly equal_weight",
-        "2x_leverage 5%_commission T+0 60-minute_bars 2%_risk_per_trade",
+        "2x_leverage 5%_commission T+0 60-minute_bars grid_trading 2%_risk_per_trade",
     ),
 }
 
