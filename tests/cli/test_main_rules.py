@@ -50,6 +50,7 @@ def test_a_fund_of_unknown_kind_is_traded_when_its_kind_is_given(bars: Path) -> 
     status, out, _ = run(bars)
     assert status == 1
     assert "159915.SZ" in json.loads(out)["error"]
+    assert json.loads(out)["strategy"] is None, "it is told before any code is written"
     status, out, _ = run(bars, "--fund", "159915.SZ=stock_20")
     told = json.loads(out)
     assert (status, told["ended_because"]) == (0, "done")

@@ -133,7 +133,7 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
         return partial(run_node, given, name, recorder, on_error=trading.close, check_state=check)
 
     graph: TradingGraph = StateGraph(TradingState)
-    signal = build_signal_graph(trading.resources, check_symbols=trading.check_boards)
+    signal = build_signal_graph(trading.resources, check_symbols=trading.check_tradable)
     graph.add_node("signal", signal.compile(name="signal"))
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)

@@ -60,7 +60,8 @@ def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     sessions, run_id = trading.sessions(state), state.get("run_id") or new_run_id()
     done = trading.open_run(run_id, state).last_session(run_id)
     if done is None:
-        trading.check_tradable(state)
+        bars = trading.resources.store.snapshot(state["data_ref"])["ohlcv"]
+        trading.check_tradable(bars["open"].columns)
         if lacking := trading.without_open_prices(state):
             ended = written(state, end_update(state, end_reason(lacking), lacking))
             return {**ended, "run_id": run_id, "session": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -22,7 +23,6 @@ from quantgraph.errors import BadOption, NoOpenPrices, NoSignal, UnknownSymbol
 from quantgraph.graph._state import TradingState
 from quantgraph.llm import role_model
 from quantgraph.market import Moment, Rulebook, session_of, sessions_between
-from quantgraph.market.money import CENT
 from quantgraph.recording.scope import branch, current_scope
 from quantgraph.runtime import OpenResources, run_database_path, settings_of
 from quantgraph.runtime.endings import language
@@ -139,15 +139,6 @@ class Trading:
             if len(self._views) > _MAX_VIEWS:
                 self._views.popitem(last=False)
 
-    def check_tradable(self, state: TradingState) -> None:
-        """Check before the first session that the rulebook knows each symbol and a fund's kind."""
-        symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
-        self.check_boards(symbols)
-        first, rules = self.sessions(state)[:1], self.rules_of(state)
-        for symbol in symbols if len(first) else ():
-            rules.t_plus(symbol, first[0].date())
-            rules.charges(symbol, "sell", 100, CENT, first[0].date())
-
     def without_open_prices(self, state: TradingState) -> NoOpenPrices | None:
         """The error about traded symbols with closes and no opens in the window; None without any."""
         bars = self.resources.store.snapshot(state["data_ref"])["ohlcv"]
@@ -166,15 +157,18 @@ class Trading:
             symbols=tuple(lacking),
         )
 
-    def check_boards(self, symbols: Iterable[str]) -> None:
-        """Raise ``UnknownSymbol`` if the rulebook does not know a symbol."""
-        unknown = [symbol for symbol in symbols if not self._has_board(symbol)]
+    def check_tradable(self, symbols: Iterable[str]) -> None:
+        """Raise ``UnknownSymbol`` if the rulebook does not know a symbol, or the kind of a fund."""
+        wanted = list(symbols)
+        unknown = [symbol for symbol in wanted if not self._has_board(symbol)]
         if unknown:
             raise UnknownSymbol(
                 f"the rulebook {self.rules.name} has no board for {', '.join(unknown[:5])}"
                 f"{' …' if len(unknown) > 5 else ''}; {_KNOWN_CODES[self.rules.market]}",
                 symbols=tuple(unknown),
             )
+        for symbol in wanted:
+            self.rules.t_plus(symbol, dt.date.max)
 
     def run_context(self, run_id: str, state: TradingState) -> RunContext:
         """Return what the running node hands to the decisions of a run."""
