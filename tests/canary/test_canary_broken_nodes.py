@@ -39,8 +39,8 @@ def test_a_prompt_that_tells_the_sources_last_session_is_found(resources, thinki
 def test_a_default_that_is_counted_from_the_sources_last_session_is_found(resources, thinking, monkeypatch):
     counted = clarify.default_answer
 
-    def told(kind, language, sessions, **more):
-        return counted(kind, language, resources.source.sessions(), **more)
+    def told(kind, language, source, **more):
+        return counted(kind, language, resources.source, **more)
 
     monkeypatch.setattr(clarify, "default_answer", told)
     with pytest.raises(CanaryFound, match=r"question .*21770709"):

@@ -232,10 +232,11 @@ def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
 
 
 def _waits(signal: pd.DataFrame, symbol: str, exited: Mapping[str, pd.Timestamp]) -> bool:
-    """Whether a plan has sold the symbol and its row was 1 ever since: it waits for a new signal."""
+    """Whether a plan has sold the symbol and its row was 1 then and ever since: a new signal is awaited."""
     if symbol not in exited:
         return False
-    since = signal[symbol].to_numpy()[signal.index.searchsorted(exited[symbol]) :]
+    known = max(0, int(signal.index.searchsorted(exited[symbol])) - 1)  # what the sale's session knew
+    since = signal[symbol].to_numpy()[known:]
     return bool((since == 1).all())
 
 

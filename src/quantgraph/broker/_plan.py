@@ -93,8 +93,8 @@ class TradePlan:
         Index or symbol of the source that the result is compared with, ``000300.SH``. Default: the index
         that is traded.
     reentry
-        When the signal rule buys a symbol again that the plan has sold: ``new_signal``, once its row was
-        other than 1, or ``any``.
+        When the signal rule buys a symbol again that the plan has sold: ``new_signal``, on a 1 after
+        another row than 1 (the row that the sale's session knew counts), or ``any``.
 
     Raises
     ------

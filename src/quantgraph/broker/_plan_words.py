@@ -105,8 +105,10 @@ def _size_in_words(said: Mapping[str, Any], traded: int, language: Language) -> 
     elif slots < traded and kind != "weights":
         ranked = "rank" if plan.rank else "code"
         parts.append(_SLOTS[ranked].text(language).format(slots, traded))
-    unsaid = plan.size is None or (kind != "weights" and plan.max_positions is None and slots < traded)
-    return join.join(parts) + (_DEFAULT.text(language) if unsaid and plan.accumulate is None else "")
+    is_cut = kind != "weights" and plan.max_positions is None and slots < traded
+    if (plan.size is None or is_cut) and plan.accumulate is None:
+        parts[-1 if is_cut else 0] += _DEFAULT.text(language)
+    return join.join(parts)
 
 
 def _part(name: str, value: Any, language: Language) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from types import MappingProxyType
+from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Language, Note
@@ -25,7 +28,8 @@ from quantgraph.data._source import (
     check_window,
 )
 from quantgraph.data.symbols._codes import symbol_list
-from quantgraph.errors import NoData, UnknownField, UnknownSymbol
+from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
+from quantgraph.market.rules import find_board
 from quantgraph.state import RECORD_KINDS, Record, RecordKind
 from quantgraph.state.frames import check_record_kind
 
@@ -87,6 +91,22 @@ class MarketTables:
         """Columns of every frame."""
         return tuple(self.bars["open"].columns)
 
+    def of_market(self, code: Literal["cn", "us"]) -> MarketTables:
+        """The symbols of one market and its sessions; itself where there are none of another."""
+        of_it = np.array([(find_board(symbol) == "us") == (code == "us") for symbol in self.symbols])
+        if of_it.all() or not of_it.any():
+            return self
+        columns = np.flatnonzero(of_it)
+        traded = (self.bars["open"].notna() | self.bars["close"].notna()).to_numpy()[:, columns]
+        rows = np.flatnonzero(traded.any(axis=1))
+        bars, indicators = (
+            {name: frame.iloc[rows, columns] for name, frame in panel.items()}
+            for panel in (self.bars, self.indicators)
+        )
+        symbols = {*bars["open"].columns}
+        records = tuple(record for record in self.records if record.symbol in {None, *symbols})
+        return replace(self, bars=bars, indicators=indicators, records=records)
+
     @cached_property
     def first_rows(self) -> Mapping[str, int]:
         """Row of each symbol's first bar; a symbol without bars is left out."""
@@ -140,6 +160,18 @@ class FrameSource(ABC):
             if self._market is None:
                 self._market = self._load()
             return self._market
+
+    def of_market(self, code: Literal["cn", "us"]) -> FrameSource:
+        """The source with the symbols of one market: days of another exchange would be gaps in its data.
+
+        One that cannot be read is returned as it is: whoever reads it is told.
+        """
+        try:
+            market, narrowed = self.market.of_market(code), copy.copy(self)
+        except QuantGraphError:
+            return self
+        vars(narrowed).update(_market=market)
+        return self if market is self.market else narrowed
 
     @property
     def notes(self) -> tuple[str, ...]:

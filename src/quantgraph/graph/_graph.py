@@ -15,7 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents import SignalRule, given_decider
 from quantgraph.broker import Account, Decider, TradePlan, check_decider
 from quantgraph.broker.accounts import MarkAt
-from quantgraph.data import MarketDataSource, SourceLike, open_source
+from quantgraph.data import FrameSource, MarketDataSource, SourceLike, open_source
 from quantgraph.data.symbols import rules_of
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.graph._approval import approve_node, propose_node, route_after_approve, route_after_propose
@@ -103,11 +103,13 @@ def create_trading_graph(
     _check_arguments(rules, given.decider, mark_at, plan)
     trader, settings = given.decider or SignalRule(), given.settings or load_settings()
     market = open_source(given.source, settings=settings)
+    book = rules or _rules_of(market)
+    market = market.of_market(book.market) if isinstance(market, FrameSource) else market
     given = replace(given, decider=trader, source=market, settings=settings)
     trading = Trading(
         resources=open_resources(given, in_run_folders=True),
         decider=trader,
-        rules=rules or _rules_of(market),
+        rules=book,
         cash=None if cash is None else _positive(cash),
         mark_at=mark_at,
         plan=plan or TradePlan(),

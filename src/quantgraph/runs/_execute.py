@@ -24,6 +24,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from quantgraph._util.database import storage_error
 from quantgraph.broker.ledger import Ledger
+from quantgraph.data import FrameSource
 from quantgraph.errors import BadFile, BadOption, QuantGraphError, StorageUnavailable
 from quantgraph.graph import create_trading_graph
 from quantgraph.llm import AT_ONCE
@@ -79,10 +80,14 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
     recorder = given.recorder or Recorder(
         place, mode="replay" if spec.branch_from else "record", until=spec.branch_from or None
     )
+    source, book = given.source, spec.rules
+    if isinstance(source, FrameSource) and spec.trade and book is not None:
+        source = source.of_market(book.market)
     with ExitStack() as stack:
         stack.callback(recorder.close, run_id)
         own = replace(
             given,
+            source=source,
             recorder=recorder,
             checkpointer=stack.enter_context(_open_checkpointer(folder, given.checkpointer)),
             store=given.store or DataState(folder / "data"),

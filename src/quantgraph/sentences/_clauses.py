@@ -448,8 +448,12 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SaidPlan:
                 notes.append(ClauseNote(words=clause.words, became=_DONE, status="done"))
             else:
                 open_.append(clause)
-    done = [clause for clause in open_ if clause.key in executes and clause.value is not None]
-    notes += [ClauseNote(words=clause.words, became=_DONE, status="done") for clause in done]
     plan = {clause.key: clause.value for clause in open_ if clause.key and clause.value is not None}
+    done = [  # of two values of one word the first is asked about
+        each
+        for each in open_
+        if each.key in executes and each.value is not None and plan[each.key] == each.value
+    ]
+    notes += [ClauseNote(words=clause.words, became=_DONE, status="done") for clause in done]
     asked = tuple(clause for clause in open_ if clause not in done)
     return SaidPlan(plan=plan, open=asked, notes=tuple(notes))

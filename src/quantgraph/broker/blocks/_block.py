@@ -274,13 +274,13 @@ class BlockRun:
         return table
 
     def _is_silent(self, symbol: str, day: pd.Timestamp) -> bool:
-        """Whether the signal was 1 from a session on, up to the row before the last one."""
+        """Whether the signal was 1 on the eve of a session and since, up to the row before the last one."""
         if not self.rule.trades or not self.rule.waits:
             return False
         values, where = signal_of(self.task)
         place = self.task.layout.place[symbol]
         since = int(np.searchsorted(self.task.layout.sessions, day.asm8))
-        rows = where.rows[since : self.task.first]
+        rows = where.rows[max(0, since - 1) : self.task.first]
         if (rows < 0).any() or where.columns[place] < 0:
             raise FallbackRequired
         return bool((values[rows, where.columns[place]] == 1).all())

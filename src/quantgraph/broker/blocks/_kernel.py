@@ -82,7 +82,7 @@ EXIT = _table("basis peak since waiting kind base at again number exited silent"
 before the block. An exit: ``kind``, the price ``base`` that its level is counted from, the session ``at``
 which it was, how it has come to wait, the ``number`` of today's order (0: none). ``exited`` is the session of
 the plan's last sale, -1 for none since the last purchase, -2 for one before the block; ``silent``, whether
-the signal has been 1 ever since."""
+the signal was 1 then, and ever since."""
 
 MARK = _table("column price carried")
 DAY = _table("cash owed stocks largest held orders marks")
@@ -398,7 +398,7 @@ def _sell(  # noqa: PLR0917
     purse.cash += change
     state.quantity[column] = 0
     if number >= FIRST_EXIT:
-        leaving.exited, leaving.silent = t, 1
+        leaving.exited, leaving.silent = t, market.shown[t, column] == 1
     return int(shares)
 
 

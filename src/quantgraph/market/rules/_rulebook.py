@@ -229,7 +229,7 @@ class Rulebook:
         Examples
         --------
         >>> Rulebook.mainland().with_costs(commission="0.0003").fees
-        MainlandFees(commission_rate=Decimal('0.0003'), commission_min=Decimal('5.00'))
+        MainlandFees(commission_rate=Decimal('0.0003'), commission_min=Decimal('5'))
         """
         fees, slippage = self.fees, self.slippage_bps
         if commission is not None:

@@ -40,6 +40,7 @@ from quantgraph.sentences.evaluation import (
 from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
 from quantgraph.state import BaseView
 from quantgraph.subgraphs.signal._agents import as_of, known_source, local_source
+from quantgraph.subgraphs.signal._plan import NAMED_ENDS, says
 from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal._warm_up import wider_view
@@ -272,6 +273,14 @@ def _not_read(words: Words) -> Note:
     )
 
 
+def _names_exit(words: Words) -> bool:
+    """Whether the words name an exit that the plan does not carry out."""
+    ends = {name: value for name, value in words.plan.to_json().items() if name in NAMED_ENDS}
+    if any(says(words.exit, name, value) for name, value in ends.items()):
+        return False
+    return names_exit(words.exit) or (names_exit(words.text) and not words.plan.exits)
+
+
 def _said(words: Words, said: _SaidRule | None) -> Said:
     event: Literal["", "cross", "break"] = "break" if _EVENT.search(words.entry) else ""
     return Said(
@@ -279,7 +288,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
         event=event_of(said.rule.entry) if said else event,
         state=said is not None and not event_of(said.rule.entry),
         lookback=write_code(said.rule).lookback if said else 0,
-        names_exit=names_exit(words.exit) or (names_exit(words.text) and not words.plan.exits),
+        names_exit=_names_exit(words),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
         windows=words.windows,

@@ -20,7 +20,8 @@ _SCHEDULES = {
     "every": r"every|each|daily|day|每[日天]|每个交易日",
 }
 """The words of a schedule that is not counted in sessions; the first that is found."""
-_NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
+NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
+"""Words of a plan that say when a position ends."""
 _SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve", "commission")
 
 
@@ -58,7 +59,7 @@ def names_an_end(plan: Mapping[str, Any]) -> bool:
     >>> names_an_end({"max_holding": 20}), names_an_end({"stop_loss": "0.08"})
     (True, False)
     """
-    return any(name in plan for name in _NAMED_ENDS) or buys_regularly(plan)
+    return any(name in plan for name in NAMED_ENDS) or buys_regularly(plan)
 
 
 def buys_regularly(plan: Mapping[str, Any]) -> bool:
