@@ -204,7 +204,9 @@ class PlanAccount:
             if not said or said[-1] != 1 or symbol in self.morning:
                 continue
             since = self.exited.get(symbol)
-            ever = since is not None and all(self.signal[row].get(symbol) == 1 for row in range(max(0, since - 1), at))
+            ever = since is not None and all(
+                self.signal[row].get(symbol) == 1 for row in range(max(0, since - 1), at)
+            )
             if ever and self.plan.get("reentry", "new_signal") == "new_signal":
                 continue
             if "weights" in self.size and symbol not in self.size["weights"]:

@@ -49,7 +49,7 @@ def test_a_page_says_encoding_delimiter_columns_units_adjustment_and_left_out_ro
         "  symbols: 600519.SH",
         "  sessions: 2024-01-02 … 2024-01-09, 6 (longest gap 3 days, 0 on weekends)",
         "  rules: mainland China, by the codes",
-        "  first bar: 600519.SH 2024-01-02: open 1715, high 1718.19, low 1678.1, close 1685.01, vol 32156.44",
+        "  first bar: 600519.SH 2024-01-02: open 1715, high 1718.19, low 1678.1, close 1685.01, vol 32156.44 (100 shares each)",
         "    ts_code = its name (600519.SH)",
         "    close = 收盘",
         "    vol = 成交量 (in shares, told by the numbers)",

@@ -324,7 +324,7 @@ SPANS = {
 """Several spans: one is asked for."""
 
 ASKS: dict[str, str] = {
-    "08 turtle": "海龟", "09 turtle-en": "Turtle", "10 grid": "网格", "11 pairs": "spread", "12 dip": "dip", "13 dip2": "drops",
+    "08 turtle": "海龟", "09 turtle-en": "Turtle", "10 grid": "每跌", "11 pairs": "spread", "12 dip": "dip", "13 dip2": "drops",
     "17 typos": "averge", "20 several": "策略二", "23 short": "cover", "25 ma3": "多头", "27 nextday": "连续", "30 exclude": "剔除银行股",
     "31 macd-red": "MACD红柱", "32 vwap": "VWAP", "36 open": "高开", "37 ma-up": "向上", "38 zhangting": "涨停", "39 lowercase": "low PE",
     "40 rsi-default": "moutai", "l6-a": "55-day high", "l6-b": "55-day closing high", "r6": "买入的是 600519.SH，卖出的是 601318.SH",

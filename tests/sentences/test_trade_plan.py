@@ -62,6 +62,12 @@ def test_a_clause_that_the_decider_executes_is_done() -> None:
     assert [(note.words, note.status) for note in request.clauses] == [("止损5%", "done")]
 
 
+def test_of_two_values_of_one_word_the_first_is_asked_about() -> None:
+    request = read("600519.SH 2025年，5日均线上穿20日均线买入，下穿卖出，止损8%，2倍ATR止损", "stop_loss")
+    assert [clause.words for clause in request.open] == ["止损8%"]
+    assert request.plan == {"stop_loss": {"atr": 2.0}}
+
+
 PLANS = {
     "止损5%，止盈10%": {"stop_loss": 0.05, "take_profit": 0.1},
     "stop loss of 5% and take profit of 10%": {"stop_loss": 0.05, "take_profit": 0.1},
@@ -80,6 +86,11 @@ PLANS = {
     "手续费万分之2.5": {"commission": 0.00025},
     "commission 3 bps": {"commission": 0.0003},
     "滑点千分之一": {"slippage_bps": 10.0},
+    "2倍ATR止损": {"stop_loss": {"atr": 2.0}},
+    "止损2ATR": {"stop_loss": {"atr": 2.0}},
+    "3x ATR(20) trailing stop": {"trailing_stop": {"atr": 3.0, "window": 20}},
+    "移动止损3ATR": {"trailing_stop": {"atr": 3.0}},
+    "万三佣金": {"commission": 0.0003},
     "基准沪深300": {"benchmark": "000300.SH"},
 }
 

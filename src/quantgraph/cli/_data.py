@@ -153,9 +153,8 @@ def _first_bar(source: FrameSource) -> str:
     symbol, row = next(iter(market.first_rows.items()))
     bar = {field: market.bars[field][symbol].iloc[row] for field in ("open", "high", "low", "close", "vol")}
     day = f"{market.sessions[row]:%Y-%m-%d}"
-    return f"{symbol} {day}: " + ", ".join(
-        f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)
-    )
+    told = [f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)]
+    return f"{symbol} {day}: {', '.join(told)}{' (100 shares each)' if pd.notna(bar['vol']) else ''}"
 
 
 def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:

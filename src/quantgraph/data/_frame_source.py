@@ -92,8 +92,9 @@ class MarketTables:
         return tuple(self.bars["open"].columns)
 
     def of_market(self, code: Literal["cn", "us"]) -> MarketTables:
-        """The symbols of one market and its sessions; itself where there are none of another."""
-        of_it = np.array([(find_board(symbol) == "us") == (code == "us") for symbol in self.symbols])
+        """The symbols of one market and its sessions; itself where there are none of the other."""
+        boards = [find_board(symbol) for symbol in self.symbols]
+        of_it = np.array([board is None or (board == "us") == (code == "us") for board in boards])
         if of_it.all() or not of_it.any():
             return self
         columns = np.flatnonzero(of_it)

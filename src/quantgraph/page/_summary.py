@@ -72,7 +72,8 @@ def said_lines(view: RunView) -> Iterator[tuple[str, str]]:
             words["clause_unparsed"]: "open",
         }
         yield kind.get(label, "done"), named(line, view.names)
-    if plan := view.result.get("plan"):
+    plan, understood = view.result.get("plan"), (view.result.get("understanding") or {}).get("plan")
+    if plan and plan != understood:  # else it is among the lines
         said = say(view.language, zh="、", en=", ").join(plan_words(plan, view.language))
         yield "done", say(view.language, zh=f"计划：{said}", en=f"plan: {said}")
     if question := view.result.get("open_question"):

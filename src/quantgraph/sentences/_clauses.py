@@ -108,6 +108,7 @@ _STOP = r"(?:固定)?止损(?:线|位|点|幅度|比例)?|stop(?:[\s-]?loss(?:es
 _TARGET = r"(?:固定)?止盈(?:线|位|点|幅度|比例)?|take[\s-]?profits?|profit[\s-]target|\btp\b"
 _TRAIL = r"(?:移动|跟踪|追踪|回撤)止[损盈]|trailing[\s-]stop(?:[\s-]?loss)?"
 _ATR = r"(\d{1,9}(?:\.\d{1,9})?)?\s*(?:x|倍|times)?\s*-?\s*的?\s*(?:(\d{1,9})\s*日)?\s*atr\s*(?:\(\s*(\d{1,9})\s*\))?\s*的?\s*"
+_ATR_BEHIND = r"\s*(?:为|是|at|of|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:x|倍|times)?\s*的?\s*(?:(\d{1,9})\s*日)?\s*atr\s*(?:\(\s*(\d{1,9})\s*\))?"
 _MONEY = r"([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k|thousand|m|million)?\s*(?:元|块钱?|人民币|rmb|yuan|cny|usd|dollars)?"
 _MONEY_UNIT = r"(?:([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿)(?:元|块钱?|人民币)?|([\d,.]{1,18})\s*()(?:元|块钱?|人民币))"
 _DAYS = r"(\d{1,9})\s*-?\s*个?\s*(?:交易)?(?:日|天|days?\b|sessions?\b)"
@@ -187,6 +188,8 @@ _Row = tuple[Topic, str, str, str, Callable[[re.Match[str]], PlanValue | None]]
 _NONE = _fixed(None)
 _ROWS: tuple[_Row, ...] = (
     ("long_only", "", "做多 空 long short", r"只做多(?:不做空)?|不做空|不卖空|仅做多|long[\s-]only|no short(?:ing|s| selling)?\b", _NONE),
+    ("trailing", "trailing_stop", "atr", rf"(?:{_TRAIL}){_ATR_BEHIND}", _ranges),
+    ("stop", "stop_loss", "atr", rf"(?<!移动)(?<!跟踪)(?<!追踪)(?<!trailing )(?:止损|stop(?:[\s-]?loss)?){_ATR_BEHIND}", _ranges),
     ("trailing", "trailing_stop", "atr", rf"{_ATR}(?:trailing\s+stop(?:[\s-]?loss)?|(?:移动|跟踪|追踪)止损)", _ranges),
     ("stop", "stop_loss", "atr", rf"{_ATR}(?:止损|stop(?:[\s-]?loss)?)", _ranges),
     ("trailing", "trailing_stop", "% 止损 止盈 trail", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
@@ -225,6 +228,7 @@ _ROWS: tuple[_Row, ...] = (
      r"|(?:初始|起始|启动)?(?:本金|资金)\s*(?:为|是|[:=])?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?"
      r"|(?:initial\s+|starting\s+)?(?:capital|cash|principal)\s*(?:of|is|[:=])?\s*[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?(?:\s*(?:yuan|cny|rmb|usd|dollars))?"
      r"|[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?\s*(?:yuan|cny|rmb|usd|dollars)?\s*(?:of\s+)?(?:initial\s+|starting\s+)?(?:capital|cash|principal)\b", money_of),
+    ("commission", "commission", "费 佣金 commission", r"(万分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9})\s*的?(?:交易)?(?:手续费|佣金)|commissions?\s*(?:of|is|at|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9})", _commission),
     ("commission", "commission", "费 佣金 commission", r"(?:(?:交易)?手续费|佣金|交易费用?|费率)率?\s*(?:为|是|按|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))"
      r"|commissions?\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*commissions?", _commission),
     ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+commissions?", _fixed(0.0)),

@@ -46,7 +46,7 @@ from quantgraph.data.files._records import to_records
 from quantgraph.data.files._unpacked import MEGABYTE
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
-from quantgraph.errors import BadFile, BadOption
+from quantgraph.errors import BadFile, BadOption, NotConfigured
 from quantgraph.market import time_zone
 from quantgraph.settings import TableOptions
 
@@ -170,8 +170,8 @@ def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents
     """Read one file of a folder; one that lacks columns of daily bars is left out and named."""
     try:
         return read(path)
-    except BadFile as error:
-        if not {"columns", "unreadable"} & error.data.keys():
+    except (BadFile, NotConfigured) as error:
+        if isinstance(error, BadFile) and not {"columns", "unreadable"} & error.data.keys():
             raise
         return FileContents(file=path.name, ignored_because=error.message.removeprefix(f"{path.name} "))
 

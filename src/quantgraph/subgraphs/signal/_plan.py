@@ -46,11 +46,18 @@ def executed_plan(
 
 
 def unplanned(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Quotes of clauses that are said to be done by the plan, which has none of the keys they speak of."""
+    """Quotes of clauses that are said to be done by the plan, which has not what they speak of.
+
+    Of a word that is said twice the plan has one value: the quote with the other number is lost.
+    """
+    plan = params["plan"]
     for clause in params["clauses"]:
-        keys = plan_keys(clause["quote"]) if (clause["part"], clause["status"]) == ("plan", "done") else ()
-        if keys and not keys & params["plan"].keys():
-            yield clause["quote"], keys
+        quote = clause["quote"]
+        keys = plan_keys(quote) if (clause["part"], clause["status"]) == ("plan", "done") else frozenset()
+        numbered = any(each.kind == "number" for each in find_anchors(plain(quote))) if keys else False
+        held = [key for key in keys if key in plan]
+        if keys and not (held and (not numbered or any(says(quote, key, plan[key]) for key in held))):
+            yield quote, keys
 
 
 def names_an_end(plan: Mapping[str, Any]) -> bool:
