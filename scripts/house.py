@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 85_370,
-    "lines of statements": 45_040,
+    "lines": 85_461,
+    "lines of statements": 45_104,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 612,

@@ -98,6 +98,14 @@ def test_regular_buying_alone_is_a_strategy_without_a_model(tmp_path):
     assert all(4_500 < fill.notional + fill.cost <= 5_000 for fill in bought)
 
 
+def test_cash_that_whole_lots_cannot_take_is_told(tmp_path):
+    run = run_strategy("000341.SZ 2024年 每个月第一个交易日定投1500元", out=tmp_path, model="keyless")
+    paid = [fill.notional + fill.cost for fill in fills_of(run)]
+    mean = sum(paid) / len(paid)
+    assert mean < 1_350
+    assert f"每次说的是 1,500，按整手平均只买了 {mean:,.0f}，其余留作现金" in run["notes"]
+
+
 def test_the_cash_that_is_said_is_the_runs_unless_the_caller_names_one(tmp_path):
     said = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年，用10万元本金"
     own = run_strategy(said, out=tmp_path, model="keyless")

@@ -12,7 +12,7 @@ from quantgraph._util.texts import Note
 from quantgraph.audit.bars import signal_counts
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order
 from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
-from quantgraph.broker.ledger import CHARGES, Ledger
+from quantgraph.broker.ledger import CHARGES, Ledger, OrderTable
 from quantgraph.broker.session import advance, split_buys
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
@@ -138,7 +138,8 @@ def summarise(
         not_credited}`` of stocks held over the night whose price dropped without a dividend in the data, and
         what they would have paid, None where the data cannot tell, and ``costs {commission, stamp_duty,
         transfer_fee, regulatory, slippage, total}``; the benchmark ``bought``, in how many of the ``symbols``
-        it could buy anything; the index ``dividends`` False, it is one of prices.
+        it could buy anything; the index ``dividends`` False, it is one of prices. ``purchase`` is what a
+        purchase cost on average, None without one.
     """
     held, bought = buy_and_hold_values(benchmark or market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
@@ -160,6 +161,7 @@ def summarise(
         if levels is None
         else {"dividends": False, **Track(values=levels, run=run).numbers("each", "benchmark")},
         "periods_per_year": _SESSIONS_A_YEAR,
+        "purchase": _mean_purchase(run.orders),
         "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in run.values.index],
@@ -197,6 +199,35 @@ def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]
     return signal[bought].reindex(bars.index).shift()
 
 
+def _mean_purchase(orders: OrderTable) -> float | None:
+    """What the fills of purchases cost on average, charges included; None without one."""
+    scale = 10**orders.digits
+    paid = [
+        quantity * price / scale**2 + cost / scale
+        for quantity, price, cost, sells in zip(
+            orders.quantity, orders.price, orders.cost, orders.sells.tolist(), strict=True
+        )
+        if quantity and not sells
+    ]
+    return sum(paid) / len(paid) if paid else None
+
+
+_MUCH_LESS = 0.9
+"""Part of the cash that was said for a purchase; less is told."""
+
+
+def _lot_notes(plan: Mapping[str, Any], paid: float | None) -> Iterator[Note]:
+    """A note where whole lots take much less than the cash that the plan says for a purchase."""
+    size, more = plan.get("size"), plan.get("accumulate") or {}
+    said = more.get("amount") or (size.get("cash") if isinstance(size, dict) else None)
+    if said is not None and paid is not None and paid < _MUCH_LESS * float(said):
+        yield Note(
+            zh=f"每次说的是 {float(said):,.0f}，按整手平均只买了 {paid:,.0f}，其余留作现金",
+            en=f"{float(said):,.0f} was said for a purchase; whole lots took {paid:,.0f} on average, the "
+            "rest stays in cash",
+        )
+
+
 def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     """Notes for results whose numbers are easily misread."""
     account, benchmark = summary["account"], summary["benchmark"]
@@ -212,6 +243,7 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
             en=f"{missed:,} buy signals led to no order: too little cash for a lot, no free position, or a "
             "session on which the plan does not buy",
         )
+    yield from _lot_notes(summary.get("plan") or {}, summary.get("purchase"))
     bought, symbols = benchmark["bought"], benchmark["symbols"]
     if not bought:
         yield Note(
