@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -34,7 +34,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.texts import Language, language_of
+from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import _keyless_replies as replies
 from quantgraph.llm._keyless_deciders import (
@@ -56,6 +56,7 @@ from quantgraph.llm._keyless_replies import (
 from quantgraph.llm.messages import _json as tags
 from quantgraph.sentences import (
     PLAN_KEYS,
+    ClauseNote,
     ParsedRequest,
     RequestContext,
     Watched,
@@ -202,10 +203,27 @@ def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
     errors = prompt.part("errors") or ""
     try:
-        request = read_request(text, context)
+        request = _read(text, context, context.examples)
     except BadWindow as error:
         return _as_schema(prompt, malformed_date_answer(error, text, context, facts, errors))
     return _as_schema(prompt, reflection_answer(request, text, context, facts, errors))
+
+
+_SETTLED = ("600000.SH",)
+"""Stands for the codes where a rule is coded: the reading has settled them."""
+
+
+def _read(text: str, context: RequestContext, codes: Sequence[str]) -> ParsedRequest:
+    """Read a request; the word that begins it is the name of the only code of the data, if it is unread."""
+    request = read_request(text, context)
+    if len(codes) != 1 or len(request.unread) != 1 or request.symbols:
+        return request
+    (word,), (code,) = request.unread, codes
+    if not re.match(rf"\s*{re.escape(word)}\s*[,，:：、]", text):
+        return request
+    read = read_request(text, replace(context, names={**context.names, word: code}))
+    became = Note(zh=f"{code}，数据里唯一的证券", en=f"{code}, the only symbol of the data")
+    return replace(read, clauses=(*read.clauses, ClauseNote(words=word, became=became, status="default")))
 
 
 def _codes_of(kind: type[QuantGraphError]) -> set[str]:
@@ -269,7 +287,7 @@ def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
 def _code(prompt: _Prompt, text: str) -> PlannerTurn:
     context, _ = _context(prompt)
     try:
-        request = read_request(text, context)
+        request = _read(text, context, _SETTLED)
     except BadWindow as error:
         return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
     if request.strategy is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.sentences._clauses import PLAN_KEYS
+    from quantgraph.sentences._clauses import PLAN_KEYS, ClauseNote
     from quantgraph.sentences._codegen import Watched, write_code
     from quantgraph.sentences._dates import malformed_dates, without_dates
     from quantgraph.sentences._describe import describe, describe_value
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "PLAN_KEYS",
+    "ClauseNote",
     "Missing",
     "Number",
     "ParsedRequest",

@@ -379,6 +379,7 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
         **({"fields": known_indicators(source)} if speaks_of_fields(text) else {}),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
         **({"decider": named} if named else {}),
+        **({"asks": False} if resources.on_clarify in {"default", "fail"} else {}),
         **({} if executes >= PLAN_KEYS else {"executes": sorted(executes & PLAN_KEYS)}),
     }
 
