@@ -20,7 +20,7 @@ from quantgraph.sentences import RequestContext, read_request
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._meaning import _coded_schedule
-from quantgraph.subgraphs.signal._plan import executed_plan, with_plan
+from quantgraph.subgraphs.signal._plan import executed_plan, unplanned, with_plan
 from quantgraph.subgraphs.signal._slips import plan_slips
 from quantgraph.subgraphs.signal.understanding import not_done_words
 
@@ -167,3 +167,14 @@ def test_without_a_model_nothing_that_is_refused_hides_behind_a_plan(sentence):
         read = with_plan({**params, "clauses": clauses}, text, ALL)
         assert read["plan"], text
         assert not_done_words(read) == [clause.words for clause in request.open] != [], text
+
+
+def test_of_a_word_that_is_said_twice_the_other_number_is_lost():
+    said = {
+        "stop_loss": {"atr": 2},
+        "size": {"percent": 0.3},
+        "accumulate": {"percent": 0.2, "on": "rise", "by": 0.05},
+    }
+    quotes = ["止损8%", "2倍ATR止损", "买三成仓", "之后每涨5%加两成仓"]
+    clauses = [{"quote": quote, "part": "plan", "status": "done"} for quote in quotes]
+    assert [quote for quote, _ in unplanned({"plan": said, "clauses": clauses})] == ["止损8%"]

@@ -55,8 +55,8 @@ def unplanned(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]
         quote = clause["quote"]
         keys = plan_keys(quote) if (clause["part"], clause["status"]) == ("plan", "done") else frozenset()
         numbered = any(each.kind == "number" for each in find_anchors(plain(quote))) if keys else False
-        held = [key for key in keys if key in plan]
-        if keys and not (held and (not numbered or any(says(quote, key, plan[key]) for key in held))):
+        held = keys & plan.keys() and (not numbered or any(says(quote, *each) for each in plan.items()))
+        if keys and not held:
             yield quote, keys
 
 
