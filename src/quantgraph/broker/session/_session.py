@@ -65,7 +65,7 @@ class Market:
         The price of a session that holdings are valued at.
     blocks_from
         Smallest number of cells (sessions times symbols) of the data for trading in blocks. The fills are the
-        same; with fewer cells it is not worth the ten seconds that compiling takes once on each machine.
+        same; with fewer cells it is not worth the fifteen seconds that compiling takes once on each machine.
         None: 50,000, and 5,000 in a process that has the compiled code already.
     """
 

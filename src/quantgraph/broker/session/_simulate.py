@@ -1,7 +1,7 @@
 """Simulated sessions: a decider is asked, and its sessions are traded in a loop, in blocks, and as a run.
 
 Blocks need numba, which takes a second to import and to load what it compiled before; on a new machine it
-compiles for about ten seconds. A thread does that while the signal is made and proved. Where numba is not
+compiles for some fifteen seconds. A thread does that while the signal is made and proved. Where numba is not
 installed, the same fills are made order by order.
 """
 
