@@ -111,7 +111,7 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
 
 def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(recorded, monkeypatch):
     def changed(name, language):
-        return prompt_text(name, language).replace("You plan the work of", "You plan all work of")
+        return prompt_text(name, language).replace("Read what the user wants of", "Read all that the user wants of")
 
     monkeypatch.setattr(reflection, "prompt_text", changed)
     replayed = replay(recorded)
@@ -121,8 +121,8 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(reco
     assert data["changed"] == ["messages[1].content"]
     lines = data["diff"].splitlines()
     assert [line.strip(' ",') for line in lines if line.startswith(("-  ", "+  "))] == [
-        '-    "You plan the work of a quantitative strategy run: read what the user wants, and hand it on as it was said.',
-        '+    "You plan all work of a quantitative strategy run: read what the user wants, and hand it on as it was said.',
+        '-    "Read what the user wants of a quantitative strategy run, and hand it on as it was said.',
+        '+    "Read all that the user wants of a quantitative strategy run, and hand it on as it was said.',
     ]
     (difference,) = replayed.differences
     assert difference.export == "record"
@@ -220,7 +220,7 @@ def test_a_frame_of_the_data_that_was_changed_is_found(copy):
 def test_the_command_shows_the_diff_and_exits_with_1(copy):
     execute(
         copy,
-        "UPDATE recording SET request = replace(request, 'You plan', 'You planned'), digest = 'd' "
+        "UPDATE recording SET request = replace(request, 'Read what', 'Read all'), digest = 'd' "
         "WHERE path = 'signal/reflection' AND seq = 1 AND final",
     )
     manifest = json.loads((copy / "run.json").read_text(encoding="utf-8"))
@@ -229,7 +229,7 @@ def test_the_command_shows_the_diff_and_exits_with_1(copy):
     shown = CliRunner().invoke(app, ["replay", str(copy)])
     assert shown.exit_code == 1
     assert "changed: messages[1].content; begun with other versions: numpy 1.0 -> " in shown.stdout
-    assert '-    "You planned the work' in shown.stdout
+    assert '-    "Read all the user wants' in shown.stdout
     (nothing,) = CliRunner().invoke(app, ["replay", "/nothing"]).stderr.splitlines()
     assert nothing == "bad_option: RUN='/nothing': there is no run.json in /nothing"
     assert CliRunner().invoke(app, ["replay", str(copy), "--model", "other"]).exit_code == 2
