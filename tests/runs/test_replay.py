@@ -111,7 +111,9 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
 
 def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(recorded, monkeypatch):
     def changed(name, language):
-        return prompt_text(name, language).replace("Read what the user wants of", "Read all that the user wants of")
+        return prompt_text(name, language).replace(
+            "Read what the user wants of", "Read all that the user wants of"
+        )
 
     monkeypatch.setattr(reflection, "prompt_text", changed)
     replayed = replay(recorded)
