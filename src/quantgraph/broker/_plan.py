@@ -156,17 +156,21 @@ class TradePlan:
             _one_of("a word of the plan", word, known)
         return cls(**said)
 
+    @property
+    def _levels(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in _SIGNS}
+        return {name: far for name, far in said.items() if far is not None}
+
     @cached_property
     def changes(self) -> dict[str, Decimal]:
         """How far each of its levels is from the price that it is counted from: below 0 for a stop."""
-        said = {name: getattr(self, name) for name in _SIGNS}
-        return {name: _SIGNS[name] * far for name, far in said.items() if isinstance(far, Decimal)}
+        return {name: _SIGNS[name] * far for name, far in self._levels.items() if isinstance(far, Decimal)}
 
     @cached_property
     def ranges(self) -> dict[str, Decimal]:
         """The same in average true ranges."""
-        said = {name: getattr(self, name) for name in _SIGNS}
-        return {name: _SIGNS[name] * far["atr"] for name, far in said.items() if isinstance(far, Mapping)}
+        levels = self._levels.items()
+        return {name: _SIGNS[name] * far["atr"] for name, far in levels if isinstance(far, Mapping)}
 
     @property
     def window(self) -> int:
@@ -175,8 +179,7 @@ class TradePlan:
 
     @property
     def _windows(self) -> set[int]:
-        said = [getattr(self, name) for name in _SIGNS]
-        return {int(far["window"]) for far in said if isinstance(far, Mapping)}
+        return {int(far["window"]) for far in self._levels.values() if isinstance(far, Mapping)}
 
     @property
     def needs_range(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph._util.texts import Language, Note
 from quantgraph.data._checked_tables import action_records
@@ -98,8 +99,7 @@ class MarketTables:
         if of_it.all() or not of_it.any():
             return self
         columns = np.flatnonzero(of_it)
-        traded = (self.bars["open"].notna() | self.bars["close"].notna()).to_numpy()[:, columns]
-        rows = np.flatnonzero(traded.any(axis=1))
+        rows = np.flatnonzero(self._traded[:, columns].any(axis=1))
         bars, indicators = (
             {name: frame.iloc[rows, columns] for name, frame in panel.items()}
             for panel in (self.bars, self.indicators)
@@ -108,10 +108,14 @@ class MarketTables:
         records = tuple(record for record in self.records if record.symbol in {None, *symbols})
         return replace(self, bars=bars, indicators=indicators, records=records)
 
+    @property
+    def _traded(self) -> NDArray[np.bool_]:
+        return (self.bars["open"].notna() | self.bars["close"].notna()).to_numpy()
+
     @cached_property
     def first_rows(self) -> Mapping[str, int]:
         """Row of each symbol's first bar; a symbol without bars is left out."""
-        traded = (self.bars["open"].notna() | self.bars["close"].notna()).to_numpy()
+        traded = self._traded
         rows = traded.argmax(axis=0)
         return {
             symbol: int(row)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
@@ -201,15 +202,9 @@ def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]
 
 def _mean_purchase(orders: OrderTable) -> float | None:
     """What the fills of purchases cost on average, charges included; None without one."""
-    scale = 10**orders.digits
-    paid = [
-        quantity * price / scale**2 + cost / scale
-        for quantity, price, cost, sells in zip(
-            orders.quantity, orders.price, orders.cost, orders.sells.tolist(), strict=True
-        )
-        if quantity and not sells
-    ]
-    return sum(paid) / len(paid) if paid else None
+    shares, scale = orders.shares, 10**orders.digits
+    paid = (shares * np.array(orders.price, np.float64) + np.array(orders.cost, np.float64)) / scale
+    return float(paid[shares > 0].mean()) if (shares > 0).any() else None
 
 
 _MUCH_LESS = 0.9

@@ -292,7 +292,7 @@ class BlockRun:
             row, symbol = self.state.exits[column], self.task.layout.symbols[column]
             basis, peak = (trim_zeros(Decimal(int(row[name])).scaleb(-4)) for name in ("basis", "peak"))
             entered = self.task.session(int(row["since"]))
-            waiting = self.exit_of(row, symbol) if row["waiting"] else None
+            waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
             found[symbol] = Followed(entered=entered, basis=basis, peak=peak, last=basis, waiting=waiting)
         return found
 
@@ -307,23 +307,19 @@ class BlockRun:
             for column in np.flatnonzero(exited >= 0).tolist()
         }
 
-    def exit_of(self, row: Any, symbol: str) -> tuple[str, str]:
-        """Trigger and reason of an exit, from an order or from what is followed."""
+    def exit_of(self, row: Any, symbol: str) -> tuple[str, str, Level | None]:
+        """Trigger, reason and level of an exit, from an order or from what is followed."""
         kind, again = int(row["kind"]), AGAIN if row["again"] & TRIED else ""
         if kind == KEPT:
             trigger, reason = cast("tuple[str, str]", self.already[symbol].waiting)
-            return trigger, reason.removesuffix(AGAIN) + again if again else reason
-        level, name = self.level_of(row, symbol), _KINDS[kind]
-        plan = cast("ExitBook", self.task.exits).plan
-        reason = level.reason if level else f"{name} {plan.max_holding}"
+            return trigger, reason.removesuffix(AGAIN) + again if again else reason, None
+        book, name, level = cast("ExitBook", self.task.exits), _KINDS[kind], None
+        if kind != MAX_HOLDING:
+            at, base = self.task.session(int(row["at"])), Decimal(int(row["base"])).scaleb(-4)
+            level = book.level(name, symbol, at, base)
+        reason = level.reason if level else f"{name} {book.plan.max_holding}"
         reached = AT_ENTRY if row["again"] & REACHED else ""
-        return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again
-
-    def level_of(self, row: Any, symbol: str) -> Level | None:
-        """The level of an exit, None of one by time."""
-        book, at = cast("ExitBook", self.task.exits), self.task.session(int(row["at"]))
-        kind, base = int(row["kind"]), Decimal(int(row["base"])).scaleb(-4)
-        return None if kind == MAX_HOLDING else book.level(_KINDS[kind], symbol, at, base)
+        return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again, level
 
     def _next_pay(self) -> int:
         if not self.receivables:
@@ -556,9 +552,8 @@ class _BlockLines:
         sized: dict[str, Any] = {"side": side, "quantity": int(row["quantity"])}
         if row["kind"] == SIGNAL:
             return Order(symbol=symbol, sequence=int(row["sequence"]), reason=REASONS[side], **sized)
-        trigger, reason = run.exit_of(row, symbol)
-        level = run.level_of(row, symbol) if row["within"] else None
-        sized |= level.order if level else {}
+        trigger, reason, level = run.exit_of(row, symbol)
+        sized |= level.order if level and row["within"] else {}
         return Order(symbol=symbol, sequence=int(row["sequence"]), reason=reason, trigger=trigger, **sized)
 
     def _row(self, column: int, row: int) -> Mapping[str, Mapping[str, float]]:

@@ -22,7 +22,7 @@ from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market import Rulebook
 from quantgraph.market.money import ZERO, MainlandFees, money
-from quantgraph.market.rules import exchange_of, fund_kind, load_rules
+from quantgraph.market.rules import load_rules
 
 Kinds = tuple[Ints, tuple[str, ...]]
 """Each symbol's kind, -1 if the rulebook does not know it; and a symbol of each kind."""
@@ -47,14 +47,11 @@ def kinds_of(symbols: tuple[str, ...], rules: Rulebook) -> Kinds:
     places: dict[tuple[str, ...], int] = {}
     examples: list[str] = []
     kinds = np.full(len(symbols), -1, np.int64)
-    funds = dict(rules.funds)
     for column, symbol in enumerate(symbols):
         try:
-            board = rules.board(symbol)
-            kind = (funds.get(symbol) or fund_kind(symbol)) if board == "fund" else ""
+            key = rules.kind(symbol)
         except UnknownSymbol:
             continue
-        key = (board, exchange_of(symbol), kind)
         if key not in places:
             places[key] = len(examples)
             examples.append(symbol)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pandas as pd
 
 from quantgraph.data._vendor_process import NoAnswer, VendorProcess
-from quantgraph.data._vendor_tables import Endpoint, typed_rows
+from quantgraph.data._vendor_tables import Endpoint, daily_series, typed_rows
 from quantgraph.errors import (
     BadOption,
     NotConfigured,
@@ -33,20 +33,7 @@ _NO_CODE = ("10004011", "10004015")
 _NETWORK, _BAD_REQUEST = "10002", "10004"
 
 
-def _series(name: str, numbers: tuple[str, ...], *, keeps_empty: bool = True) -> Endpoint:
-    return Endpoint(
-        name=name,
-        text=("code",),
-        dates=("date",),
-        numbers=numbers,
-        key="code",
-        order=("date", "code"),
-        access="series",
-        keeps_empty=keeps_empty,
-    )
-
-
-BARS = _series(
+BARS = daily_series(
     "query_history_k_data_plus",
     (
         *_PRICES,
@@ -60,18 +47,8 @@ BARS = _series(
         "psTTM",
         "isST",
     ),
-    keeps_empty=False,  # a suspended stock has rows, so that an empty answer is not a fact to keep
 )
-LEVELS = Endpoint(
-    name="query_history_k_data_plus",
-    text=("code",),
-    dates=("date",),
-    numbers=_PRICES,
-    key="code",
-    order=("date", "code"),
-    access="series",
-    keeps_empty=False,
-)
+LEVELS = daily_series(BARS.name, _PRICES)
 CALENDAR = Endpoint(
     name="query_trade_dates",
     text=("exchange",),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from quantgraph.data._source import shortest_decimals
 from quantgraph.data._vendor_process import NoAnswer, VendorProcess
-from quantgraph.data._vendor_tables import Endpoint
+from quantgraph.data._vendor_tables import Endpoint, daily_series
 from quantgraph.errors import NotConfigured, QuantGraphError, RateLimited, SourceUnavailable, UnknownSymbol
 
 ADDRESS_VARIABLE = "YFINANCE_URL"
@@ -26,16 +26,7 @@ _ZONE, _CURRENCY = "America/New_York", "USD"
 _ROOM = 1e-5  # a dividend that Yahoo divides by later splits has six decimals
 _RESERVE = 10.0  # seconds that the process has beside those of the request
 
-HISTORY = Endpoint(
-    name="history",
-    text=("code",),
-    dates=("date",),
-    numbers=_FIELDS,
-    key="code",
-    order=("date", "code"),
-    access="series",
-    keeps_empty=False,
-)
+HISTORY = daily_series("history", _FIELDS)
 
 
 class YfinanceClient:

@@ -25,6 +25,7 @@ from quantgraph.market.rules._order_rules import (
     OrderType,
     assumptions,
     board_of,
+    exchange_of,
     fund_kind,
     rules_digest,
 )
@@ -269,6 +270,16 @@ class Rulebook:
             raise UnknownSymbol(f"{symbol!r} is on no board of the rulebook {self.name}", symbol=symbol)
         return board
 
+    def kind(self, symbol: str) -> tuple[Board, str, str]:
+        """Board, exchange and kind of fund: symbols with the same ones have the same rules.
+
+        Raises
+        ------
+        UnknownSymbol
+            As for :meth:`board`.
+        """
+        return self.board(symbol), exchange_of(symbol), self._kind(symbol) or ""
+
     def lots(self, symbol: str, day: _Day) -> Lots:
         """The smallest buy and the step above it."""
         if self.board(symbol) == "us":
@@ -349,8 +360,9 @@ class Rulebook:
 
     def assumed(self, symbols: Iterable[str], day: _Day) -> dict[str, dt.date]:
         """Rules that are not known so early and are taken as they were first, by the day since which."""
+        examples = {self.kind(symbol): symbol for symbol in symbols}
         with assumptions() as found:
-            for symbol in symbols:
+            for symbol in examples.values():
                 self.lots(symbol, day)
                 self.order_cap(symbol, day)
                 self.t_plus(symbol, day)
