@@ -120,7 +120,7 @@ class Counted(SentenceModel):
     ids=["clean", "review"],
 )
 def test_a_clean_request_takes_few_calls_and_tokens(
-    language, sentences, cell, bounds, shared_data, monkeypatch
+    language, sentences, cell, bounds, *, shared_data, monkeypatch
 ):
     text, clauses, closing = sentences[language]
     cast = Counted(readings=[reading("600036.SH", SPAN, *clauses)], cells=[cell], closing=closing)

@@ -21,6 +21,7 @@ from quantgraph.page._page import plotly_name, plotly_script, render_page
 from quantgraph.runs import RunSpec, run_strategy, write_index, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
+from quantgraph.state import DataState
 from quantgraph.testing import FaultyChatModel, misbehaving_in
 
 from .page_views import hostile_view, view_of
@@ -167,12 +168,18 @@ def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
         closed = page.evaluate("data.trips.profit.filter((_, row) => data.trips.kind[row] === 0)")
         assert len(closed) == result["account"]["round_trips"]
         assert sum(closed) == pytest.approx(result["account"]["realised"], abs=0.01)
-        profit = 0.0
+        profit, known = 0.0, DataState(folder / "data").snapshot(result["data_ref"])["ohlcv"]["close"]
+        means = {days: known.rolling(days).mean().shift().round(6) for days in (5, 20)}
         for row, fill in zip(rows, fills):
             cells = [cell.text_content() for cell in row.query_selector_all("td")]
             values = [cell.get_attribute("data-value") for cell in row.query_selector_all("td")]
             assert cells[0] == f"{fill.session:%Y-%m-%d}"
             assert cells[1] == fill.order.symbol
+            day = known.index[known.index.get_loc(fill.session) - 1]
+            told = re.fullmatch(r".+ · 前一收盘时 \((.{5})\): SMA\(5\) (\S+), SMA\(20\) (\S+)", cells[8])
+            assert told[1] == f"{day:%m-%d}"
+            by_hand = [means[days].loc[fill.session, fill.order.symbol] for days in (5, 20)]
+            assert [*map(float, told.groups()[1:])] == pytest.approx(by_hand, abs=1e-4)
             assert [float(value) for value in values[3:7]] == [
                 float(each) for each in (fill.quantity, fill.price, fill.notional, fill.cost)
             ]
@@ -242,7 +249,7 @@ def test_filter_sort_click_and_keys(chromium, runs):
         page.wait_for_selector("#chart-symbol .main-svg >> nth=0")
         assert "SMA(20)" in page.inner_text("#chart-symbol")
         details = page.inner_text("#trip")
-        assert "5日均线上穿20日均线 · 前一收盘时: SMA(5) " in details
+        assert "5日均线上穿20日均线 · 前一收盘时 (01-12): SMA(5) " in details
         first = page.url
         assert re.search(r"#trade-\d+$", first)
         page.click("#trip button:has-text('下一个')")

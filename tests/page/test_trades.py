@@ -104,9 +104,9 @@ def test_a_delisting_closes_what_is_held_for_what_was_paid():
 
 def test_a_rule_s_codes_become_its_words_and_a_decider_s_reason_stays():
     rule = {"entry": "5日均线上穿20日均线", "exit": ""}
-    assert reason_words("signal 1", rule, "zh", selling=False) == "5日均线上穿20日均线"
-    assert reason_words("signal -1", rule, "zh", selling=True) == "卖出信号"
-    assert reason_words("weak quarter", rule, "en", selling=True) == "weak quarter"
+    assert reason_words("signal 1", rule, "zh", selling=False, price=9) == "5日均线上穿20日均线"
+    assert reason_words("signal -1", rule, "zh", selling=True, price=9) == "卖出信号"
+    assert reason_words("weak quarter", rule, "en", selling=True, price=9) == "weak quarter"
 
 
 def test_totals_by_the_reason_of_the_exit():
@@ -133,24 +133,37 @@ def test_what_is_held_is_an_open_profit_of_its_symbol():
 
 
 @pytest.mark.parametrize(
-    ("code", "en", "zh"),
+    ("code", "price", "en", "zh"),
     [
-        ("stop_loss 9.20, 8% below 10", "stop 9.20, 8% below 10", "止损 9.20（比 10 低 8%）"),
+        ("stop_loss 9.20, 8% below 10", 9.2, "stop 9.20, 8% below 10", "止损 9.20（比 10 低 8%）"),
+        (
+            "stop_loss 9.20, 8% below 10",
+            8.7,
+            "stop 9.20, 8% below 10, filled 8.7 at the open",
+            "止损 9.20（比 10 低 8%），按开盘价 8.7 成交",
+        ),
         (
             "take_profit 11.01, 10.01% above 10, reached in the entry session, tried again",
-            "target 11.01, 10.01% above 10, reached in the entry session, tried again",
-            "止盈 11.01（比 10 高 10.01%），买入当日触及，再次尝试",
+            11.5,
+            "target 11.01, 10.01% above 10, reached in the entry session, tried again, filled 11.5 at the open",
+            "止盈 11.01（比 10 高 10.01%），买入当日触及，再次尝试，按开盘价 11.5 成交",
         ),
-        ("max_holding 20", "held long enough 20", "持有到期 20"),
+        ("max_holding 20", 9.0, "held long enough 20", "持有到期 20"),
     ],
 )
-def test_the_exits_of_a_plan_are_told_in_words_and_counted_by_kind(code, en, zh):
-    assert reason_words(code, {}, "en", selling=True) == en
-    assert reason_words(code, {}, "zh", selling=True) == zh
+def test_the_exits_of_a_plan_are_told_in_words_and_counted_by_kind(code, price, en, zh):
+    assert reason_words(code, {}, "en", selling=True, price=price) == en
+    assert reason_words(code, {}, "zh", selling=True, price=price) == zh
     trips = pd.DataFrame(
-        {"entry_reason": ["signal 1"] * 2, "exit_reason": [code, "signal -1"], "profit": 1.0}
+        {
+            "entry_reason": ["signal 1"] * 2,
+            "exit_reason": [code, "signal -1"],
+            "profit": 1.0,
+            "entry_price": 10.0,
+            "exit_price": price,
+        }
     )
-    rows = pd.DataFrame({"side": [], "reason": []}, dtype=str)
+    rows = pd.DataFrame({"side": [], "reason": [], "price": []}, dtype=str)
     told, _ = with_words(trips, rows, {"exit": "crosses below"}, "en")
     kind = en.rstrip("0123456789 ") if code.startswith("max") else en.split()[0]
     assert [row["reason"] for row in per_reason(told)] == [kind, "crosses below"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -198,10 +199,104 @@ def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
     )
     assert told["account"]["trades"] == 1
     assert told["account"]["buys_not_followed"] == 3
-    assert [str(note)[:58] for note in summary_notes(told)] == [
-        "3 buy signals led to no order: too little cash for a lot, ",
-        "buy and hold bought 1 of 2 symbols: the others did not tra",
+    assert [str(note)[:67] for note in summary_notes(told)] == [
+        "3 buy signals led to no order: 3 had too little cash for a lot",
+        "buy and hold bought 1 of 2 symbols: the others did not trade at its",
     ]
+
+
+class Counting(SignalRule):
+    """Counts, from what each morning knows, the buys that it does not order, by the reason."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def block_rule(self, context):
+        return None
+
+    def decide(self, context):
+        orders, plan = super().decide(context), context.plan
+        signal, held = context.view["signal"]["s"], context.account.positions
+        sold = {order.symbol for order in [*orders, *context.exits] if order.side == "sell"}
+        wanted = [
+            symbol
+            for symbol in signal.columns
+            if len(signal) and signal.index[-1] == context.view["ohlcv"]["close"].index[-1]
+            if signal[symbol].iloc[-1] == 1 and symbol not in held
+        ]
+        waits = [
+            symbol
+            for symbol in wanted
+            if symbol in context.exited
+            and plan.reentry == "new_signal"
+            and (signal[symbol].to_numpy()[signal.index < context.exited[symbol]][-1:] == 1).all()
+            and (signal[symbol].to_numpy()[signal.index >= context.exited[symbol]] == 1).all()
+        ]
+        free = [symbol for symbol in wanted if symbol not in waits]
+        is_day = plan.trade_on == "every" or len(signal) % plan.trade_on == 1
+        room = max(0, plan.slots(3) - len(held.keys() - sold))
+        bought = {order.symbol for order in orders if order.side == "buy"}
+        self.counts["awaits_new_signal"] += len(waits)
+        self.counts["not_a_trade_day"] += 0 if is_day else len(free)
+        self.counts["no_room"] += max(0, len(free) - room) if is_day else 0
+        self.counts["too_little_cash"] += min(len(free), room) - len(bought) if is_day else 0
+        return orders
+
+
+@pytest.mark.parametrize(
+    ("plan", "kinds"),
+    [
+        ({"max_positions": 1}, ["no_room"]),
+        ({"size": {"cash": 2_000}}, ["too_little_cash"]),
+        ({"max_positions": 2, "stop_loss": 0.02, "take_profit": 0.03}, ["no_room", "awaits_new_signal"]),
+        ({"max_positions": 2, "stop_loss": 0.02, "reentry": "any"}, ["no_room"]),
+    ],
+    ids=str,
+)
+def test_buys_without_an_order_are_counted_by_their_reasons(plan, kinds, tmp_path):
+    """Random markets of three symbols, against what the rule itself could know each morning."""
+    days = pd.bdate_range("2024-01-02", periods=60, name="trade_date").as_unit("us")
+    symbols, seen = ["600000.SH", "600036.SH", "601398.SH"], set()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        close = (20 * np.exp(rng.normal(0, 0.015, (60, 3)).cumsum(axis=0))).round(2)
+        opens = (close * (1 + rng.normal(0, 0.005, close.shape))).round(2)
+        bars = {
+            "open": opens,
+            "high": np.maximum(opens, close) + 0.1,
+            "low": np.minimum(opens, close) - 0.1,
+            "close": close,
+        }
+        opinions = np.repeat(rng.choice([1.0, 0.0, -1.0], (20, 3), p=[0.6, 0.2, 0.2]), 3, axis=0)
+        store = DataState()
+        store.update("ohlcv", {name: pd.DataFrame(each, days, symbols) for name, each in bars.items()})
+        ref = store.update("signal", {"s": pd.DataFrame(opinions, days, symbols)})
+        market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost())
+        rule = Counting()
+        with Ledger(tmp_path / f"{seed}.sqlite") as ledger:
+            run_sessions(market, days, rule, cash=10_000, ledger=ledger, run_id="r", plan=TradePlan(**plan))
+            account = summarise(ledger, "r", market, days, signal="s", cash=Decimal(10_000))["account"]
+        counted = {reason: count for reason, count in rule.counts.items() if count}
+        assert account["buys_not_followed_by_reason"] == counted
+        assert account["buys_not_followed"] == sum(counted.values())
+        seen |= counted.keys()
+    assert seen >= {*kinds}
+
+
+def test_buys_on_a_session_on_which_the_plan_does_not_buy_are_told(tmp_path):
+    """Every third session buys: the first that can decide, the second, buys one; the 1 of the other waits."""
+    told = three_of(
+        tmp_path,
+        {"600000.SH": [10] * 4, "600036.SH": [20] * 4},
+        {"600000.SH": [1, 1, 1, 0], "600036.SH": [0, 1, 0, 0]},
+        10_000,
+        trade_on=3,
+    )
+    assert told["account"]["buys_not_followed_by_reason"] == {"not_a_trade_day": 1}
+    (note, *_) = summary_notes(told)
+    assert str(note) == ("1 buy signals led to no order: 1 came on a session on which the plan does not buy")
+    assert note.zh == "1 个买入信号没有下单：计划当天不买 1"
 
 
 def test_refused_orders_are_counted_by_their_codes(tmp_path):

@@ -32,7 +32,4 @@ def trade_session(  # noqa: PLR0917
     view.growing_view_id = None
     session = Session.open(market, day, account, exits)
     context = context_of(session, view, RunContext(plan=plan or TradePlan()))
-    result = session.close(collect_decision(decider, context), decider=decider.name)
-    if exits is not None:
-        exits.record(result)
-    return result
+    return session.close(collect_decision(decider, context), decider=decider.name)

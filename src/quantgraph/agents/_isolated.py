@@ -34,7 +34,7 @@ class IsolatedDecider(Decider):
     ----------
     source
         Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``DataNeeds``,
-        ``Order`` and ``Decimal``, and may import the standard library, numpy, pandas and talib,
+        ``ExitRule``, ``Order`` and ``Decimal``, and may import the standard library, numpy, pandas and talib,
         ``quantgraph.broker`` and ``quantgraph.state``.
     name
         A class or function in ``source`` that, called with ``options``, returns a

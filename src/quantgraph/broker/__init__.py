@@ -18,7 +18,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext
-    from quantgraph.broker._plan import TradePlan
+    from quantgraph.broker._plan import ExitRule, TradePlan
     from quantgraph.broker._plan_words import plan_words
     from quantgraph.broker.accounts._account import Account
     from quantgraph.broker.accounts._orders import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from quantgraph.broker.accounts._results import SessionResult
     from quantgraph.broker.session._session import Market, Session
-    from quantgraph.broker.session._simulate import check_decider, simulate, validate_decision
+    from quantgraph.broker.session._simulate import check_decider, simulate
 
 __all__ = [
     "Account",
@@ -41,6 +41,7 @@ __all__ = [
     "Decider",
     "Decision",
     "DecisionContext",
+    "ExitRule",
     "Fill",
     "Market",
     "Order",
@@ -54,7 +55,6 @@ __all__ = [
     "check_decider",
     "plan_words",
     "simulate",
-    "validate_decision",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

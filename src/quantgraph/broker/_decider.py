@@ -59,6 +59,8 @@ class RunContext:
         The user's language.
     history
         Returns the sessions so far.
+    gives_exits
+        Returns whether a decision of them has exit rules.
     last
         Returns the last of them, None if there is none.
     kept
@@ -78,6 +80,7 @@ class RunContext:
     rule: str = ""
     language: Language = "en"
     history: Callable[[], Sequence[SessionResult]] = tuple
+    gives_exits: Callable[[], bool] = lambda: False
     last: Callable[[], pd.Timestamp | None] = lambda: None
     kept: dict[str, Any] = field(default_factory=dict)
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
@@ -178,17 +181,17 @@ class DecisionContext:
 
     @property
     def exits(self) -> tuple[Order, ...]:
-        """The sales that the plan sends at this open; the decider need not repeat them."""
+        """The sales that plan and exit rules send at this open; the decider need not repeat them."""
         return _BACKGROUND[self].exits
 
     @property
     def exited(self) -> Mapping[str, pd.Timestamp]:
-        """The session of the plan's last sale, of symbols that were not bought since; a copy."""
+        """The session of the last of such sales, of symbols that were not bought since; a copy."""
         return dict(_BACKGROUND[self].exited)
 
     @property
     def followed(self) -> Mapping[str, Followed]:
-        """What the plan follows of each position, where it has exits or accumulates; a copy."""
+        """What is followed of each position, where the plan or a rule has a use for it; a copy."""
         return dict(_BACKGROUND[self].followed)
 
     @property

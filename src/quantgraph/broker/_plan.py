@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
 
 from quantgraph._util.values import is_whole
 from quantgraph.errors import BadOption
@@ -37,8 +37,113 @@ _WINDOW = 14
 _Number: TypeAlias = Decimal | float | str
 
 
+class _Said:
+    """Words as plain JSON, and the levels of those that end a position; the base of two dataclasses."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def _check(self, where: str) -> None:
+        """Read the values that are given, and refuse what is not of its range."""
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _CHECKS[name](f"{where}.{name}", value))
+        if len(self._windows) > 1:
+            raise _bad(f"{where}.window", sorted(self._windows), "one for all average true ranges")
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        """Read plain JSON, as :meth:`to_json` gives it.
+
+        Raises
+        ------
+        BadOption
+            If a word is unknown, with the nearest one, or a value is not of its range.
+        """
+        known = tuple(cls.__dataclass_fields__)
+        for word in said:
+            _one_of("a word of the plan", word, known)
+        return cls(**said)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was said, plain JSON with exact numbers as text."""
+        unsaid = {name: each.default for name, each in self.__dataclass_fields__.items()}
+        said = {name: getattr(self, name) for name in unsaid}
+        return {name: _plain(value) for name, value in said.items() if value != unsaid[name]}
+
+    @property
+    def _levels(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in _SIGNS}
+        return {name: far for name, far in said.items() if far is not None}
+
+    @cached_property
+    def changes(self) -> dict[str, Decimal]:
+        """How far each of its levels is from the price that it is counted from: below 0 for a stop."""
+        return {name: _SIGNS[name] * far for name, far in self._levels.items() if isinstance(far, Decimal)}
+
+    @cached_property
+    def ranges(self) -> dict[str, Decimal]:
+        """The same in average true ranges."""
+        levels = self._levels.items()
+        return {name: _SIGNS[name] * far["atr"] for name, far in levels if isinstance(far, Mapping)}
+
+    @property
+    def window(self) -> int:
+        """Sessions of the average true range."""
+        return next(iter(self._windows), _WINDOW)
+
+    @property
+    def _windows(self) -> set[int]:
+        return {int(far["window"]) for far in self._levels.values() if isinstance(far, Mapping)}
+
+    @property
+    def needs_range(self) -> bool:
+        """Whether it reads the high and the low of sessions."""
+        return bool(self.changes or self.ranges)
+
+
 @dataclass(frozen=True, kw_only=True)
-class TradePlan:
+class ExitRule(_Said):
+    """How one position ends: the broker sells when a level is reached, see ``docs/execution-semantics.md``.
+
+    A :class:`Decision` gives one for a symbol, in place of the plan's exits: for the position that is there
+    after the session's orders, until it ends or is given another. It counts from that session on, after its
+    open. A rule that says nothing lets the position be.
+
+    Attributes
+    ----------
+    symbol
+        ``ts_code``.
+    stop_loss, take_profit, trailing_stop, max_holding
+        As in :class:`TradePlan`. Average true ranges are those of the close before the rule was given.
+    basis
+        Price of the session in which it is given that stop and target are counted from; dividends and splits
+        move it. Default: the average fill price.
+
+    Raises
+    ------
+    BadOption
+        If a value is not of its range; its parameter is ``exits.NAME``.
+
+    Examples
+    --------
+    >>> ExitRule(symbol="600519.SH", stop_loss=0.08).to_json()
+    {'symbol': '600519.SH', 'stop_loss': '0.08'}
+    """
+
+    symbol: str
+    stop_loss: _Number | Mapping[str, Any] | None = None
+    take_profit: _Number | Mapping[str, Any] | None = None
+    trailing_stop: _Number | Mapping[str, Any] | None = None
+    max_holding: int | None = None
+    basis: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        self._check("exits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradePlan(_Said):
     """How much is bought, how many positions there are, when, and how they end; None where nothing was said.
 
     The signal rule carries out sizes and schedules; the broker carries out exits, whoever decides. See
@@ -126,10 +231,7 @@ class TradePlan:
     reentry: Reentry = "new_signal"
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, check(f"plan.{name}", value))
+        self._check("plan")
         resizes = self.rebalance is not None or self.size == "equal_weight"
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else ""
         if self.rebalance is not None and kind in {"cash", "shares"}:
@@ -139,57 +241,15 @@ class TradePlan:
         if self.accumulate is not None and resizes:
             raise _bad("plan.accumulate", dict(self.accumulate), "without rebalance and equal_weight")
 
-        if len(self._windows) > 1:
-            raise _bad("plan.window", sorted(self._windows), "one for all average true ranges")
-
-    @classmethod
-    def of(cls, said: Mapping[str, Any]) -> TradePlan:
-        """The plan of plain JSON, as :meth:`to_json` gives it.
-
-        Raises
-        ------
-        BadOption
-            If a word is unknown, with the nearest one, or a value is not of its range.
-        """
-        known = tuple(each.name for each in fields(cls))
-        for word in said:
-            _one_of("a word of the plan", word, known)
-        return cls(**said)
-
-    @property
-    def _levels(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in _SIGNS}
-        return {name: far for name, far in said.items() if far is not None}
-
-    @cached_property
-    def changes(self) -> dict[str, Decimal]:
-        """How far each of its levels is from the price that it is counted from: below 0 for a stop."""
-        return {name: _SIGNS[name] * far for name, far in self._levels.items() if isinstance(far, Decimal)}
-
-    @cached_property
-    def ranges(self) -> dict[str, Decimal]:
-        """The same in average true ranges."""
-        levels = self._levels.items()
-        return {name: _SIGNS[name] * far["atr"] for name, far in levels if isinstance(far, Mapping)}
-
-    @property
-    def window(self) -> int:
-        """Sessions of the average true range."""
-        return next(iter(self._windows), _WINDOW)
-
-    @property
-    def _windows(self) -> set[int]:
-        return {int(far["window"]) for far in self._levels.values() if isinstance(far, Mapping)}
-
-    @property
-    def needs_range(self) -> bool:
-        """Whether it reads the high and the low of sessions."""
-        return bool(self.changes or self.ranges)
-
     @property
     def exits(self) -> bool:
         """Whether it ends positions."""
         return self.needs_range or self.max_holding is not None
+
+    def exit_rule(self, symbol: str) -> ExitRule:
+        """The exits of each position for which no other rule is given."""
+        words = {name: getattr(self, name) for name in (*_SIGNS, "max_holding")}
+        return ExitRule(symbol=symbol, **words)
 
     @property
     def follows(self) -> bool:
@@ -236,12 +296,6 @@ class TradePlan:
         kind = next(name for name in _AMOUNTS if name in said)
         return "cash" if kind == "amount" else kind, said[kind]
 
-    def to_json(self) -> dict[str, Any]:
-        """What was said, plain JSON with exact numbers as text."""
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        unsaid = {each.name: each.default for each in fields(self)}
-        return {name: _plain(value) for name, value in said.items() if value != unsaid[name]}
-
 
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
@@ -250,7 +304,8 @@ def _plain(value: object) -> Any:
 
 
 def _bad(name: str, value: object, valid: str) -> BadOption:
-    return BadOption(f"{name.removeprefix('plan.')}={value!r}; must be {valid}", parameter=name)
+    said = name.removeprefix("plan.").removeprefix("exits.")
+    return BadOption(f"{said}={value!r}; must be {valid}", parameter=name)
 
 
 def _one_of(name: str, value: object, valid: Collection[str], more: str = "") -> str:
@@ -314,7 +369,7 @@ def _amount(name: str, value: Any) -> Decimal:
     return number
 
 
-def _shares(name: str, value: Any) -> Decimal:
+def _above_0(name: str, value: Any) -> Decimal:
     number = to_decimal(value, name=name)
     if number <= 0:
         raise _bad(name, value, "a number above 0")
@@ -352,7 +407,7 @@ _OF_A_SIZE: dict[str, Callable[[str, Any], Any]] = {
     "percent": _fraction("(0, 1]"),
     "cash": _amount,
     "amount": _amount,
-    "shares": _shares,
+    "shares": _above_0,
     "weights": _weights,
 }
 
@@ -408,5 +463,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "commission": _cost("0.003"),
     "slippage_bps": _cost("1000"),
     "benchmark": _code,
+    "symbol": _code,
+    "basis": _above_0,
     "reentry": lambda name, value: _one_of(name, value, get_args(Reentry)),
 }

@@ -7,7 +7,7 @@ the orders sent are the orders shown, and neither the decider nor the user is as
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Decision, Order, Rejection, Session, SessionResult
+from quantgraph.broker import Decision, ExitRule, Order, Rejection, Session, SessionResult, plan_words
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import OrderProposal, collect_decision, context_of, exits_of, propose_orders
@@ -89,9 +89,17 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
 
 
 def approval_question(
-    name: str, session: str, orders: list[OrderProposal], language: Language
+    name: str,
+    session: str,
+    orders: list[OrderProposal],
+    language: Language,
+    *,
+    exits: Sequence[Mapping[str, Any]] = (),
 ) -> Clarification:
-    """Return the question with the id ``name``; it takes words of both languages, and rejects by default."""
+    """Return the question with the id ``name``; it takes words of both languages, and rejects by default.
+
+    ``exits`` are rules as JSON that come into force with the orders.
+    """
     yes, no, rest = _WORDS[language]
     date = f"{session_of(session):%Y-%m-%d}"
     reason = say(language, zh=f"{date} 的订单需要批准", en=f"the orders of {date} need approval")
@@ -103,6 +111,9 @@ def approval_question(
         f'of a number (or symbol), "{rest}" to send these and all later ones unasked.',
     )
     lines = [f"{place}. {_line(order, language)}" for place, order in enumerate(orders, 1)]
+    for rule in exits:
+        words = plan_words({part: value for part, value in rule.items() if part != "symbol"}, language)
+        lines.append(f"{rule['symbol']}{say(language, zh='：', en=': ')}{', '.join(words) or '-'}")
     return {
         "id": name,
         "kind": "approval",
@@ -173,6 +184,7 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         "orders": [order_to_json(order) for order in orders],
         "notes": dict(decision.notes),
         "in_order": decision.in_order,
+        "exits": [rule.to_json() for rule in decision.exits],
         "question": None,
         "approved": [],
     }
@@ -181,7 +193,11 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], propose_orders(session, decision), language(state)
+            name,
+            proposal["session"],
+            propose_orders(session, decision),
+            language(state),
+            exits=proposal["exits"],
         )
     return {"proposal": proposal}
 
@@ -242,14 +258,17 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
-    approved = Decision(orders[True], notes=proposal["notes"], in_order=proposal["in_order"])
+    approved = Decision(
+        orders[True],
+        notes=proposal["notes"],
+        in_order=proposal["in_order"],
+        exits=[ExitRule.of(rule) for rule in proposal["exits"]],
+    )
     result = session.close(approved, decider=trading.decider.name)
     refused = [
         Rejection(order=order, session=session.day, code="not_approved", message="the order was not approved")
         for order in orders[False]
     ]
-    if exits is not None:
-        exits.record(result)
     return replace(result, outcomes=(*result.outcomes, *refused))
 
 

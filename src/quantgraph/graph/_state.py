@@ -20,6 +20,8 @@ class Proposal(TypedDict):
     """The decision's notes."""
     in_order: bool
     """Whether the orders are submitted as listed."""
+    exits: list[dict[str, Any]]
+    """The decision's exit rules, which need no approval."""
     question: Clarification | None
     """None if there is nothing to approve."""
     approved: list[str]

@@ -179,6 +179,7 @@ class Trading:
             rule=request_of(state)["checked"].get("rule", ""),
             language=language({"messages": [], **state}),
             history=partial(ledger.history, run_id),
+            gives_exits=partial(ledger.gives_exits, run_id),
             last=partial(ledger.last_session, run_id),
             kept=self._kept.setdefault(run_id, {}),
             model=self._model,

@@ -265,9 +265,9 @@ def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline:
         "days": _days(view.days),
     }
     data = PageData(inside=inside)
-    _add_fills(data, view, rows, sessions, symbols, inline=inline)
     charted = _charted_symbols(data, view, symbols, inline=inline)
     values = _indicator_values(view, charted)
+    _add_fills(data, view, rows, symbols, values, inline=inline)
     _add_trips(data, view, trips, symbols, values, inline=inline)
     _add_candles(data, view, charted, values)
     _add_stories(data, view.stories, inline=inline)
@@ -317,12 +317,15 @@ def _add_fills(
     data: PageData,
     view: RunView,
     rows: pd.DataFrame,
-    sessions: Sequence[str],
     symbols: Sequence[str],
+    values: Mapping[str, pd.DataFrame],
     *,
     inline: bool,
 ) -> None:
-    place, number = ({name: at for at, name in enumerate(names)} for names in (sessions, symbols))
+    """The fills; those by the signal have the rule's values at the close before."""
+    place, number = (
+        {name: at for at, name in enumerate(names)} for names in (data.inside["sessions"], symbols)
+    )
     reasons = list(dict.fromkeys(rows["words"]))
     reason = {text: at for at, text in enumerate(reasons)}
     columns = {
@@ -334,6 +337,10 @@ def _add_fills(
         "holding": rows["holding"],
         "reason": rows["words"].map(reason),
     }
+    by_signal = rows["reason"].isin(["signal 1", "signal -1"])
+    for at, frame in enumerate(values.values()):
+        told = pd.Series(_before(frame, view.days.index, rows["symbol"], columns["day"]))
+        columns[f"value_{at}"] = told.where(by_signal.to_numpy())
     data.inside |= {
         "reasons": [_shown(text) for text in reasons],
         "refused": _refused(view.refused, place, number),

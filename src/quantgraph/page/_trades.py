@@ -251,16 +251,19 @@ def with_words(
     The group of an exit by a plan is its kind alone, without prices.
     """
 
-    def of(codes: pd.Series[str], *, selling: bool) -> list[str]:
-        known = {code: reason_words(code, rule, language, selling=selling) for code in codes.unique()}
-        return [known[code] for code in codes]
+    def of(codes: pd.Series[str], prices: pd.Series[float], *, selling: bool) -> list[str]:
+        pairs = [(code, price if ", " in code else 0.0) for code, price in zip(codes, prices, strict=True)]
+        known = {
+            (code, price): reason_words(code, rule, language, selling=selling, price=price)
+            for code, price in {*pairs}
+        }
+        return [known[pair] for pair in pairs]
 
-    words = np.where(
-        rows["side"] == "sell", of(rows["reason"], selling=True), of(rows["reason"], selling=False)
-    )
+    sells, buys = (of(rows["reason"], rows["price"], selling=selling) for selling in (True, False))
+    words = np.where(rows["side"] == "sell", sells, buys)
     told = trips.assign(
-        entry_words=of(trips["entry_reason"], selling=False),
-        exit_words=(ended := of(trips["exit_reason"], selling=True)),
+        entry_words=of(trips["entry_reason"], trips["entry_price"], selling=False),
+        exit_words=(ended := of(trips["exit_reason"], trips["exit_price"], selling=True)),
         exit_group=[
             _group(code, words, language) for code, words in zip(trips["exit_reason"], ended, strict=True)
         ],
@@ -302,29 +305,35 @@ def _group(code: str, words: str, language: Language) -> str:
     return say(language, zh=_KINDS[planned[1]][0], en=_KINDS[planned[1]][1]) if planned else words
 
 
-def _plan_words(planned: re.Match[str], language: Language) -> str:
-    """``stop_loss 9.20, 8% below 10, tried again`` for people."""
-    kind, price, share, way, basis, early, again = planned.groups()
-    zh, en = (f"{name} {price}" for name in _KINDS[kind])
+def _plan_words(planned: re.Match[str], price: float, language: Language) -> str:
+    """``stop_loss 9.20, 8% below 10, tried again``, filled at a price, for people."""
+    kind, level, share, way, basis, early, again = planned.groups()
+    zh, en = (f"{name} {level}" for name in _KINDS[kind])
     if share:
         zh += f"（比 {basis} {'低' if way == 'below' else '高'} {share}）"
         en += f", {share} {way} {basis}"
-    zh += "，买入当日触及" * bool(early) + "，再次尝试" * bool(again)
-    return say(language, zh=zh, en=f"{en}{early or ''}{again or ''}")
+    at_open = bool(share) and price != float(level)  # a level that is reached later is filled at it
+    zh += "，买入当日触及" * bool(early) + "，再次尝试" * bool(again) + f"，按开盘价 {price:g} 成交" * at_open
+    en += f"{early or ''}{again or ''}" + f", filled {price:g} at the open" * at_open
+    return say(language, zh=zh, en=en)
 
 
-def reason_words(code: str, rule: Mapping[str, Any], language: Language, *, selling: bool) -> str:
-    """A reason of the ledger for people; ``rule`` is the understood one, with ``entry`` and ``exit``.
+def reason_words(
+    code: str, rule: Mapping[str, Any], language: Language, *, selling: bool, price: float
+) -> str:
+    """A reason of the ledger for people; ``rule`` is the understood one, ``price`` that of the fill.
 
-    >>> reason_words("signal 1", {"entry": "closes above its 20-day average"}, "en", selling=False)
+    >>> reason_words("signal 1", {"entry": "closes above its 20-day average"}, "en", selling=False, price=9)
     'closes above its 20-day average'
+    >>> reason_words("stop_loss 9.20, 8% below 10", {}, "en", selling=True, price=9.1)
+    'stop 9.20, 8% below 10, filled 9.1 at the open'
     """
     if code in {"signal 1", "signal -1"}:
         said = str(rule.get("exit" if selling else "entry") or "")
         side = say(language, zh="卖出信号", en="sell signal") if selling else ""
         return said or side or say(language, zh="买入信号", en="buy signal")
     if planned := _PLANNED.fullmatch(code):
-        return _plan_words(planned, language)
+        return _plan_words(planned, price, language)
     if added := _ADDED.fullmatch(code):
         way, share = added.groups()
         zh = f"比上次买入价{'高' if way == 'rise' else '低'} {share}，加仓"

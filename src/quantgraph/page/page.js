@@ -194,6 +194,12 @@
   // ---- round trips and fills -------------------------------------------------------------------------------
   const OPEN = 2;
   const priced = (trip) => (trip.kind === OPEN ? words.held : data.sessions[trip.closed]);
+  const valuesOf = (row, name, day) => {
+    const values = data.value_labels.map((label, at) => [label, row[name + at]]).filter(([, value]) => value !== null && value !== undefined);
+    const before = data.bar_days?.[data.bar_days.indexOf(day) - 1]?.slice(5);
+    return values.length ? ` · ${words.known_before} (${before}): ${values.map(([label, value]) => `${label} ${fixed(value)}`).join(", ")}` : "";
+  };
+  const reasonOf = (fill) => data.reasons[fill.reason] + valuesOf(fill, "value_", data.sessions[fill.day]);
   const tripColumns = [
     ["symbol", words.symbol, (trip) => nameOf(data.symbols[trip.symbol]), "text"],
     ["opened", words.entry, (trip) => data.sessions[trip.opened], "text"],
@@ -217,7 +223,7 @@
     ["notional", words.notional, (fill) => money(fill.notional), "number"],
     ["cost", words.cost, (fill) => money(fill.cost), "number"],
     ["profit", words.profit, (fill) => (fill.profit === null ? "" : money(fill.profit)), "signed"],
-    ["reason", words.reason, (fill) => data.reasons[fill.reason], "text"],
+    ["reason", words.reason, reasonOf, "text"],
   ];
   const trips = byId("trips") ? paged("trips", "trade-", tripColumns, openTrip) : null;
   const fills = byId("fills") ? paged("fills", "fill-", fillColumns, (number) => openTrip(tripOf(fills.rows[number]))) : null;
@@ -275,8 +281,7 @@
   const reasonLine = (label, reason, trip, when) => {
     const line = make("p");
     line.append(make("b", label + " "), make("span", data.trip_reasons[reason]));
-    const values = data.value_labels.map((name, at) => [name, trip[`value_${when}_${at}`]]).filter(([, value]) => value !== null && value !== undefined);
-    if (values.length && !(when === "closed" && trip.kind === OPEN)) line.append(make("span", ` · ${words.known_before}: ${values.map(([name, value]) => `${name} ${fixed(value)}`).join(", ")}`, { class: "quiet" }));
+    if (when === "opened" || trip.kind !== OPEN) line.append(make("span", valuesOf(trip, `value_${when}_`, data.sessions[trip[when]]), { class: "quiet" }));
     return line;
   };
   function tripDetails(trip, at) {
@@ -350,7 +355,7 @@
       });
       const own = fills.rows.filter((fill) => fill.symbol === trip.symbol && fill.day >= trip.opened && fill.day <= trip.closed);
       const marks = (rows, name, shape, paint) => rows.length && traces.push({ type: "scatter", mode: "markers", name, x: rows.map((fill) => data.sessions[fill.day]), y: rows.map((fill) => fill.price),
-        text: rows.map((fill) => escaped(`${plain(fill.quantity)} @ ${fixed(fill.price)} ${data.reasons[fill.reason]}`)), hovertemplate: "%{x}<br>%{text}<extra></extra>",
+        text: rows.map((fill) => escaped(`${plain(fill.quantity)} @ ${fixed(fill.price)} ${reasonOf(fill)}`)), hovertemplate: "%{x}<br>%{text}<extra></extra>",
         marker: { symbol: shape, size: 13, color: paint, line: { color: colour("paper"), width: 1.5 } } });
       marks(own.filter((fill) => !fill.sell), words.buy, "triangle-up", colour("accent"));
       marks(own.filter((fill) => fill.sell), words.sell, "triangle-down", colour("bad"));
@@ -422,7 +427,7 @@
     const day = data.sessions.indexOf(date);
     place.append(make("p", words.decided_at_open, { class: "quiet" }));
     if (story.held.length) place.append(make("h4", words.positions), rowTable([words.symbol, words.before, words.after], story.held.map(([symbol, ...shares]) => [nameOf(symbol), ...shares.map(plain)])));
-    const orders = (fills?.rows ?? []).filter((fill) => fill.day === day).map((fill) => [fillColumns[2][2](fill), nameOf(data.symbols[fill.symbol]), plain(fill.quantity), plain(fill.price), data.reasons[fill.reason]]);
+    const orders = (fills?.rows ?? []).filter((fill) => fill.day === day).map((fill) => [fillColumns[2][2](fill), nameOf(data.symbols[fill.symbol]), plain(fill.quantity), plain(fill.price), reasonOf(fill)]);
     for (const each of data.refused.filter((row) => row[0] === day)) orders.push(["✕ " + (each[2] === "sell" ? words.sell : words.buy), nameOf(data.symbols[each[1]]), plain(each[3]), words["code_" + each[4]] || each[4], each[5]]);
     if (orders.length) place.append(make("h4", words.orders), rowTable([words.side, words.symbol, words.quantity, words.price, words.reason], orders));
     if (!isEmpty(story.notes)) place.append(make("h4", words.decision), shownValue(Object.keys(story.notes).length === 1 ? Object.values(story.notes)[0] : story.notes));

@@ -11,10 +11,10 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.audit.bars import signal_counts
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order
+from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order, TradePlan
 from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
 from quantgraph.broker.ledger import CHARGES, Ledger, OrderTable
-from quantgraph.broker.session import advance, split_buys
+from quantgraph.broker.session import advance, split_buys, trade_days
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.report.metrics._registry import RunData, Track
@@ -146,8 +146,21 @@ def summarise(
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
     data, universe = (each.store.snapshot(each.data_ref) for each in (market, benchmark or market))
     made = None if signal is None else data["signal"][signal]
-    traded = None if made is None else _as_traded(made, data["ohlcv"]["open"], ledger.meta(run_id))
-    run = _run_data(ledger, run_id, traded, data["ohlcv"])
+    meta, bars = ledger.meta(run_id), data["ohlcv"]
+    plan, index_of_bars = TradePlan.of(meta.get("plan", {})), bars["open"].index
+    rows = (index_of_bars if made is None else made.index).to_numpy()
+    days, rules = index_of_bars.to_numpy(), market.rules
+    buys = trade_days(days, plan.trade_on, rows, started=sessions[0], market=rules.market)
+    run = _run_data(
+        ledger,
+        run_id,
+        bars,
+        traded=None
+        if made is None or meta.get("decider") != _RULE
+        else _as_traded(made, index_of_bars, plan),
+        plan=plan,
+        trades=buys[index_of_bars.isin(list(sessions))],
+    )
     return {
         "run_id": run_id,
         "signal": None if made is None else {"name": signal, "counts": signal_counts(made)},
@@ -173,9 +186,7 @@ def summarise(
     }
 
 
-def _run_data(
-    ledger: Ledger, run_id: str, traded: pd.DataFrame | None, bars: Mapping[str, pd.DataFrame]
-) -> RunData:
+def _run_data(ledger: Ledger, run_id: str, bars: Mapping[str, pd.DataFrame], **signal: Any) -> RunData:
     """What the ledger tells of a run, for its numbers."""
     run = ledger.statement(run_id)
     return RunData(
@@ -184,20 +195,17 @@ def _run_data(
         orders=run.orders,
         events=run.events,
         costs={name: float(getattr(run.costs, name)) for name in (*CHARGES, "total")},
-        traded=traded,
+        **signal,
         bars=bars,
         holdings=lambda: ledger.holdings(run_id)[0],
     )
 
 
-def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]) -> pd.DataFrame | None:
-    """The signal at the sessions that trade it, of symbols that may be bought; None for other deciders."""
-    if meta.get("decider") != _RULE:
-        return None
-    size = meta.get("plan", {}).get("size")
-    weights = size.get("weights") if isinstance(size, dict) else None
+def _as_traded(signal: pd.DataFrame, days: pd.Index, plan: TradePlan) -> pd.DataFrame:
+    """The signal at the sessions that trade it, of symbols that may be bought."""
+    weights = plan.size.get("weights") if isinstance(plan.size, Mapping) else None
     bought = signal.columns if weights is None else signal.columns.intersection(list(weights))
-    return signal[bought].reindex(bars.index).shift()
+    return signal[bought].reindex(days).shift()
 
 
 def _mean_purchase(orders: OrderTable) -> float | None:
@@ -207,6 +215,12 @@ def _mean_purchase(orders: OrderTable) -> float | None:
     return float(paid[shares > 0].mean()) if (shares > 0).any() else None
 
 
+_UNBOUGHT = {
+    "no_room": Note(zh="持仓数已满", en="found no free position"),
+    "too_little_cash": Note(zh="资金不够买一手", en="had too little cash for a lot"),
+    "awaits_new_signal": Note(zh="止损止盈后等新信号", en="awaited a new signal after an exit of the plan"),
+    "not_a_trade_day": Note(zh="计划当天不买", en="came on a session on which the plan does not buy"),
+}
 _MUCH_LESS = 0.9
 """Part of the cash that was said for a purchase; less is told."""
 
@@ -233,10 +247,11 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
             en=f"nothing was traded: all {refused:,} orders were refused ({reasons})",
         )
     if missed := account["buys_not_followed"]:
+        found = account["buys_not_followed_by_reason"].items()
+        zh = "，".join(f"{_UNBOUGHT[reason].zh} {count:,}" for reason, count in found)
+        en = ", ".join(f"{count:,} {_UNBOUGHT[reason].en}" for reason, count in found)
         yield Note(
-            zh=f"{missed} 个买入信号未执行：可用资金不够买一手、持仓数已满，或计划当天不买",
-            en=f"{missed:,} buy signals led to no order: too little cash for a lot, no free position, or a "
-            "session on which the plan does not buy",
+            zh=f"{missed:,} 个买入信号没有下单：{zh}", en=f"{missed:,} buy signals led to no order: {en}"
         )
     yield from _lot_notes(summary.get("plan") or {}, summary.get("purchase"))
     bought, symbols = benchmark["bought"], benchmark["symbols"]

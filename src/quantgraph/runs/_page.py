@@ -36,9 +36,9 @@ from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest
 from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.endings import closing_text
-from quantgraph.sentences import Number, RequestContext, describe_value, read_request
-from quantgraph.sentences.evaluation import RuleData, RuleValues, open_conventions, values_of
-from quantgraph.state import DataState
+from quantgraph.sentences import RequestContext, describe_value, read_request
+from quantgraph.sentences.evaluation import RuleData, values_traded
+from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal import understanding_lines
 
 _BARS = ("open", "high", "low", "close", "vol")
@@ -86,7 +86,8 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         with closing(Recorder(place).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
         stories = _stories(by_session, notes, place, manifest.run_id, spoken)
-    signal, bars = _data(folder, result)
+    panels, signal = _data(folder, result)
+    bars = _bars(panels)
     shown = _placeless(result)
     told, command = _ending(shown, spoken)
     return RunView(
@@ -102,7 +103,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         names=result.get("names") or {},
         bars=bars,
         signal=signal,
-        indicators=_indicators_of(manifest.spec.question, bars, spoken),
+        indicators=_indicators_of(manifest.spec.question, panels, signal, spoken),
         stories=stories,
         calls=calls,
         code=_code(folder, result),
@@ -116,7 +117,9 @@ def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> R
     run_id = str(result["run_id"])
     with Ledger(place) as ledger:
         traded = _traded(ledger, run_id)
-    return RunView(run_id=run_id, language="en", result=result, bars=_data(folder, result)[1], **traded)
+    return RunView(
+        run_id=run_id, language="en", result=result, bars=_bars(_data(folder, result)[0]), **traded
+    )
 
 
 def _traded(ledger: Ledger, run_id: str) -> dict[str, Any]:
@@ -267,35 +270,35 @@ def _stories(
     )
 
 
-def _data(folder: Path, result: Mapping[str, Any]) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
-    """The signal and the bars of the run's last commit, as far as its data are there."""
+def _data(folder: Path, result: Mapping[str, Any]) -> tuple[Snapshot | None, pd.DataFrame | None]:
+    """The run's last commit and its signal, as far as its data are there."""
     ref = result.get("data_ref")
     if not ref or not (folder / "data").is_dir():
-        return None, {}
+        return None, None
     with suppress(QuantGraphError):
         panels = DataState(folder / "data", read_only=True).snapshot(ref)
-        bars = {name: panels["ohlcv"][name] for name in _BARS if name in panels["ohlcv"]}
-        name = (result.get("strategy") or {}).get("name", "")
-        return panels["signal"].get(name), bars
-    return None, {}
+        return panels, panels["signal"].get((result.get("strategy") or {}).get("name", ""))
+    return None, None
+
+
+def _bars(panels: Snapshot | None) -> dict[str, pd.DataFrame]:
+    known = {} if panels is None else panels["ohlcv"]
+    return {name: known[name] for name in _BARS if name in known}
 
 
 def _indicators_of(
-    question: str, bars: Mapping[str, pd.DataFrame], language: Language
+    question: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
 ) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
-    """The values that the rule of the sentence names, of some symbols; none if it cannot be read."""
+    """The values by which the sentence's rule gives the signal, of some symbols; none if it does not."""
 
     def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
-        rule = read_request(question, RequestContext()).strategy
-        if rule is None or "close" not in bars:
-            return {}
-        panel = RuleData(bars={name: frame.reindex(columns=list(symbols)) for name, frame in bars.items()})
-        values = RuleValues(panel=panel, common=next(open_conventions(rule, adjusted=False)), gaps="blind")
-        found = {}
-        for value in dict.fromkeys(values_of(rule)):
-            if not isinstance(value, Number):
-                with suppress(QuantGraphError):  # a field that was not fetched
-                    found[describe_value(value, language)] = values.frame(value)
+        rule, found = read_request(question, RequestContext()).strategy, dict[str, pd.DataFrame]()
+        if rule is None or panels is None or signal is None or "close" not in panels["ohlcv"]:
+            return found
+        named = [symbol for symbol in symbols if symbol in signal.columns]
+        with suppress(QuantGraphError):  # a field that was not fetched
+            for value, frame in values_traded(rule, RuleData.of(panels, named), signal):
+                found[describe_value(value, language)] = frame
         return found
 
     return computed

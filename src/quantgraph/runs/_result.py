@@ -157,7 +157,8 @@ class RunResult(dict[str, Any]):
         spoken = language_of(self["question"])
         for side in ("entry", "exit"):
             trips[f"{side}_reason"] = [
-                reason_words(code, rule, spoken, selling=side == "exit") for code in trips[f"{side}_reason"]
+                reason_words(code, rule, spoken, selling=side == "exit", price=price)
+                for code, price in zip(trips[f"{side}_reason"], trips[f"{side}_price"], strict=True)
             ]
         dated = {name: days[trips[name].to_numpy(dtype=np.int64)] for name in ("opened", "closed")}
         named = trips.assign(**dated).rename(columns={"symbol": "ts_code", "gain": "return"})

@@ -29,13 +29,14 @@ from quantgraph.broker import (
     Decider,
     Decision,
     DecisionContext,
+    ExitRule,
     Order,
     RunContext,
     SessionResult,
     check_decider,
-    validate_decision,
 )
 from quantgraph.broker.ledger import LoggedStep
+from quantgraph.broker.session import validate_decision
 from quantgraph.errors import BadOption, CodeFailed, CodeMemoryExceeded, CodeRefused
 from quantgraph.market import PHASE_TIME, Rulebook
 from quantgraph.market.rules import MarketCode, load_rules
@@ -218,6 +219,7 @@ _SCOPE: dict[str, Any] = {
     "np": np,
     "Decimal": Decimal,
     "DataNeeds": DataNeeds,
+    "ExitRule": ExitRule,
     "Decider": Decider,
     "Decision": Decision,
     "Order": Order,

@@ -61,7 +61,8 @@ def rule_data(decider, plan=None):
 def block_of(market, sessions, decider, account, plan=None, exits=None):  # noqa: PLR0917
     if exits is not None:
         exits.open(sessions[0])
-    return trade_block(market, sessions, rule_data(decider, plan), account, exits)
+    followed = exits if exits is None or exits.follows else None
+    return trade_block(market, sessions, rule_data(decider, plan), account, followed)
 
 
 def in_blocks(market, sessions, decider, account, size, plan):  # noqa: PLR0917

@@ -37,8 +37,9 @@ def test_lines_are_read_in_bulk_to_what_they_are_read_to_one_by_one(tmp_path):
         assert [table.days[day] for day in table.day] == [f"{each.session:%Y-%m-%d}" for each in orders]
         assert [table.symbols[symbol] for symbol in table.symbol] == [each.order.symbol for each in orders]
         assert list(table.refused) == list(one_by_one.refused)
-        assert table.sells.tolist() == one_by_one.sells.tolist()
-        assert table.wishes_to_buy.tolist() == one_by_one.wishes_to_buy.tolist()
+        for flag in ("sells", "wishes_to_buy", "at_open", "by_plan"):
+            assert getattr(table, flag).tolist() == getattr(one_by_one, flag).tolist(), flag
+        assert table.at_open.tolist() == [each.order.type == "open" for each in orders]
         for name in ("quantity", "price", "cost"):
             ours, theirs = getattr(table, name), getattr(one_by_one, name)
             assert [number * (more // scale) for number in ours] == list(theirs), name

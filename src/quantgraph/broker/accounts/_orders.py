@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_whole
-from quantgraph.broker._plan import TradePlan
+from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, Side
 from quantgraph.market.rules import OrderType
@@ -203,6 +203,8 @@ class Decision:
         Filled or rejected in this session. A decider may return the orders alone instead of a decision.
     notes
         Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
+    exits
+        How positions end, at most one rule a symbol, in place of the plan's exits.
     in_order
         True submits the orders of each auction as listed, with the outcomes that :class:`.Session` told of
         them; False submits sells before buys, so that a buy may spend what a sale brings.
@@ -211,6 +213,7 @@ class Decision:
     orders: Sequence[Order] = ()
     notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     in_order: bool = field(default=False, kw_only=True)
+    exits: Sequence[ExitRule] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)

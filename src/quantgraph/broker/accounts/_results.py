@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from quantgraph.broker._plan import ExitRule
 from quantgraph.broker.accounts._account import Account, Event, price_after_actions
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection
 from quantgraph.errors import NoData
@@ -62,6 +63,8 @@ class SessionResult:
         Cash, dividends that are owed, and holdings at these marks.
     notes
         The decision's notes, plain JSON.
+    exits
+        The decision's exit rules.
     """
 
     session: pd.Timestamp
@@ -72,6 +75,7 @@ class SessionResult:
     marks: Mapping[str, Mark]
     value: Decimal
     notes: Mapping[str, Any] = field(default_factory=dict)
+    exits: tuple[ExitRule, ...] = ()
 
     @property
     def fills(self) -> tuple[Fill, ...]:

@@ -287,13 +287,15 @@ class BlockRun:
 
     def followed(self) -> dict[str, Followed]:
         """What the plan follows after the last session."""
-        found = {}
+        found, rule = {}, cast("ExitBook", self.task.exits).rule
         for column in self.state.held[: self.state.purse["held"][0]].tolist():
             row, symbol = self.state.exits[column], self.task.layout.symbols[column]
             basis, peak = (trim_zeros(Decimal(int(row[name])).scaleb(-4)) for name in ("basis", "peak"))
             entered = self.task.session(int(row["since"]))
             waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
-            found[symbol] = Followed(entered=entered, basis=basis, peak=peak, last=basis, waiting=waiting)
+            found[symbol] = Followed(
+                rule=rule, entered=entered, basis=basis, peak=peak, last=basis, waiting=waiting
+            )
         return found
 
     def exited(self) -> dict[str, pd.Timestamp]:
@@ -316,7 +318,7 @@ class BlockRun:
         book, name, level = cast("ExitBook", self.task.exits), _KINDS[kind], None
         if kind != MAX_HOLDING:
             at, base = self.task.session(int(row["at"])), Decimal(int(row["base"])).scaleb(-4)
-            level = book.level(name, symbol, at, base)
+            level = book.level(book.rule, name, symbol, at, base)
         reason = level.reason if level else f"{name} {book.plan.max_holding}"
         reached = AT_ENTRY if row["again"] & REACHED else ""
         return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again, level

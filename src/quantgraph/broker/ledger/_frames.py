@@ -167,6 +167,7 @@ _DIGITS = 8
 """Decimals of numbers that are read in bulk; those of the mainland have fewer."""
 _MORE_DIGITS = 28
 """Decimals of numbers that are read one by one."""
+_FLAGS = ("wishes_to_buy", "sells", "at_open", "by_plan")
 _CHUNK = 50_000
 _BLOCK_BYTES = 2 << 20
 """Of the text that one processor reads at a time."""
@@ -189,6 +190,10 @@ class OrderTable:
         Whether an order says that it buys (n,); a target does not.
     sells
         Whether its fill sells (n,).
+    at_open
+        Whether it is one at the opening price (n,).
+    by_plan
+        Whether a trade plan or an exit rule sent it (n,).
     refused
         Code of the rejection, or of the rest that the volume cap cut off; None if all was filled.
     quantity, price, cost
@@ -203,6 +208,8 @@ class OrderTable:
     symbol: Places
     wishes_to_buy: Flags
     sells: Flags
+    at_open: Flags
+    by_plan: Flags
     refused: Sequence[str | None]
     quantity: Sequence[int]
     price: Sequence[int]
@@ -261,6 +268,8 @@ class OrderReader:
             symbol=_places(self._symbols, [outcome.order.symbol for outcome in outcomes]),
             wishes_to_buy=np.array([outcome.order.side == "buy" for outcome in outcomes], dtype=bool),
             sells=np.array([fill is not None and fill.side == "sell" for fill in fills], dtype=bool),
+            at_open=np.array([outcome.order.type == "open" for outcome in outcomes], dtype=bool),
+            by_plan=np.array([outcome.order.trigger != "" for outcome in outcomes], dtype=bool),
             refused=[each.code if each else None for each in refused],
             quantity=[_exact(fill.quantity) if fill else 0 for fill in fills],
             price=[_exact(fill.price) if fill else 0 for fill in fills],
@@ -281,8 +290,7 @@ class OrderReader:
             symbols=tuple(self._symbols),
             day=np.concatenate(places + [part.day for part in parts]),
             symbol=np.concatenate(places + [part.symbol for part in parts]),
-            wishes_to_buy=np.concatenate(flags + [part.wishes_to_buy for part in parts]),
-            sells=np.concatenate(flags + [part.sells for part in parts]),
+            **{name: np.concatenate(flags + [getattr(part, name) for part in parts]) for name in _FLAGS},
             refused=[code for part in parts for code in part.refused],
             quantity=_joined(parts, "quantity", digits),
             price=_joined(parts, "price", digits),
@@ -325,6 +333,8 @@ class OrderReader:
             symbol=_encoded(self._symbols, table["symbol"].combine_chunks()),
             wishes_to_buy=_equals(table["wish"], "buy"),
             sells=_equals(table["side"], "sell"),
+            at_open=_equals(table["type"], "open"),
+            by_plan=table["trigger"].is_valid().to_numpy(),
             refused=_refused(table["code"], table["rest"]),
             quantity=read[0].tolist(),
             price=read[1].tolist(),
@@ -346,7 +356,7 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     number = pa.decimal128(26, _DIGITS)
-    texts = [(name, pa.string()) for name in ("symbol", "wish", "side", "code")]
+    texts = [(name, pa.string()) for name in ("symbol", "wish", "side", "type", "trigger", "code")]
     numbers = [(name, number) for name in ("filled", "price", *CHARGES)]
     return pa.schema([*texts, *numbers, ("rest", pa.struct([("code", pa.string())]))])
 

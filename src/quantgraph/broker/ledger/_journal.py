@@ -2,8 +2,8 @@
 
 A line is ``(kind, body)``; the body is JSON with its keys in a fixed order, money and quantities as text.
 The lines of a session are in this order: ``dividend``, ``payment``, ``split``, ``delisting`` as they
-happened, ``fill`` and ``rejection`` in the order of submission, ``notes`` if the decision has any, ``marks``,
-``day``.
+happened, ``fill`` and ``rejection`` in the order of submission, ``notes`` and ``exits`` if the decision has
+any, ``marks``, ``day``.
 
 The writer is its own, not that of ``_util``: the hash chain is over these bytes, whose keys are not sorted.
 """
@@ -91,9 +91,17 @@ def day_lines(before: Account, result: SessionResult) -> DayLines:
     events: list[Line] = [_event_line(event) for event in result.events]
     orders: list[Line] = [outcome_line(outcome) for outcome in result.outcomes]
     notes: list[Line] = [("notes", compact_json(result.notes))] if result.notes else []
+    exits: list[Line] = [("exits", compact_json([rule.to_json() for rule in result.exits]))]
     marks = {symbol: float(mark.price) for symbol, mark in result.marks.items()}
     carried = [symbol for symbol, mark in result.marks.items() if mark.carried]
-    lines = [*events, *orders, *notes, ("marks", marks_body(marks, carried)), ("day", day)]
+    lines = [
+        *events,
+        *orders,
+        *notes,
+        *(exits if result.exits else []),
+        ("marks", marks_body(marks, carried)),
+        ("day", day),
+    ]
     return DayLines(session=iso(result.session), lines=lines)
 
 

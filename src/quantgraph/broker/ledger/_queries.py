@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from quantgraph.broker._plan import ExitRule
 from quantgraph.broker.accounts._account import Account, Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection, rejection_of
 from quantgraph.broker.accounts._results import Line, SessionResult, value_of, value_series
@@ -125,6 +126,10 @@ class LedgerQueries:
             session_from_iso(session): json.loads(body)
             for _, session, _, body in self._store.lines(run_id, "notes")
         }
+
+    def gives_exits(self, run_id: str) -> bool:
+        """Whether a decision of the run has exit rules; they are in :attr:`.SessionResult.exits`."""
+        return bool(self._store.lines(run_id, "exits"))
 
     def executions(
         self, run_id: str, *, session: pd.Timestamp | None = None, symbol: str | None = None
@@ -349,6 +354,7 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
     day, account, events, outcomes = session_from_iso(session), before.open_session(), [], []
     marks: dict[str, Any] = {}
     notes: dict[str, Any] = {}
+    exits: tuple[ExitRule, ...] = ()
     for kind, text in lines:
         body = json.loads(text)
         if kind in ("fill", "rejection"):
@@ -359,6 +365,8 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
             marks = marks_of(body)
         elif kind == "notes":
             notes = body
+        elif kind == "exits":
+            exits = tuple(map(ExitRule.of, body))
         elif kind != "day":
             events.append(event_of(kind, body, day))
             account = apply_event(account, events[-1])
@@ -371,6 +379,7 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
         marks=marks,
         value=Decimal(body["value"]),
         notes=notes,
+        exits=exits,
     )
 
 

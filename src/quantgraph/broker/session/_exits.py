@@ -1,4 +1,4 @@
-"""The exits of a trade plan: what each position is followed by, and which levels a session reached.
+"""The exits of positions: which rule each is followed by, and which levels a session reached.
 
 Everything follows from the ledger and the commit: a run that goes on after a kill reads its sessions again.
 """
@@ -6,15 +6,17 @@ Everything follows from the ledger and the commit: a run that goes on after a ki
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import pandas as pd
 
-from quantgraph.broker.accounts._account import Account, price_after_actions
+from quantgraph.broker._plan import ExitRule, TradePlan
+from quantgraph.broker.accounts._account import Account, Position, price_after_actions
 from quantgraph.broker.accounts._orders import Decision, Fill, Order, Outcome, Quantity, check_sequences
 from quantgraph.broker.accounts._quotes import Quote, quotes_at
 from quantgraph.broker.accounts._results import SessionResult
@@ -24,9 +26,6 @@ from quantgraph.market import Moment, Rulebook
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros
 from quantgraph.state import DataState
-
-if TYPE_CHECKING:
-    from quantgraph.broker._plan import TradePlan
 
 FIRST_EXIT = 1_000_001
 """Number of the first order that a plan sends in a session; a decider's are lower."""
@@ -41,10 +40,12 @@ class Followed:
 
     ``basis`` is the average fill price of its shares, ``last`` that of the last of ``purchases``, ``peak``
     the highest close since the entry, at least the basis; all as of the last ex-date. ``waiting`` is the
-    trigger that is sold at the next open, with the reason; empty without one. ``atr`` is the average true
-    range as of the close before the entry, if the plan has levels by it.
+    trigger that is sold at the next open, with the reason; empty without one. ``rule`` is the plan's, or the
+    decider's. ``atr`` is the average true range as of the close before it came into force, if it has levels
+    by it: before the entry, or before the session in which the decider gave it.
     """
 
+    rule: ExitRule
     entered: pd.Timestamp
     basis: Decimal
     peak: Decimal
@@ -82,8 +83,9 @@ class Traded(Protocol):
 class ExitBook:
     """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
 
-    ``exited`` has the session of the last exit by the plan, by symbol, until the symbol is bought again;
-    ``last`` is the last session that was recorded.
+    It follows positions if the plan has a use for it, and from the first exit rule of a decider on; then it
+    reads the ``history``. ``exited`` has the session of the last exit, by symbol, until the symbol is bought
+    again; ``last`` is the last session that was recorded.
     """
 
     def __init__(
@@ -92,24 +94,46 @@ class ExitBook:
         store: DataState,
         data_ref: str,
         rules: Rulebook,
-        history: Iterable[SessionResult] = (),
+        history: Callable[[], Iterable[SessionResult]] = tuple,
+        *,
+        given: bool = False,
     ) -> None:
-        fields = store.snapshot(data_ref)["ohlcv"]
-        if plan.needs_range and not {"high", "low"} <= set(fields):
-            raise BadOption(
-                "stop_loss, take_profit and trailing_stop need the fields high and low, which the data lack",
-                parameter="plan",
-            )
-        self.plan, self._store, self._data_ref, self._rules = plan, store, data_ref, rules
-        self._places = {day: place for place, day in enumerate(fields["open"].index)}
+        """``given``: a decision of the history has exit rules."""
+        self.plan, self._store, self._data_ref, self.rules = plan, store, data_ref, rules
+        self._history, self.rule = history, plan.exit_rule("any")
+        self._check_fields(self.rule)
+        self.follows = False
         self.followed: dict[str, Followed] = {}
         self._day: pd.Timestamp | None = None
         self.last: pd.Timestamp | None = None
         self._read: tuple[pd.Timestamp, Mapping[str, Quote]] | None = None
         self.exited: dict[str, pd.Timestamp] = {}
-        for result in history:
+        if plan.follows or given:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Follow the run's positions, from its first session on."""
+        self.follows, self._day = True, None
+        for result in self._history():
             self.open(result.session)
             self.record(result)
+
+    def _check_fields(self, rule: ExitRule) -> None:
+        if rule.needs_range and not {"high", "low"} <= set(self._store.snapshot(self._data_ref)["ohlcv"]):
+            raise BadOption(
+                "stop_loss, take_profit and trailing_stop need the fields high and low, which the data lack",
+                parameter="plan" if rule is self.rule else "exits",
+            )
+
+    @cached_property
+    def _places(self) -> dict[pd.Timestamp, int]:
+        index = self._store.snapshot(self._data_ref)["ohlcv"]["open"].index
+        return {day: place for place, day in enumerate(index)}
+
+    @property
+    def in_arrays(self) -> bool:
+        """Whether array code carries out what each position is followed by."""
+        return self.plan.in_arrays and all(held.rule == self.rule for held in self.followed.values())
 
     def continues(self, data_ref: str, last: pd.Timestamp | None) -> bool:
         """Whether it goes on with a run on a commit after its last session."""
@@ -117,7 +141,7 @@ class ExitBook:
 
     def open(self, day: pd.Timestamp) -> None:
         """Move the levels by the corporate actions whose ex-date the session is, once."""
-        moved, self._day = self._day == day, day
+        moved, self._day = self._day == day or not self.follows, day
         for action in () if moved else self.actions(day):
             held = self.followed.get(action.symbol)
             if held is not None:
@@ -126,7 +150,12 @@ class ExitBook:
                 )
                 split = [replace(action, cash=ZERO)]
                 atr = None if held.atr is None else price_after_actions(held.atr, split)
-                self.followed[action.symbol] = replace(held, basis=basis, peak=peak, last=last, atr=atr)
+                own, rule = held.rule.basis, held.rule
+                if own is not None:
+                    rule = replace(rule, basis=price_after_actions(own, [action]))
+                self.followed[action.symbol] = replace(
+                    held, rule=rule, basis=basis, peak=peak, last=last, atr=atr
+                )
 
     def actions(self, day: pd.Timestamp) -> Sequence[CorporateAction]:
         """The corporate actions whose ex-date the session is."""
@@ -138,22 +167,29 @@ class ExitBook:
         """Go on after a session up to which others have followed the run."""
         self.last, self.followed, self.exited = day, dict(followed), dict(exited)
 
+    def skip(self, day: pd.Timestamp) -> None:
+        """Go on after a session up to which nobody followed the run: it is read when a rule is given."""
+        self.resume(day, {}, {})
+        self.follows = False
+
     def due(self, day: pd.Timestamp, account: Account, quotes: Mapping[str, Quote]) -> list[Order]:
         """Orders at the open: exits that wait, levels that the open is beyond, positions held long enough."""
         orders, numbers = list[Order](), count(FIRST_EXIT)
-        for symbol, position in account.positions.items():
+        for symbol, position in account.positions.items() if self.follows else ():
             found = self._due(symbol, day, quotes.get(symbol))
             if found is not None:
                 trigger, reason = found
                 sale = Order(
                     symbol=symbol, side="sell", quantity=1, sequence=1, reason=reason, trigger=trigger
                 )
-                orders += _sales(sale, position.sellable, self._rules, day, numbers)
+                orders += _sales(sale, position.sellable, self.rules, day, numbers)
         return orders
 
-    def reached(self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome]) -> Iterator[Order]:
+    def reached(
+        self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome], given: Sequence[ExitRule] = ()
+    ) -> Iterator[Order]:
         """Orders for the levels that the session reached after its open; ``outcomes`` are those so far."""
-        followed, quotes = self._with_fills(day, outcomes, account), self._quotes(day)
+        followed, quotes = self._with_fills(day, outcomes, account, given), self._quotes(day)
         numbers = count(max([FIRST_EXIT - 1, *(each.order.sequence for each in outcomes)]) + 1)
         left_alone = {each.order.symbol for each in outcomes if each.order.trigger} | _late_buys(outcomes)
         for symbol, position in account.positions.items():
@@ -171,7 +207,7 @@ class ExitBook:
                     trigger=trigger_of(level.kind, held.entered),
                     **level.order,
                 )
-                yield from _sales(sale, position.sellable, self._rules, day, numbers)
+                yield from _sales(sale, position.sellable, self.rules, day, numbers)
 
     def batches(
         self, day: pd.Timestamp, decision: Decision, due: Sequence[Order], market: Traded
@@ -181,32 +217,41 @@ class ExitBook:
         A batch is to be judged on ``market`` before the next is asked for. A sale of the decider comes before
         one of the plan that is due for the same symbol.
         """
+        for rule in decision.exits:
+            self._check_fields(rule)
+        if decision.exits and not self.follows:
+            self._begin()
+            self.open(day)
         orders = list(decision.orders)
         sold = {order.symbol for order in orders if order.side != "buy"}
         orders += [order for order in due if order.symbol not in sold]
         check_sequences(orders)
+        if not self.follows:
+            yield orders
+            return
         yield [order for order in orders if order.type != "close"]
-        yield list(self.reached(day, market.account, cast("Sequence[Outcome]", market.outcomes)))
+        outcomes = cast("Sequence[Outcome]", market.outcomes)
+        yield list(self.reached(day, market.account, outcomes, decision.exits))
         yield [order for order in orders if order.type == "close"]
 
     def record(self, result: SessionResult) -> None:
         """Follow what a session did: fills, exits that wait, highest closes."""
         day, positions = result.session, result.account.positions
         self.last = day
-        followed, quotes = self._with_fills(day, result.outcomes, result.account), self._quotes(day)
+        if not self.follows:
+            return
+        followed = self._with_fills(day, result.outcomes, result.account, result.exits)
+        quotes = self._quotes(day)
         late = _late_buys(result.outcomes)
         kept: dict[str, Followed] = {}
         for symbol, position in positions.items():
-            held = followed.get(symbol)
-            if held is None:  # shares that were there before the run
-                cost = trim_zeros(position.average_cost)
-                held = Followed(entered=position.entered, basis=cost, peak=cost, last=cost)
+            held = followed.get(symbol) or self._found(position)
             quote = quotes.get(symbol)
             locked = position.bought_today > 0 and symbol not in late
             held = self._waiting(symbol, held, result, quote if locked else None)
             close = math.nan if quote is None or quote.close is None else quote.close
             peak = held.peak if math.isnan(close) else max(held.peak, to_decimal(close))
-            atr = self._range(symbol, day, over=True) if held.atr is None else held.atr
+            atr = self._range(held.rule, symbol, day, over=True) if held.atr is None else held.atr
             kept[symbol] = replace(held, peak=peak, atr=atr)
         self.followed = kept
         for fill in result.fills:
@@ -226,42 +271,50 @@ class ExitBook:
             at = float(level.price)  # as the open is one: 30.74 is less than Decimal("30.74")
             if price >= at if level.kind == "take_profit" else price <= at:
                 return trigger_of(level.kind, held.entered), level.reason
-        most = self.plan.max_holding
+        most = held.rule.max_holding
         if most is not None and self._places[day] - self._places.get(held.entered, 0) >= most:
             return trigger_of("max_holding", held.entered), f"max_holding {most}"
         return None
 
     def _levels(self, symbol: str, held: Followed, day: pd.Timestamp) -> list[Level]:
         """The stop that is higher, then the target. A trailing stop is not active in the entry session."""
-        stops = [self.level("stop_loss", symbol, day, held.basis, held.atr)]
+        rule, basis = held.rule, held.rule.basis or held.basis
+        stops = [self.level(rule, "stop_loss", symbol, day, basis, held.atr)]
         if held.entered < day:
-            stops.append(self.level("trailing_stop", symbol, day, held.peak, self._range(symbol, day)))
+            atr = self._range(rule, symbol, day)
+            stops.append(self.level(rule, "trailing_stop", symbol, day, held.peak, atr))
         known = [level for level in stops if level is not None]
         levels = [max(known, key=lambda level: level.price)] if known else []
-        target = self.level("take_profit", symbol, day, held.basis, held.atr)
+        target = self.level(rule, "take_profit", symbol, day, basis, held.atr)
         levels += [] if target is None else [target]
         return [level for level in levels if level.price > 0]
 
-    def _range(self, symbol: str, day: pd.Timestamp, *, over: bool = False) -> Decimal | None:
+    def _range(self, rule: ExitRule, symbol: str, day: pd.Timestamp, *, over: bool = False) -> Decimal | None:
         """The average true range as of the close before a session, or of its own where it is over."""
-        if not self.plan.ranges:
+        if not rule.ranges:
             return None
-        ranges = average_true_ranges(self._store, self._data_ref, self.plan.window)
+        ranges = average_true_ranges(self._store, self._data_ref, rule.window)
         return range_of(ranges, symbol, self._places[day] + over)
 
-    def level(
-        self, kind: Kind, symbol: str, day: pd.Timestamp, basis: Decimal, atr: Decimal | None = None
+    def level(  # noqa: PLR0917 - what a level is made of
+        self,
+        rule: ExitRule,
+        kind: Kind,
+        symbol: str,
+        day: pd.Timestamp,
+        basis: Decimal,
+        atr: Decimal | None = None,
     ) -> Level | None:
-        """The level of a position, if the plan has one: stops are rounded down to the tick, targets up."""
-        if kind in self.plan.changes:
-            change = self.plan.changes[kind]
+        """The level of a rule, if it has one: stops are rounded down to the tick, targets up."""
+        if kind in rule.changes:
+            change = rule.changes[kind]
             exact, far = basis * (1 + change), f"{(abs(change) * 100).normalize():f}%"
-        elif kind in self.plan.ranges and atr is not None:
-            change = self.plan.ranges[kind]
+        elif kind in rule.ranges and atr is not None:
+            change = rule.ranges[kind]
             exact, far = basis + change * atr, f"{abs(change).normalize():f} ATR {atr.normalize():f}"
         else:
             return None
-        tick = self._rules.tick(symbol, day.date(), exact)
+        tick = self.rules.tick(symbol, day.date(), exact)
         rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
         price = (exact / tick).quantize(Decimal(1), rounding=rounding) * tick
         way = "above" if change > 0 else "below"
@@ -294,10 +347,19 @@ class ExitBook:
             return held
         return replace(held, waiting=(trigger_of(level.kind, held.entered), level.reason + AT_ENTRY))
 
+    def _found(self, position: Position) -> Followed:
+        """What is followed of shares that were there before the run."""
+        cost = trim_zeros(position.average_cost)
+        return Followed(rule=self.rule, entered=position.entered, basis=cost, peak=cost, last=cost)
+
     def _with_fills(
-        self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account
+        self,
+        day: pd.Timestamp,
+        outcomes: Iterable[Outcome],
+        account: Account,
+        given: Sequence[ExitRule],
     ) -> dict[str, Followed]:
-        """What is followed after the session's purchases, of positions that the account still has."""
+        """What is followed after the session's purchases and rules, of positions that are still there."""
         fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self.followed)
         for symbol in dict.fromkeys(fill.order.symbol for fill in fills if fill.side == "buy"):
             position = account.positions.get(symbol)
@@ -310,12 +372,19 @@ class ExitBook:
             held, before = followed.get(symbol), Decimal(position.quantity) - bought + sold
             last = paid / bought
             if held is None or position.entered == day:
-                atr = self._range(symbol, day)
-                followed[symbol] = Followed(entered=day, basis=last, peak=last, last=last, atr=atr)
+                atr = self._range(self.rule, symbol, day)
+                followed[symbol] = Followed(
+                    rule=self.rule, entered=day, basis=last, peak=last, last=last, atr=atr
+                )
             else:
                 basis, number = (held.basis * before + paid) / (before + bought), held.purchases + 1
                 peak = max(held.peak, basis)
                 followed[symbol] = replace(held, basis=basis, peak=peak, last=last, purchases=number)
+        for rule in given:
+            if rule.symbol in account.positions:
+                held = followed.get(rule.symbol) or self._found(account.positions[rule.symbol])
+                atr = self._range(rule, rule.symbol, day)
+                followed[rule.symbol] = replace(held, rule=rule, atr=atr)
         return followed
 
     def _quotes(self, day: pd.Timestamp) -> Mapping[str, Quote]:

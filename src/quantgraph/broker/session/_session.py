@@ -14,6 +14,7 @@ from typing import Any, cast
 import pandas as pd
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph.broker._plan import TradePlan
 from quantgraph.broker.accounts._account import Account, Event, action_book, apply_corporate_actions
 from quantgraph.broker.accounts._orders import (
     Decision,
@@ -161,7 +162,7 @@ class Session:
     ) -> Session:
         """Open a session with the account at the end of the one before: corporate actions take effect.
 
-        ``exits`` are those of a trade plan, as of the session before.
+        ``exits`` are those of a run, as of the session before. Default: none are followed so far.
         """
         view = market.store.trusted_view(Moment(day, "open"), market.data_ref)
         book = action_book(market.store, market.data_ref)
@@ -169,9 +170,8 @@ class Session:
         account, events = apply_corporate_actions(account, day, book, market.rules, opens)
         session: Session = cls.at_open(view, account, market.rules)
         session._opened = market, events
-        if exits is not None:
-            exits.open(day)
-            session._exits = exits
+        session._exits = exits or ExitBook(TradePlan(), market.store, market.data_ref, market.rules)
+        session._exits.open(day)
         return session
 
     @classmethod
@@ -205,18 +205,18 @@ class Session:
 
     @cached_property
     def exits(self) -> tuple[Order, ...]:
-        """The sales that a trade plan sends at this open."""
+        """The sales that a trade plan and exit rules send at this open."""
         exits = self._exits
         return () if exits is None else tuple(exits.due(self.day, self._morning, self.quotes))
 
     @property
     def exited(self) -> Mapping[str, pd.Timestamp]:
-        """The session of a trade plan's last sale, of symbols that were not bought since."""
+        """The session of the last of such sales, of symbols that were not bought since."""
         return {} if self._exits is None else dict(self._exits.exited)
 
     @property
     def followed(self) -> Mapping[str, Followed]:
-        """What a trade plan follows of each position."""
+        """What is followed of each position."""
         return {} if self._exits is None else dict(self._exits.followed)
 
     @property
@@ -274,19 +274,19 @@ class Session:
                 self._judge(order)
 
     def close(self, decision: Decision | None = None, *, decider: str = "") -> SessionResult:
-        """Judge the orders by the whole session, and mark what is held at its end.
+        """Judge the orders by the whole session, and mark what is held at its end; exits are followed.
 
         Parameters
         ----------
         decision
-            The orders, and notes. Default: the orders that were submitted here, in their order.
+            The orders, notes and exit rules. Default: the orders that were submitted here, in their order.
 
         Raises
         ------
         BadOption
             If two orders have the same sequence, or the session was not opened by :meth:`open`.
         """
-        if self._opened is None:
+        if self._opened is None or self._exits is None:
             raise BadOption(
                 "a session for trials cannot be closed; Session.open(market, day, account) opens one",
                 parameter="session",
@@ -303,14 +303,10 @@ class Session:
             last_prices=self._last_prices,
             is_session=self._is_session,
         )
-        if self._exits is None:
-            whole.batch(decision.orders, in_order=decision.in_order)
-        else:
-            batches = self._exits.batches(self.day, decision, self.exits, whole)
-            for orders in batches:
-                whole.batch(orders, in_order=decision.in_order)
+        for orders in self._exits.batches(self.day, decision, self.exits, whole):
+            whole.batch(orders, in_order=decision.in_order)
         marks = mark(whole.account, view, at=market.mark_at)
-        return SessionResult(
+        result = SessionResult(
             session=self.day,
             decider=decider,
             account=whole.account,
@@ -319,7 +315,10 @@ class Session:
             marks=marks,
             value=value_of(whole.account, marks),
             notes=decision.notes,
+            exits=tuple(decision.exits),
         )
+        self._exits.record(result)
+        return result
 
     def _judge(self, order: Order) -> Fill | Rejection | Pending:
         """The outcome of an order: the only place where one comes about."""

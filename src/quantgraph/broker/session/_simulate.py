@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
 from quantgraph.broker._decider import Decider, DecisionContext, RunContext
-from quantgraph.broker._plan import TradePlan
+from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import (
     BlockRule,
@@ -115,8 +115,8 @@ def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Dec
     Raises
     ------
     BadOption
-        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
-        :data:`NOTES_LIMIT` characters.
+        If it is neither a decision nor a list of orders, the notes are not plain JSON of at most
+        :data:`NOTES_LIMIT` characters, or two exit rules are for one symbol.
     """
     decision = returned if isinstance(returned, Decision) else None
     listed = returned if decision is None else decision.orders
@@ -130,7 +130,16 @@ def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Dec
     copies = [Order(**{part: getattr(order, part) for part in _ORDER}, trigger="") for order in orders]
     if decision is None:
         return Decision(copies)
-    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
+    exits = list(decision.exits)
+    if not all(isinstance(rule, ExitRule) for rule in exits) or len({each.symbol for each in exits}) < len(
+        exits
+    ):
+        raise BadOption(
+            f"{where.format(f'exits {exits!r:.80}')}; must be a list of ExitRule, one a symbol",
+            parameter="exits",
+        )
+    notes = _plain(decision.notes, where)
+    return Decision(copies, notes=notes, in_order=bool(decision.in_order), exits=exits)
 
 
 def _plain(notes: object, where: str) -> dict[str, Any]:
@@ -222,27 +231,29 @@ def simulate(
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
     days = _checked(market, sessions)
-    run = RunContext(plan=plan or TradePlan(), start=_first(days), history=lambda: results)
+    run = RunContext(
+        plan=plan or TradePlan(),
+        start=_first(days),
+        history=lambda: results,
+        gives_exits=lambda: any(result.exits for result in results),
+    )
     exits = exits_of(run, market)
     for day in days:
         session = Session.open(market, day, account, exits)
         view = growing_view.at(Moment(day, "open"))
         context = context_of(session, view, run)
         result = session.close(collect_decision(decider, context), decider=decider.name)
-        if exits is not None:
-            exits.record(result)
         yield result
         results.append(result)
         account = result.account
 
 
-def exits_of(run: RunContext, market: Market) -> ExitBook | None:
-    """The exits of a run's plan after its sessions so far; None if the plan ends no position."""
-    if not run.plan.follows:
-        return None
-    kept = run.kept.get("exits")
+def exits_of(run: RunContext, market: Market) -> ExitBook:
+    """The exits of a run after its sessions so far."""
+    kept: ExitBook | None = run.kept.get("exits")
     if kept is None or not kept.continues(market.data_ref, run.last()):
-        kept = ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history())
+        given = not run.plan.follows and run.gives_exits()
+        kept = ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history, given=given)
         run.kept["exits"] = kept
     return kept
 
@@ -301,8 +312,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
     )
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    exits = exits_of(run, market) if run else None
-    blocks = blocks and (run is None or run.plan.in_arrays)
+    exits = exits_of(run or RunContext(), market)
 
     def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
@@ -313,23 +323,25 @@ def _advance(  # noqa: PLR0917 - as in advance()
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
-        block = _trade_block(market, left[:length], rule, account, exits) if rule and blocks else None
+        arrays = blocks and exits.in_arrays
+        block = _trade_block(market, left[:length], rule, account, exits) if rule and arrays else None
         if block:
             yield block
             account, traded = block.account, len(block.sessions)
         else:
             results = list[SessionResult]()
-            for day in left[:TOGETHER] if rule and not blocks else left[:1]:
+            for day in left[:TOGETHER] if rule and not arrays else left[:1]:
                 try:
                     if results:
                         session, context = opened(day, results[-1].account)
-                    results.append(session.close(collect_decision(decider, context), decider=decider.name))
+                    decision = collect_decision(decider, context)
+                    if rule and decision.exits:
+                        raise BadOption("a decider with a block rule gives no exit rules", parameter="exits")
+                    results.append(session.close(decision, decider=decider.name))
                 except Exception:
                     if not results:
                         raise
                     break  # it is raised again as the first, after these are recorded
-                if exits is not None:
-                    exits.record(results[-1])
             yield results
             account, traded = results[-1].account, len(results)
         left, least = left[traded:], least - traded
@@ -377,6 +389,7 @@ def run_sessions(
         plan=plan or TradePlan(),
         start=_first(days),
         history=partial(ledger.history, run_id),
+        gives_exits=partial(ledger.gives_exits, run_id),
         log_step=partial(ledger.log_step, run_id),
     )
     commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id, run=run)
@@ -426,11 +439,15 @@ def _trade_block(
     sessions: Sequence[pd.Timestamp],
     rule: BlockRule,
     account: Account,
-    exits: ExitBook | None,
+    exits: ExitBook,
 ) -> Block | None:
+    """Trade a block where array code can, and let the exits go on after it."""
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
 
-    return trade_block(market, sessions, rule, account, exits)
+    block = trade_block(market, sessions, rule, account, exits if exits.follows else None)
+    if block and not exits.follows:
+        exits.skip(block.sessions[-1])
+    return block
 
 
 def is_block_code_loaded() -> bool:

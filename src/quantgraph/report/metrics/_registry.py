@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph._util.texts import Language
+from quantgraph.broker import TradePlan
 from quantgraph.broker.accounts import Delisting, Event, Split
 from quantgraph.broker.ledger import OrderTable
 from quantgraph.report._periods import (
@@ -68,6 +70,9 @@ class RunData:
     costs: Mapping[str, float]
     traded: pd.DataFrame | None
     """The signal at the sessions that trade it; None if the decider follows none."""
+    plan: TradePlan
+    trades: NDArray[np.bool_]
+    """Whether the plan buys, for each of the committed sessions."""
     bars: Mapping[str, pd.DataFrame]
     holdings: Callable[[], pd.DataFrame]
 
@@ -85,6 +90,11 @@ class RunData:
     def round_trips(self) -> dict[str, Any]:
         """See :func:`.round_trip_statistics`."""
         return round_trip_statistics(self.orders, self.events, self.sessions)
+
+    @cached_property
+    def unfollowed(self) -> dict[str, int] | None:
+        """See :func:`unfollowed_buys`; None if the decider follows no signal."""
+        return None if self.traded is None else unfollowed_buys(self, self.traded)
 
     def total(self, column: str) -> float:
         """The sum of a column of the ledger's days."""
@@ -231,35 +241,46 @@ def rejection_counts(orders: OrderTable) -> dict[str, int]:
     return dict(Counter(code for code in orders.refused if code).most_common())
 
 
-def _buys_not_followed(track: Track) -> int | None:
-    run = track.run
-    if run.traded is None:
-        return None
-    return count_unfollowed_buys(run.traded, run.orders, run.events, run.sessions)
-
-
-def count_unfollowed_buys(
-    signal: pd.DataFrame, orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex
-) -> int:
-    """Count buys of a signal, for symbols not held, without an order."""
+def unfollowed_buys(run: RunData, signal: pd.DataFrame) -> dict[str, int]:
+    """Buys of the signal, for symbols not held, without an order, counted by the reason."""
+    orders, sessions = run.orders, run.sessions
     columns = signal.columns.get_indexer(pd.Index(orders.symbols, dtype="str"))
     rows = sessions.get_indexer(pd.DatetimeIndex(orders.days))
     known = columns[orders.symbol] >= 0
     places = rows[orders.day[known]], columns[orders.symbol[known]]
     shape = len(sessions), signal.shape[1]
-    cells = np.ravel_multi_index(places, shape)
-    ordered = np.bincount(cells[orders.wishes_to_buy[known]], minlength=math.prod(shape)).reshape(shape)
-    moved = np.zeros(shape)
-    np.add.at(moved.reshape(-1), cells, orders.shares[known])
-    for event in events:
+    cells, shares = np.ravel_multi_index(places, shape), orders.shares[known]
+    ordered, moved, sold = (np.zeros(shape, kind) for kind in (bool, float, float))
+    ordered.reshape(-1)[cells[orders.wishes_to_buy[known]]] = True
+    np.add.at(moved.reshape(-1), cells, shares)
+    np.subtract.at(sold.reshape(-1), cells, np.where(orders.at_open[known], np.minimum(shares, 0), 0))
+    for event in run.events:
         column = int(signal.columns.get_indexer(pd.Index([event.symbol]))[0])
         if column >= 0 and isinstance(event, Split | Delisting):
             change = event.after - event.before if isinstance(event, Split) else -event.quantity
             moved[sessions.get_loc(event.session), column] += float(change)
-    held = np.zeros(shape, dtype=bool)
-    held[1:] = moved[:-1].cumsum(axis=0) > _DUST
-    buys = signal.reindex(sessions).to_numpy() == 1
-    return int((buys & ~held & (ordered == 0)).sum())
+    after = moved.cumsum(axis=0)
+    before = np.vstack([np.zeros(shape[1]), after[:-1]])
+    held, kept = before > _DUST, (before - sold > _DUST).sum(axis=1)
+    buys = (signal.reindex(sessions).to_numpy() == 1) & ~held
+    waits = np.zeros(shape, dtype=bool)
+    ended = cells[orders.by_plan[known] & orders.sells[known]]
+    for row, column in zip(*np.unravel_index(ended, shape), strict=True):
+        if run.plan.reentry == "new_signal" and after[row, column] <= _DUST:
+            other = signal[signal.columns[column]].reindex(sessions[row:]).to_numpy() != 1
+            waits[row + 1 : row + (int(other.argmax()) if other.any() else len(other)), column] = True
+    missed, then = buys & ~ordered, run.trades[:, None]
+    wanted = ((buys & ~waits) | (ordered & ~held)).sum(axis=1)
+    room = np.maximum(run.plan.slots(shape[1]) - kept, 0)
+    asked = (missed & then & ~waits).sum(axis=1)
+    full = int(np.minimum(asked, np.maximum(wanted - room, 0)).sum())
+    found = {
+        "no_room": full,
+        "too_little_cash": int(asked.sum()) - full,
+        "awaits_new_signal": int((missed & waits).sum()),
+        "not_a_trade_day": int((missed & ~waits & ~then).sum()),
+    }
+    return {reason: count for reason, count in found.items() if count}
 
 
 def _win_rate(track: Track) -> float:
@@ -476,10 +497,15 @@ METRICS: tuple[Metric, ...] = (
         of="account",
     ),
     Metric(
+        "buys_not_followed_by_reason",
+        lambda track: track.run.unfollowed,
+        of="account",
+    ),
+    Metric(
         "buys_not_followed",
-        _buys_not_followed,
-        zh="没有下单的买入信号：资金不够一手、持仓数已满，或计划当天不买",
-        en="buy signals without an order: too little cash for a lot, no free position, or not then",
+        lambda track: None if track.run.unfollowed is None else sum(track.run.unfollowed.values()),
+        zh="没有下单的买入信号：资金不够一手、持仓数已满、等新信号，或计划当天不买",
+        en="buy signals without an order: no cash for a lot, no free position, awaiting a new one, not then",
         format="count",
         of="account",
         on_terminal=False,

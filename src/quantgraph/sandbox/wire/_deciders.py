@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.broker import Account, Decision, Order, Quantity
+from quantgraph.broker import Account, Decision, ExitRule, Order, Quantity
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
 from quantgraph.market import Moment, session_of
@@ -24,6 +24,7 @@ from quantgraph.state import PANELS, GrowingBuffer, Record, View, private_mappin
 from quantgraph.state.frames import FrozenFrame, KnownData, KnownRecords, is_plain
 
 Value = TypeVar("Value", Position, Receivable, CorporateAction)
+Part = TypeVar("Part", Order, ExitRule)
 
 _DATES = frozenset({"entered", "ex", "declared", "record", "pay"})
 _MOST_ORDERS = 10_000
@@ -117,7 +118,8 @@ def given_account(state: Mapping[str, Any], *, cash: float) -> Account:
 def decision_to_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON."""
     orders = [value_to_json(order) for order in decision.orders]
-    return {"orders": orders, "notes": decision.notes, "in_order": decision.in_order}
+    exits = [rule.to_json() for rule in decision.exits]
+    return {"orders": orders, "notes": decision.notes, "in_order": decision.in_order, "exits": exits}
 
 
 def decision_from_json(reply: dict[str, Any]) -> Decision:
@@ -128,31 +130,44 @@ def decision_from_json(reply: dict[str, Any]) -> Decision:
     Raises
     ------
     CodeFailed
-        At the first invalid order; names its place in the list, from 1.
+        At the first invalid order or exit rule; names its place in the list, from 1.
     """
     notes = reply.get("notes", {})
     if type(notes) is not dict:
         raise CodeFailed(f"notes must be a dict, not {type(notes).__name__}")
-    return Decision(_read_orders(reply.get("orders")), notes=notes, in_order=reply.get("in_order") is True)
+    return Decision(
+        _read_list(reply.get("orders"), "order", _read_order),
+        notes=notes,
+        in_order=reply.get("in_order") is True,
+        exits=_read_list(reply.get("exits", []), "exit rule", _read_exit),
+    )
 
 
-def _read_orders(orders: object) -> list[Order]:
-    if type(orders) is not list:
-        raise CodeFailed(f"orders must be a list, not {type(orders).__name__}")
-    if len(orders) > _MOST_ORDERS:
-        raise CodeFailed(f"{len(orders)} orders for one session; at most {_MOST_ORDERS} are allowed")
-    return [_read_order(place, order) for place, order in enumerate(orders, 1)]
+def _read_list(listed: object, what: str, read: Callable[[dict[str, Any]], Part]) -> list[Part]:
+    if type(listed) is not list:
+        raise CodeFailed(f"{what}s must be a list, not {type(listed).__name__}")
+    if len(listed) > _MOST_ORDERS:
+        raise CodeFailed(f"{len(listed)} {what}s for one session; at most {_MOST_ORDERS} are allowed")
+    found = []
+    for place, part in enumerate(listed, 1):
+        try:
+            found.append(read(require_type(part, dict)))
+        except (TypeError, ValueError, BadOption) as error:
+            raise CodeFailed(f"{what} {place}: {error}", order=place) from error
+    return found
 
 
-def _read_order(place: int, order: object) -> Order:
-    try:
-        named = require_type(order, dict)
-        unknown = sorted(named.keys() - _READERS.keys())
-        if unknown:
-            raise ValueError(f"an order has no field {unknown[0]!r:.60}")
-        return Order(**{name: _read_field(name, value) for name, value in named.items()})
-    except (TypeError, ValueError, BadOption) as error:
-        raise CodeFailed(f"order {place}: {error}", order=place) from error
+def _read_order(named: dict[str, Any]) -> Order:
+    unknown = sorted(named.keys() - _READERS.keys())
+    if unknown:
+        raise ValueError(f"an order has no field {unknown[0]!r:.60}")
+    return Order(**{name: _read_field(name, value) for name, value in named.items()})
+
+
+def _read_exit(named: dict[str, Any]) -> ExitRule:
+    if len(str(named)) > _MOST_REASON:
+        raise ValueError(f"{named!r:.60} is too long")
+    return ExitRule.of(named)
 
 
 def _read_field(name: str, value: object) -> Any:

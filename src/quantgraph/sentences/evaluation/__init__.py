@@ -10,22 +10,18 @@ if TYPE_CHECKING:
     from quantgraph.sentences.evaluation._choices import Choice, convention_choices
     from quantgraph.sentences.evaluation._evaluation import (
         RuleData,
-        RuleValues,
         buys_and_sells,
-        open_conventions,
         rule_readings,
-        values_of,
+        values_traded,
     )
 
 __all__ = [
     "Choice",
     "RuleData",
-    "RuleValues",
     "buys_and_sells",
     "convention_choices",
-    "open_conventions",
     "rule_readings",
-    "values_of",
+    "values_traded",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

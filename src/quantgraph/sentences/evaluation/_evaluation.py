@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import product
@@ -41,6 +41,7 @@ from quantgraph.sentences._rules import (
     Value,
     leaves_of,
 )
+from quantgraph.state import BaseView, Snapshot
 
 Gaps = Literal["blind", "decayed", "filled", "skipped"]
 """A suspension blinds the windows that contain it, is filled with the last price, or is skipped.
@@ -152,6 +153,36 @@ class RuleData:
     indicators: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     index: pd.DataFrame = field(default_factory=pd.DataFrame)
 
+    @classmethod
+    def of(
+        cls, panels: Snapshot | BaseView, symbols: Sequence[str], *, adjusted: bool = True, index: bool = True
+    ) -> RuleData:
+        """Those of some symbols, from a commit or a view; adjusted prices and indices if wanted."""
+        columns, fields_of = list(symbols), panels["ohlcv"]
+        bars = {name: fields_of[name].reindex(columns=columns) for name in _BARS if name in fields_of}
+        daily = panels["indicators"]
+        return cls(
+            bars=bars,
+            adjusted=_adjusted(panels, bars) if adjusted else {},
+            indicators={name: daily[name].reindex(columns=columns) for name in daily},
+            index=panels["index"].get("close", pd.DataFrame()) if index else pd.DataFrame(),
+        )
+
+
+_BARS = ("open", "high", "low", "close", "vol")
+
+
+def _adjusted(panels: Snapshot | BaseView, bars: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Adjusted prices; empty if they cannot be computed or are the raw ones."""
+    try:
+        close = panels.adjusted("close").reindex(columns=bars["close"].columns)
+    except UnknownField:
+        return {}
+    ratio = close / bars["close"]
+    if float((ratio.max() - ratio.min()).max()) < _NEAR:
+        return {}
+    return {name: bars[name] * ratio for name in _BARS if name in bars and name != "vol"}
+
 
 @dataclass(kw_only=True)
 class RuleValues:
@@ -205,6 +236,13 @@ class RuleValues:
         if isinstance(value, Number):
             return frame
         return frame.ffill().shift(1) if self.gaps == "skipped" else frame.shift(1)
+
+    def as_traded(self, value: Value) -> pd.DataFrame:
+        """A value's frame; one of adjusted prices in those of each session, as they were traded."""
+        frame, scaleless = self.frame(value), isinstance(value, Number | Return | Rsi | Kdj | Indicator)
+        if self.common.prices == "raw" or scaleless or getattr(value, "field", "close") == "vol":
+            return frame
+        return frame * self.close / self.panel.adjusted["close"]
 
     def _bar(self, name: str) -> pd.DataFrame:
         """A bar field: of the price that is agreed on, and with filled gaps if they are."""
@@ -400,6 +438,24 @@ def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
     if plain.near:
         for ties in _TIES:
             yield _reading(rule, _Conditions(values, ties))
+
+
+def values_traded(
+    rule: TradingRule, panel: RuleData, signal: pd.DataFrame
+) -> Iterator[tuple[Value, pd.DataFrame]]:
+    """Yield the values that a rule names, but for numbers, in the prices of each session.
+
+    They are those under the first conventions by which the rule buys and sells where the signal does; none
+    without such.
+    """
+    for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
+        for gaps in _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]:
+            values = RuleValues(panel=panel, common=common, gaps=gaps)
+            said = _reading(rule, _Conditions(values, "floats")).signal
+            made = signal.reindex_like(said).to_numpy()
+            if all(((said.to_numpy() == side) == (made == side))[~np.isnan(made)].all() for side in (1, -1)):
+                yield from ((value, values.as_traded(value)) for value in dict.fromkeys(values_of(rule)))
+                return
 
 
 def reading_under(rule: TradingRule, panel: RuleData, common: Conventions) -> Reading:

@@ -311,30 +311,10 @@ def _panel(
     else:
         return None
     if columns[0] in view["ohlcv"]["close"].columns:
-        bars = {
-            name: view["ohlcv"][name].reindex(columns=columns)
-            for name in ("open", "high", "low", "close", "vol")
-            if name in view["ohlcv"]
-        }
-        indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
-        levels = view["index"]["close"] if said.reads_index and "index" in view else pd.DataFrame()
-        prices = _adjusted(view, bars) if adjusted else {}
-        return RuleData(bars=bars, adjusted=prices, indicators=indicators, index=levels)
+        return RuleData.of(view, columns, adjusted=adjusted, index=said.reads_index)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
-
-
-def _adjusted(view: BaseView, bars: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Adjusted prices; empty if they cannot be computed or are the raw ones."""
-    try:
-        close = view.adjusted("close").reindex(columns=bars["close"].columns)
-    except UnknownField:
-        return {}
-    ratio = close / bars["close"]
-    if float((ratio.max() - ratio.min()).max()) < 1e-9:
-        return {}
-    return {name: bars[name] * ratio for name in ("open", "high", "low", "close") if name in bars}
 
 
 def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
