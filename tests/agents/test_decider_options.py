@@ -13,9 +13,8 @@ import pytest
 import quantgraph
 from quantgraph.agents._registry import decider_names
 from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
-from quantgraph.agents.execution import ExecutionAgent, create_execution_subgraph
-from quantgraph.agents.execution._steps import ExecutionOptions
-from quantgraph.agents.trader import TraderAgent, TraderOptions, create_trader_subgraph
+from quantgraph.agents.execution import ExecutionAgent, ExecutionOptions
+from quantgraph.agents.trader import TraderAgent, TraderOptions
 from quantgraph.cli._run import DeciderPlace
 from quantgraph.integrations.ai_trader import BaseAgent
 from quantgraph.integrations.ai_trader._config import _AgentConfig
@@ -38,20 +37,10 @@ def test_a_decider_is_made_of_its_options(decider):
     assert {name: getattr(made, name) for name in defaults(decider)} == defaults(decider)
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "number"),
-    [
-        (create_trader_subgraph, TraderOptions, 7),
-        (BaseAgent, TraderOptions, 3),
-        (create_execution_subgraph, ExecutionOptions, 5),
-    ],
-)
-def test_who_else_takes_an_option_has_its_default(make, options, number):
-    known = defaults(options)
-    taken = {
-        each.name: each.default for each in inspect.signature(make).parameters.values() if each.name in known
-    }
-    assert len(taken) == number
+def test_who_else_takes_an_option_has_its_default():
+    known, parameters = defaults(TraderOptions), inspect.signature(BaseAgent).parameters.values()
+    taken = {each.name: each.default for each in parameters if each.name in known}
+    assert len(taken) == 3
     assert taken == {name: known[name] for name in taken}
 
 

@@ -20,7 +20,7 @@ from quantgraph.agents.trader import create_trader_subgraph
         (create_trading_graph, ["signal", "daily_loop", "decision", "report"]),
         (create_dual_agent_subgraph, ["begin", "decide"]),
         (create_execution_subgraph, ["begin", "think", "act", "observe"]),
-        (create_trader_subgraph, ["begin", "ask_model", "use_tools"]),
+        (create_trader_subgraph, ["begin", "think", "act", "observe"]),
     ],
 )
 def test_a_graph_is_shown_as_mermaid_text(make, nodes, monkeypatch):

@@ -32,7 +32,7 @@ def decide(action="hold", confidence=0.5, reason="as told"):
 def execution_of(market, symbol, *replies, rule="", day=-1, **options):
     """An execution that has not begun; ``replies`` are texts or messages in order, or one function of the messages."""
     play = replies[0] if len(replies) == 1 and callable(replies[0]) else list(replies)
-    desk = ExecutionOptions(**options).desk(
+    loop = ExecutionOptions(**options).loop(
         symbol=symbol,
         rule=rule,
         language="en",
@@ -42,7 +42,7 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
         ),
         is_out_of_time=lambda: False,
     )
-    return ReactContext(desk=desk)
+    return ReactContext(loop=loop)
 
 
 def observations(state):

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.trader._day import TraderOptions, ask_model, use_tools
+from quantgraph.agents.trader import TraderOptions
 from quantgraph.broker import Account, Session
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
@@ -52,7 +52,7 @@ class TraderDay:
         self.market = Session.at_open(view, account, rules)
         self.kept: list[tuple[int, Any, Any]] = []
         self.model = model or ScriptedChatModel(list(replies))
-        self.desk = TraderOptions(**options).desk(
+        self.loop = TraderOptions(**options).loop(
             model=self.model,
             context=ToolContext(view, account, rules, code=TrustedRunner(), session=self.market),
             tools=tools_of("trader"),
@@ -60,11 +60,7 @@ class TraderDay:
             language=language,
             keep=lambda step, action, result: self.kept.append((step, action, result)),
         )
-        self.state = {}
-        while not self.state.get("ended"):
-            self.state.update(ask_model(self.state, self.desk))
-            if not self.state.get("ended"):
-                self.state.update(use_tools(self.state, self.desk))
+        self.state = self.loop.run({})
 
     @property
     def asked(self) -> list[list[Any]]:

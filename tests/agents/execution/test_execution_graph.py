@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from quantgraph.agents.execution import create_execution_subgraph
+from quantgraph.agents.execution import ExecutionOptions, create_execution_subgraph
 from quantgraph.errors import BadOption, QuantGraphError, UnknownCommit, UnknownSymbol
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
@@ -39,7 +39,8 @@ LOOK = action("tool_call", tool_name="get_position", params={"symbol": SYMBOL})
 
 def graph(market, *replies, **given):
     model = ScriptedChatModel(list(replies)) if replies else "keyless"
-    return create_execution_subgraph(model=model, resources=Resources(store=market.store), **given)
+    chosen = ExecutionOptions(**{name: given.pop(name) for name in [*given] if name != "rules"})
+    return create_execution_subgraph(chosen, model=model, resources=Resources(store=market.store), **given)
 
 
 def test_without_a_key_it_decides_by_the_documented_rule_in_five_steps(market):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from small_market import SmallMarket
 from trader_play import STOP, TraderDay, buys, says, sells
 from typing_extensions import TypedDict
 
-from quantgraph.agents.trader import create_trader_subgraph
-from quantgraph.agents.trader._graph import route_after_ask_model, route_after_use_tools
+from quantgraph.agents._model_decider import route_after_observe, route_after_think
+from quantgraph.agents.trader import TraderOptions, create_trader_subgraph
+from quantgraph.agents.trader._day import TraderLoop
 from quantgraph.broker import Account
 from quantgraph.errors import QuantGraphError
 from quantgraph.market import Rulebook
@@ -38,7 +40,7 @@ def market():
 def graph(market, replies, **options):
     model = {"trader": ScriptedChatModel(list(replies))}
     return create_trader_subgraph(
-        rules=RULES, model=model, resources=Resources(store=market.store), **options
+        TraderOptions(**options), rules=RULES, model=model, resources=Resources(store=market.store)
     )
 
 
@@ -131,10 +133,10 @@ def test_what_is_missing_is_named(market, name):
 
 
 def test_the_routes_read_only_how_the_day_stands():
-    assert route_after_ask_model({"ended": None}) == "use_tools"
-    assert route_after_ask_model({"ended": "error"}) == "__end__"
-    assert route_after_use_tools({}) == "ask_model"
-    assert route_after_use_tools({"ended": "stop_signal"}) == "__end__"
+    assert route_after_think(TraderLoop, {"ended": None, "reply": AIMessage("")}) == "act"
+    assert route_after_think(TraderLoop, {"ended": "error"}) == "__end__"
+    assert route_after_observe(TraderLoop, {}) == "think"
+    assert route_after_observe(TraderLoop, {"ended": "stop_signal"}) == "__end__"
 
 
 @pytest.mark.parametrize(

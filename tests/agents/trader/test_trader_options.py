@@ -29,10 +29,21 @@ from quantgraph.errors import BadOption
     ],
 )
 def test_an_option_out_of_its_range_is_refused_everywhere(name, value, valid):
-    for make in (TraderOptions, TraderAgent, create_trader_subgraph):
+    for make in (TraderOptions, TraderAgent):
         with pytest.raises(BadOption, match=valid) as caught:
             make(**{name: value})
         assert caught.value.data["parameter"] == name
+
+
+@pytest.mark.parametrize(("name", "value"), [("memory", True), ("tools", "mcp"), ("news", "commit")])
+def test_the_subgraph_refuses_what_a_run_has(name, value):
+    with pytest.raises(BadOption, match=f"{name} is an option of a run"):
+        create_trader_subgraph(TraderOptions(**{name: value}))
+
+
+def test_an_unknown_option_is_named_with_the_nearest():
+    with pytest.raises(BadOption, match="there is no option max_step; did you mean 'max_steps'"):
+        TraderAgent(max_step=3)
 
 
 def test_memory_is_a_switch():

@@ -133,7 +133,7 @@ def test_a_refused_order_changes_nothing_and_says_why(view):
     day = TraderDay(view, [sells("MSFT", 1), buys("MSFT", 100), STOP])
     assert [day.results(step)[0]["code"] for step in (1, 2)] == ["insufficient_shares", "insufficient_cash"]
     assert day.market.orders == ()
-    assert day.market.account == day.desk.context.account
+    assert day.market.account == day.loop.context.account
 
 
 @pytest.mark.parametrize("fault", [ModelUnavailable("down"), ModelOutputInvalid("refused")])

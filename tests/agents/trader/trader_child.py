@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph.agents.trader import TraderAgent  # noqa: F401 - loaded before the first fork
-from quantgraph.agents.trader import _day as trading_day
-from quantgraph.agents.trader import _decider as trader_decider
+from quantgraph.agents.trader import (
+    TraderAgent,  # noqa: F401 - loaded before the first fork
+    _day,
+)
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data.sample import SampleSource
 from quantgraph.runs import replay, resume_run, run_strategy
@@ -45,8 +46,8 @@ def kill_after(event: int) -> None:
 
         return call
 
-    trader_decider.ask_model = counted(trader_decider.ask_model)
-    trading_day.call_tool = counted(trading_day.call_tool)
+    _day.TraderLoop.think = counted(_day.TraderLoop.think)
+    _day.call_tool = counted(_day.call_tool)
 
 
 def forked(work: Callable[[], Any]) -> int:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from quantgraph.agents.execution._actions import parse_action
     from quantgraph.agents.execution._decider import ExecutionAgent
     from quantgraph.agents.execution._graph import begin_execution, create_execution_subgraph
-    from quantgraph.agents.execution._steps import react_step, run_execution
+    from quantgraph.agents.execution._steps import ExecutionOptions, react_step, run_execution
 
 __all__ = [
     "ExecutionAgent",
+    "ExecutionOptions",
     "begin_execution",
     "create_execution_subgraph",
     "parse_action",

@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from quantgraph._util.texts import Note, say
+from quantgraph.agents._model_decider import SESSIONS, log_step
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._prompt import prompt_texts
-from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, ReactContext, run_execution
+from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
-from quantgraph.broker.ledger import LoggedStep
 from quantgraph.broker.session import largest_buy
 from quantgraph.market.money import to_decimal
 from quantgraph.recording.scope import happened
@@ -99,8 +99,6 @@ def _wish(
 
 
 _ROLE: Role = "execution"
-_SESSIONS = 260
-"""A year, and what the slowest usual indicators need before they are stable."""
 _RULE_NAME_LENGTH = 60
 _REASON = 500
 _NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
@@ -150,7 +148,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
         "执行智能体",
         "逐步执行",
     )
-    needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
+    needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
 
     @property
@@ -239,23 +237,11 @@ class ExecutionAgent(ExecutionOptions, Decider):
     def _execute(
         self, context: DecisionContext, symbol: str, status: Mapping[str, str], ended: threading.Event
     ) -> ExecutionState:
-        rule, moment = context.rule, context.view.moment
-        begun = time.monotonic()
+        rule, begun = context.rule, time.monotonic()
 
         def keep(action: Action, result: Any) -> None:
-            context.log_step(
-                LoggedStep(
-                    rule_name=rule[:_RULE_NAME_LENGTH] or "(no rule)",
-                    rule=rule,
-                    symbol=symbol,
-                    session=moment.session,
-                    step=action.step,
-                    action_type=action.type,
-                    action=action.model_dump(),
-                    result=result,
-                    timestamp=moment.timestamp.isoformat(),
-                )
-            )
+            name = rule[:_RULE_NAME_LENGTH] or "(no rule)"
+            log_step(context, action.step, action.type, action.model_dump(), result, name=name, symbol=symbol)
 
         def is_out_of_time() -> bool:
             if ended.is_set():
@@ -266,7 +252,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
             return time.monotonic() - begun >= self.time_limit
 
         with context.scope(symbol):
-            desk = self.desk(
+            loop = self.loop(
                 symbol=symbol,
                 rule=rule,
                 language=context.language,
@@ -276,7 +262,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
                 keep=keep,
                 status=status,
             )
-            return run_execution(ReactContext(desk=desk))
+            return loop.run(ExecutionState())
 
 
 def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:

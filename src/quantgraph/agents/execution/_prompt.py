@@ -14,6 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
+from quantgraph.agents._model_decider import prompt_files, shortened_conversation
 from quantgraph.agents.execution._actions import LONGEST_ACTION, Action
 from quantgraph.llm.messages import (
     escape_tags,
@@ -56,19 +57,11 @@ def bounded(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
     Older results are shortened first, the oldest before the others, then older replies.
     """
-    kept = list(messages)
-    over = sum(map(_length, kept)) - LONGEST_CONVERSATION
-    answers = [place for place, each in enumerate(kept) if place and not isinstance(each, AIMessage)]
-    replies = [place for place, each in enumerate(kept) if isinstance(each, AIMessage)]
-    last = next((place for place in reversed(answers) if read("observation", kept[place].text)), 0)
-    for place in [*(each for each in answers if each != last), *replies]:
-        if over <= 0:
-            break
-        before = kept[place]
-        after = _short_reply(before) if isinstance(before, AIMessage) else _short_answer(before)
-        kept[place] = after
-        over += _length(after) - _length(before)
-    return kept
+    answers = [place for place, each in enumerate(messages) if place and not isinstance(each, AIMessage)]
+    replies = [place for place, each in enumerate(messages) if isinstance(each, AIMessage)]
+    last = next((place for place in reversed(answers) if read("observation", messages[place].text)), 0)
+    order = [*(each for each in answers if each != last), *replies]
+    return shortened_conversation(messages, LONGEST_CONVERSATION, order, _short)
 
 
 def short_args(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
@@ -77,11 +70,8 @@ def short_args(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
     return short if isinstance(short, dict) else {"…": short}
 
 
-def _length(message: AnyMessage) -> int:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    return len(reply_text(message.content)) + sum(
-        len(canonical_json(each["args"], sort_keys=False)) for each in calls
-    )
+def _short(message: AnyMessage) -> AnyMessage:
+    return _short_reply(message) if isinstance(message, AIMessage) else _short_answer(message)
 
 
 def _short_answer(message: AnyMessage) -> AnyMessage:
@@ -117,7 +107,7 @@ _EMPTY = "(no text)"
 @cache
 def prompt_texts() -> Mapping[str, str]:
     """The system prompts: ``execution_en`` and ``execution_zh``. One that changes gets a new version."""
-    return {name: (_FOLDER / file).read_text(encoding="utf-8") for name, file in _FILES.items()}
+    return prompt_files(_FOLDER, _FILES)
 
 
 def described(tools: Iterable[BaseTool]) -> list[dict[str, Any]]:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
-from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents._isolated import check_symbols
+from quantgraph.agents._model_decider import (
+    ModelLoop,
+    allowed_tool,
+    asking,
+    call_key,
+    options,
+    out_of_budget,
+)
 from quantgraph.agents.execution._actions import (
     ACTION_TOOLS,
     Action,
@@ -36,18 +44,13 @@ from quantgraph.agents.execution._prompt import (
     record_of,
     sent_back,
 )
-from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
+from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
 
 Calling = Literal["json", "native"]
-CALLING: tuple[Calling, ...] = get_args(Calling)
-
 SizeKind = Literal["confidence", "fixed"]
-SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
-
-_MOST_ROUNDS, _MOST_PARALLEL = 50, 64
 
 MAX_SENT_BACK = 2
 """Times in a row that a reply which cannot be read is sent back."""
@@ -101,70 +104,53 @@ class ExecutionState(ExecutionInput, total=False):
     decision: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
+
+
+@options
 class ExecutionOptions:
     """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
 
-    tools: Sequence[BaseTool] = ()
-    size: SizeKind = "confidence"
-    share: float | None = None
-    cash: float | None = None
-    rounds: int = 10
-    time_limit: float = 120.0
-    tool_timeout: float = 30.0
-    parallel: int = 4
-    calling: Calling = "json"
-    catalog: Mapping[str, BaseTool] = field(init=False)
-    described: Sequence[Mapping[str, Any]] = field(init=False)
+    tools: SkipValidation[Sequence[BaseTool]] = ()
+    size: Annotated[SizeKind, Field(description=f"one of {', '.join(get_args(SizeKind))}")] = "confidence"
+    share: Annotated[float | None, Field(gt=0, le=1, description="a number above 0, at most 1")] = None
+    cash: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="a number above 0")] = None
+    rounds: Annotated[int, Field(ge=1, le=50, description="a whole number from 1 to 50")] = 10
+    time_limit: Seconds = 120.0
+    tool_timeout: Seconds = 30.0
+    parallel: Annotated[int, Field(ge=1, le=64, description="a whole number from 1 to 64")] = 4
+    calling: Annotated[Calling, Field(description=f"one of {', '.join(get_args(Calling))}")] = "json"
 
     def __post_init__(self) -> None:
-        self._check_size()
-        check_whole("rounds", self.rounds, 1, _MOST_ROUNDS)
-        check_whole("parallel", self.parallel, 1, _MOST_PARALLEL)
-        for name in ("time_limit", "tool_timeout"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value < math.inf:
-                raise BadOption(f"{name}={value!r:.40}; must be seconds above 0", parameter=name)
-        if self.calling not in CALLING:
-            raise BadOption(
-                f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
-            )
-        catalog = dict(tools_catalog)
-        for tool in self.tools:
-            if not isinstance(tool, BaseTool):
-                raise BadOption(
-                    f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
-                    parameter="tools",
-                )
-            if tool.name in catalog or tool.name in ACTION_TOOLS:
-                raise BadOption(
-                    f"tools: there is a tool {tool.name!r} already; give yours another name",
-                    parameter="tools",
-                )
-            catalog[tool.name] = tool
-        object.__setattr__(self, "tools", tuple(self.tools))
-        object.__setattr__(self, "catalog", catalog)
-        # By name alone where the model is offered the tools anyway.
-        names = [{"name": name} for name in catalog]
-        object.__setattr__(
-            self, "described", names if self.calling == "native" else described(catalog.values())
-        )
-
-    def _check_size(self) -> None:
-        if self.size not in SIZES:
-            raise BadOption(f"size={self.size!r:.40}; must be one of {', '.join(SIZES)}", parameter="size")
-        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
-            raise BadOption(
-                f"share={self.share!r:.40}; must be a number above 0, at most 1", parameter="share"
-            )
-        if self.cash is not None and not (is_number(self.cash) and 0 < self.cash < math.inf):
-            raise BadOption(f"cash={self.cash!r:.40}; must be a number above 0", parameter="cash")
         if self.size == "fixed" and (self.cash is None or self.share is not None):
             raise BadOption(
                 "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
             )
         if self.size == "confidence" and self.cash is not None:
             raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
+        for tool in self.tools:
+            if not isinstance(tool, BaseTool):
+                raise BadOption(
+                    f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
+                    parameter="tools",
+                )
+            if tool.name in {*tools_catalog, *ACTION_TOOLS}:
+                raise BadOption(
+                    f"tools: there is a tool {tool.name!r} already; give yours another name",
+                    parameter="tools",
+                )
+
+    @cached_property
+    def catalog(self) -> Mapping[str, BaseTool]:
+        """The tools that can be called, by name."""
+        return {**tools_catalog, **{tool.name: tool for tool in self.tools}}
+
+    @cached_property
+    def described(self) -> Sequence[Mapping[str, Any]]:
+        """The tools as the prompt has them: by name alone where the model is offered them anyway."""
+        if self.calling == "native":
+            return [{"name": name} for name in self.catalog]
+        return described(self.catalog.values())
 
     def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
         """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
@@ -183,7 +169,7 @@ class ExecutionOptions:
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
         return {**limits, **({"tools": own} if own else {})}
 
-    def desk(
+    def loop(
         self,
         *,
         symbol: str,
@@ -194,59 +180,180 @@ class ExecutionOptions:
         is_out_of_time: Callable[[], bool],
         keep: Callable[[Action, Any], None] = lambda *_: None,
         status: Mapping[str, Any] | None = None,
-    ) -> Desk:
-        """Return what the execution of a symbol is worked with."""
+    ) -> ExecutionLoop:
+        """Return the loop of a symbol's execution."""
         check_symbols(context.view, [symbol])
-        bound: Any = model
-        if self.calling == "native":
-            # place_order, which is in the catalog, is the decision.
-            bound = model.bind_tools([*self.catalog.values(), ACTION_TOOLS["calculation"]])
-
-        def ask(messages: Sequence[AnyMessage]) -> AIMessage:
-            reply: AIMessage = bound.invoke(list(messages))
-            return reply if self.calling == "native" else calls_as_text(reply)
-
-        return Desk(
+        # place_order, which is in the catalog, is the decision.
+        ask = (
+            asking(model, [*self.catalog.values(), ACTION_TOOLS["calculation"]])
+            if self.calling == "native"
+            else asking(model, read=calls_as_text)
+        )
+        return ExecutionLoop(
             options=self,
-            symbol=symbol,
-            rule=rule,
             ask=ask,
             context=context,
+            rule=rule,
             language=language,
+            symbol=symbol,
+            status=status or {},
             is_out_of_time=is_out_of_time,
             keep=keep,
-            status=status or {},
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
-    """What one execution is worked with."""
+class ExecutionLoop(ModelLoop[ExecutionState]):
+    """One execution of a symbol: the model takes an action a round, until one is a decision."""
 
     options: ExecutionOptions
     symbol: str
-    rule: str
-    ask: Callable[[Sequence[AnyMessage]], AIMessage]
-    context: ToolContext
-    language: Language
     status: Mapping[str, Any]
     is_out_of_time: Callable[[], bool]
     keep: Callable[[Action, Any], None]
+    end_key: ClassVar[str] = "decision"
+    action_key: ClassVar[str] = "action"
+
+    def think(self, state: ExecutionState) -> ExecutionState:
+        """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
+        step, rounds = state.get("step", 1), self.options.rounds
+        messages = state.get("conversation") or self._first_messages()
+        if step > rounds:
+            return _held(messages, step, "rounds", f"{rounds} rounds were not enough for a decision")
+        if self.is_out_of_time():
+            return _held(messages, step, "time", "the time of the execution is over")
+        reply = AIMessage("")
+        try:
+            reply = self.ask(bounded(messages))
+            action = parse_action(reply, step=step, symbol=self.symbol)
+        except ModelOutputInvalid as fault:
+            return self._unusable(state, messages, reply, fault)
+        except BudgetExceeded as error:
+            return _held(messages, step, "budget", out_of_budget(error).message)
+        return {
+            "conversation": messages,
+            "sent_back": 0,
+            "reply": reply,
+            "action": action.model_dump(),
+            "hold_reason": "model",
+        }
+
+    def act(self, state: ExecutionState) -> ExecutionState:
+        """Carry the action out; what is wrong with a call is its result."""
+        action, history = Action.model_validate(state["action"]), state.get("execution_history", [])
+        try:
+            return {"result": self._carried_out(action, history)}
+        except FATAL_ERRORS:
+            raise
+        except QuantGraphError as error:  # the model can answer it
+            return {"result": {"error": error.line}}
+
+    def observe(self, state: ExecutionState) -> ExecutionState:
+        """Keep the action with its result, tell the model, and end with its decision."""
+        action, result = Action.model_validate(state["action"]), state["result"]
+        moment = self.context.moment.timestamp.isoformat()
+        update: ExecutionState = {
+            "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
+            "step": action.step + 1,
+            "action": None,
+            "reply": None,
+            "result": None,
+        }
+        self.keep(action, result)
+        if isinstance(action.action, TradeDecision):
+            decision = action.action.model_dump()
+            if decision["action"] == "hold":
+                decision["hold_reason"] = state["hold_reason"]
+            return {**update, "decision": decision}
+        answer = observed(
+            state["reply"] or AIMessage(""),
+            action,
+            result,
+            next_step=action.step + 1,
+            rounds=self.options.rounds,
+            language=self.language,
+        )
+        return {**update, "conversation": bounded([*state["conversation"], *answer])}
+
+    def kept(self) -> ExecutionState:
+        """The code that was run so far."""
+        return {"cells": list(self.context.cells)}
+
+    def _first_messages(self) -> list[AnyMessage]:
+        held, timeout = {"symbol": self.symbol}, self.options.tool_timeout
+        position = call_tool(tools_catalog["get_position"], held, self.context, timeout=timeout)
+        quote = self.context.quotes.get(self.symbol)
+        facts = {
+            "rule_id": rule_id(self.rule),
+            "symbol": self.symbol,
+            "session": f"{self.context.moment.session:%Y-%m-%d}",
+            "runtime_status": {
+                "open": quote.open if quote and quote.open > 0 else None,
+                **position,
+                **self.status,
+            },
+            "user_requirements": self.rule,
+            "available_tools": self.options.described,
+        }
+        prompt = prompt_texts()[f"execution_{self.language}"]
+        return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
+
+    def _unusable(
+        self, state: ExecutionState, messages: list[AnyMessage], reply: AIMessage, fault: ModelOutputInvalid
+    ) -> ExecutionState:
+        """Send a reply back, or hold after too many in a row."""
+        step, sent = state.get("step", 1), state.get("sent_back", 0)
+        malformed = state.get("malformed", 0) + 1
+        if sent >= MAX_SENT_BACK:
+            why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
+            return {**_held(messages, step, "malformed", why), "malformed": malformed}
+        again = sent_back(
+            reply,
+            fault.message,
+            step=step,
+            rounds=self.options.rounds,
+            is_last=sent + 1 == MAX_SENT_BACK,
+            language=self.language,
+        )
+        return {
+            "conversation": [*messages, *again],
+            "sent_back": sent + 1,
+            "malformed": malformed,
+            "action": None,
+        }
+
+    def _carried_out(self, action: Action, history: Sequence[Mapping[str, Any]]) -> Any:
+        """What a tool answers, or TA-Lib makes of a calculation; None of a decision or an observation."""
+        done = action.action
+        if isinstance(done, ToolCall):
+            tool = allowed_tool(
+                done.tool_name,
+                done.params,
+                self.options.catalog,
+                made=[call_key(each["tool_name"], each["params"]) for each in history if "tool_name" in each],
+                most=MAX_IDENTICAL_CALLS,
+                again="{name} has been called {most} times with these parameters, and would answer the same; "
+                "change them, or decide",
+            )
+            return call_tool(tool, done.params, self.context, timeout=self.options.tool_timeout)
+        if isinstance(done, Calculation):
+            shown, timeframe = _last_bars(history, self)
+            calculation = {**done.model_dump(), "intermediate_result": action.intermediate_result}
+            return check_calculation(calculation, self.context, self.symbol, shown=shown, timeframe=timeframe)
+        return None
 
 
 @dataclass(kw_only=True)
 class ReactContext:
-    """An execution under way: its desk, and its state so far."""
+    """An execution under way: its loop, and its state so far."""
 
-    desk: Desk
+    loop: ExecutionLoop
     state: ExecutionState = field(default_factory=ExecutionState)
 
 
 def run_execution(context: ReactContext) -> ExecutionState:
     """Run an execution to its decision, by the same steps as the subgraph, and return its state."""
-    while not context.state.get("decision"):
-        react_step(context.state.get("step", 1), context)
-    return context.state
+    return context.loop.run(context.state)
 
 
 def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
@@ -257,7 +364,7 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     BadOption
         If ``step_num`` is not the next step, or there is a decision already.
     """
-    desk, state = context.desk, context.state
+    state = context.state
     following = state.get("step", 1)
     if step_num != following or state.get("decision"):
         raise BadOption(
@@ -266,160 +373,25 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
             else f"step_num={step_num}; the execution has its decision",
             parameter="step_num",
         )
-    state.update(think(state, desk))
-    while state["action"] is None:
-        state.update(think(state, desk))
-    action = Action.model_validate(state["action"])
-    state.update(act(state, desk))
-    result = state["result"]
-    state.update(observe(state, desk))
-    return action, result
+    done = list[tuple[Action, Any]]()
+    keep = context.loop.keep
+
+    def kept(action: Action, result: Any) -> None:
+        done.append((action, result))
+        keep(action, result)
+
+    replace(context.loop, keep=kept).run(state, once=True)
+    return done[0]
 
 
-def think(state: ExecutionState, desk: Desk) -> ExecutionState:
-    """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
-    step, sent = state.get("step", 1), state.get("sent_back", 0)
-    messages = state.get("conversation") or first_messages(
-        _facts(desk),
-        prompt_texts()[f"execution_{desk.language}"],
-        rounds=desk.options.rounds,
-        language=desk.language,
-    )
-    if step > desk.options.rounds:
-        return _held(messages, step, "rounds", f"{desk.options.rounds} rounds were not enough for a decision")
-    if desk.is_out_of_time():
-        return _held(messages, step, "time", "the time of the execution is over")
-    reply = AIMessage("")
-    try:
-        reply = desk.ask(bounded(messages))
-        action = parse_action(reply, step=step, symbol=desk.symbol)
-    except ModelOutputInvalid as fault:
-        malformed = state.get("malformed", 0) + 1
-        if sent >= MAX_SENT_BACK:
-            why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
-            return {**_held(messages, step, "malformed", why), "malformed": malformed}
-        told = sent_back(
-            reply,
-            fault.message,
-            step=step,
-            rounds=desk.options.rounds,
-            is_last=sent + 1 == MAX_SENT_BACK,
-            language=desk.language,
-        )
-        return {
-            "conversation": [*messages, *told],
-            "sent_back": sent + 1,
-            "malformed": malformed,
-            "action": None,
-        }
-    except BudgetExceeded as spent:
-        if spent.data.get("of") != "session":
-            raise
-        return _held(messages, step, "budget", spent.message)
-    return {
-        "conversation": messages,
-        "sent_back": 0,
-        "reply": reply,
-        "action": action.model_dump(),
-        "hold_reason": "model",
-    }
-
-
-def act(state: ExecutionState, desk: Desk) -> ExecutionState:
-    """Carry the action out."""
-    action = Action.model_validate(state["action"])
-    return {"result": execute_action(action, desk, state.get("execution_history", []))}
-
-
-def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
-    """Keep the action with its result, tell the model, and end with its decision."""
-    action, result = Action.model_validate(state["action"]), state["result"]
-    moment = desk.context.moment.timestamp.isoformat()
-    update: ExecutionState = {
-        "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
-        "step": action.step + 1,
-        "action": None,
-        "reply": None,
-        "result": None,
-    }
-    desk.keep(action, result)
-    if isinstance(action.action, TradeDecision):
-        told = action.action.model_dump()
-        if told["action"] == "hold":
-            told["hold_reason"] = state["hold_reason"]
-        return {**update, "decision": told}
-    reply = state["reply"] or AIMessage("")
-    answer = observed(
-        reply, action, result, next_step=action.step + 1, rounds=desk.options.rounds, language=desk.language
-    )
-    return {**update, "conversation": bounded([*state["conversation"], *answer])}
-
-
-def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, Any]] = ()) -> Any:
-    """Carry an action out and return its result, a JSON value.
-
-    A tool's result is the tool's; that of a calculation is what TA-Lib makes of the same, see
-    :func:`~quantgraph.tools.check_calculation`; a decision and an observation have None.
-    """
-    try:
-        if isinstance(action.action, ToolCall):
-            return _called(action.action, desk, history)
-        if isinstance(action.action, Calculation):
-            shown, timeframe = _last_bars(history, desk)
-            calculation = {**action.action.model_dump(), "intermediate_result": action.intermediate_result}
-            return check_calculation(calculation, desk.context, desk.symbol, shown=shown, timeframe=timeframe)
-    except FATAL_ERRORS:
-        raise
-    except QuantGraphError as error:
-        return {"error": error.line}
-    return None
-
-
-def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) -> Any:
-    wanted = canonical_json([call.tool_name, call.params])
-    made = [canonical_json([each["tool_name"], each["params"]]) for each in history if "tool_name" in each]
-    if made.count(wanted) >= MAX_IDENTICAL_CALLS:
-        raise NoProgress(
-            f"{call.tool_name} has been called {MAX_IDENTICAL_CALLS} times with these parameters, and would "
-            "answer the same; change them, or decide"
-        )
-    tool = desk.options.catalog.get(call.tool_name)
-    if tool is None:
-        raise BadOption(
-            f"there is no tool {call.tool_name!r:.80}; there is {', '.join(desk.options.catalog)}"
-        )
-    return call_tool(tool, call.params, desk.context, timeout=desk.options.tool_timeout)
-
-
-def _last_bars(history: Sequence[Mapping[str, Any]], desk: Desk) -> tuple[Any, str]:
+def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tuple[Any, str]:
     """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
     for each in reversed(history):
         params, result = each.get("params") or {}, each.get("result")
         called = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
-        if called and known_symbol(desk.context.view, str(params.get("symbol"))) == desk.symbol:
+        if called and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
             return result, str(params.get("timeframe", "1d"))
     return (), "1d"
-
-
-def _facts(desk: Desk) -> dict[str, Any]:
-    context = desk.context
-    return {
-        "rule_id": rule_id(desk.rule),
-        "symbol": desk.symbol,
-        "session": f"{context.moment.session:%Y-%m-%d}",
-        "runtime_status": _status(desk),
-        "user_requirements": desk.rule,
-        "available_tools": desk.options.described,
-    }
-
-
-def _status(desk: Desk) -> dict[str, Any]:
-    """Return what is held, and the open at which it may be traded; None without one."""
-    context = desk.context
-    held, timeout = {"symbol": desk.symbol}, desk.options.tool_timeout
-    position = call_tool(tools_catalog["get_position"], held, context, timeout=timeout)
-    quote = context.quotes.get(desk.symbol)
-    return {"open": quote.open if quote and quote.open > 0 else None, **position, **desk.status}
 
 
 def rule_id(rule: str) -> str:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Literal
-from weakref import WeakKeyDictionary
 
 from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note
+from quantgraph.agents._model_decider import SESSIONS, Memos, log_step
 from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
-from quantgraph.agents.trader._day import TraderOptions, TraderState, ask_model, use_tools
+from quantgraph.agents.trader._day import TraderOptions, TraderState
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
-from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
-from quantgraph.state import GrowingViewId, View
+from quantgraph.state import View
 from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
 from quantgraph.tools.news import check_news, named_news
@@ -91,8 +90,6 @@ def open_toolset(
 
 
 _ROLE: Role = "trader"
-_SESSIONS = 260
-"""A year, and what the slowest usual indicators need before they are stable."""
 _SHOWN = 5
 _ALL = "*"
 """What a trader decides: everything that can be traded."""
@@ -154,18 +151,15 @@ class TraderAgent(TraderOptions, Decider):
         *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
         *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
     )
-    needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
+    needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._toolset = check_toolset(self.tools, allow_leaky_tools=self.allow_leaky_tools)
         self._news = named_news(self.news) if isinstance(self.news, str) else self.news
         if self._news is not None:
             check_news(self._news, allow_leaky_search=self.allow_leaky_search)
-        # The lock guards the table of runs: threads may trade runs at the same time.
-        self._lock = threading.Lock()
-        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+        self._memos = Memos()
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -241,20 +235,16 @@ class TraderAgent(TraderOptions, Decider):
             allow_leaky_search=self.allow_leaky_search,
         )
         with open_toolset(self._toolset, tools) as opened:
-            desk = self.desk(
+            loop = self.loop(
                 model=context.model(_ROLE),
                 context=tools,
                 tools=opened,
                 rule=context.rule,
                 language=context.language,
                 remembered=self._remembered(context),
-                keep=_log_of(context),
+                keep=partial(_keep, context),
             )
-            state = TraderState()
-            while not state.get("ended"):
-                state.update(ask_model(state, desk))
-                if not state.get("ended"):
-                    state.update(use_tools(state, desk))
+            state = loop.run(TraderState())
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
@@ -262,9 +252,8 @@ class TraderAgent(TraderOptions, Decider):
     def _remembered(self, context: DecisionContext) -> str:
         if not self.memory:
             return ""
-        with self._lock:
-            run = context.view.growing_view_id
-            memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
+        run = context.view.growing_view_id
+        memo = self._memos.of(run) if run else None
         return remembered_trades(context.history, context.view, name=self.name, memo=memo)
 
     def _notes(self, context: DecisionContext, state: TraderState, tools: ToolContext) -> dict[str, Any]:
@@ -296,22 +285,5 @@ def _had_replies(context: DecisionContext) -> bool:
     return any(each.notes.get("trader", {}).get("steps") for each in context.history[-1:])
 
 
-def _log_of(context: DecisionContext) -> Any:
-    rule, moment = context.rule, context.view.moment
-
-    def keep(step: int, action: Mapping[str, Any], result: Any) -> None:
-        context.log_step(
-            LoggedStep(
-                rule_name="trader",
-                rule=rule,
-                symbol=_ALL,
-                session=moment.session,
-                step=step,
-                action_type="model_reply",
-                action=action,
-                result=result,
-                timestamp=moment.timestamp.isoformat(),
-            )
-        )
-
-    return keep
+def _keep(context: DecisionContext, step: int, action: Mapping[str, Any], result: Any) -> None:
+    log_step(context, step, "model_reply", action, result, name="trader", symbol=_ALL)

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final
 
-from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph.agents._isolated import given_view
-from quantgraph.agents.trader._day import (
-    ResultsAs,
-    TraderDesk,
-    TraderInput,
-    TraderOptions,
-    TraderState,
-    ask_model,
-    use_tools,
-)
-from quantgraph.agents.trader._prompt import positions_of, universe
-from quantgraph.broker import Session
-from quantgraph.broker.accounts import order_from_json, order_to_json
+from quantgraph.agents._model_decider import loop_graph, scratch_context
+from quantgraph.agents.trader._day import TraderInput, TraderLoop, TraderOptions, TraderState
+from quantgraph.agents.trader._prompt import universe
+from quantgraph.broker.accounts import order_from_json
 from quantgraph.data.symbols import rules_of
+from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.market import Rulebook
-from quantgraph.runtime import OpenResources, Resources, merge_resources, open_resources, shown_offline
-from quantgraph.sandbox.wire import given_account
-from quantgraph.tools import ToolContext, tools_of
+from quantgraph.runtime import Resources, merge_resources, open_resources
+from quantgraph.tools import tools_of
 
 CASH: Final = 10_000
 """Cash of an account where none is given."""
-
-
-TraderGraph = StateGraph[TraderState, None, TraderInput, TraderState]
+_OF_A_RUN = ("memory", "tools", "allow_leaky_tools", "news", "allow_leaky_search")
 CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
 
 
 def create_trader_subgraph(
+    options: TraderOptions | None = None,
     *,
-    max_steps: int = TraderOptions.max_steps,
-    max_retries: int = TraderOptions.max_retries,
-    base_delay: float = TraderOptions.base_delay,
-    results_as: ResultsAs = TraderOptions.results_as,
-    watched: Sequence[str] = TraderOptions.watched,
-    window: int = TraderOptions.window,
-    tool_timeout: float = TraderOptions.tool_timeout,
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -56,8 +36,8 @@ def create_trader_subgraph(
 
     Parameters
     ----------
-    max_steps, max_retries, base_delay, results_as, watched, window, tool_timeout
-        See :class:`.TraderAgent`.
+    options
+        See :class:`.TraderAgent`; memory, news and other tools belong to a run.
     rules
         The market's rules. Default: those of the market whose codes the data have.
     model, resources
@@ -66,98 +46,49 @@ def create_trader_subgraph(
     Raises
     ------
     BadOption
-        If an argument is not valid.
+        If an option is of a run.
     """
-    options = TraderOptions(
-        max_steps=max_steps,
-        max_retries=max_retries,
-        base_delay=base_delay,
-        results_as=results_as,
-        watched=watched,
-        window=window,
-        tool_timeout=tool_timeout,
-    )
+    chosen = options or TraderOptions()
+    for name in _OF_A_RUN:
+        if getattr(chosen, name) != getattr(TraderOptions, name):
+            raise BadOption(
+                f"{name} is an option of a run, of TraderAgent; the subgraph has one day", parameter=name
+            )
     opened = open_resources(merge_resources(resources, model=model))
-    nodes = _Nodes(options=options, opened=opened, rules=rules)
-    graph: TraderGraph = StateGraph(TraderState, input_schema=TraderInput)
-    for name in ("begin", "ask_model", "use_tools"):
-        graph.add_node(name, getattr(nodes, name))
-    graph.add_edge(START, "begin")
-    graph.add_edge("begin", "ask_model")
-    graph.add_conditional_edges("ask_model", route_after_ask_model, ["use_tools", END])
-    graph.add_conditional_edges("use_tools", route_after_use_tools, ["ask_model", END])
-    return shown_offline(graph.compile(name="trader"))
+    settings = opened.settings.with_model("trader", chosen.model_settings["trader"])
 
-
-def route_after_ask_model(state: TraderState) -> Literal["use_tools", "__end__"]:
-    """After a reply: use its tools; end where there is none."""
-    return "__end__" if state.get("ended") else "use_tools"
-
-
-def route_after_use_tools(state: TraderState) -> Literal["ask_model", "__end__"]:
-    """After the tools: ask on, unless the model has ended its day."""
-    return "__end__" if state.get("ended") else "ask_model"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Nodes:
-    """The nodes, and what they share."""
-
-    options: TraderOptions
-    opened: OpenResources
-    rules: Rulebook | None
-
-    def begin(self, state: TraderInput) -> TraderState:
-        """Check what is given, and begin anew: the thread may have an earlier day."""
-        desk = self.desk({**state})  # type: ignore[typeddict-item]  # mypy wants all keys of a total=False dict
-        return {
-            "conversation": [],
-            "step": 0,
-            "reply": None,
-            "calls": [],
-            "call_count": 0,
-            "submitted": [],
-            "log": [],
-            "ended": None,
-            "error": "",
-            "final_text": "",
-            **_traded(desk),
-        }
-
-    def ask_model(self, state: TraderState) -> TraderState:
-        """Ask the model for its next reply."""
-        return ask_model(state, self.desk(state))
-
-    def use_tools(self, state: TraderState) -> TraderState:
-        """Carry its calls out and tell it what they answered."""
-        desk = self.desk(state)
-        return {**use_tools(state, desk), **_traded(desk)}
-
-    def desk(self, state: TraderState) -> TraderDesk:
-        """Return what the state's day is worked with; its market has the orders so far."""
-        opened = self.opened
-        view = given_view(state, opened.store)
-        account = given_account(state, cash=CASH)
-        rules = self.rules or rules_of(opened.source, universe(view))
-        market = Session.at_open(view, account, rules)
+    def loop_of(state: TraderState) -> TraderLoop:
+        """The loop of a state's day; its market has the orders so far."""
+        context = scratch_context(
+            state,
+            opened,
+            lambda view: rules or rules_of(opened.source, universe(view)),
+            cash=CASH,
+            trades=True,
+        )
         for each in state.get("submitted", ()):
-            market.submit(order_from_json(each))
-        settings = opened.settings.with_model("trader", self.options.model_settings["trader"])
-        return self.options.desk(
+            context.session.submit(order_from_json(each))
+        return chosen.loop(
             model=role_model("trader", model=opened.model, settings=settings),
-            context=ToolContext(view, account, rules, code=opened.runner, session=market),
+            context=context,
             tools=tools_of("trader"),
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
         )
 
+    return loop_graph(TraderLoop, loop_of, _fresh, name="trader", schemas=(TraderState, TraderInput))
 
-def _traded(desk: TraderDesk) -> TraderState:
-    """Return what the orders so far have made of the account."""
-    context, market = desk.context, desk.context.session
+
+def _fresh() -> dict[str, Any]:
     return {
-        "submitted": [order_to_json(order) for order in market.submitted],
-        "orders": [order_to_json(order) for order in market.orders],
-        "traded": market.account != context.account,
-        "positions": positions_of(market.account, context.view),
+        "conversation": [],
+        "step": 0,
+        "reply": None,
+        "results": [],
+        "calls": [],
+        "call_count": 0,
+        "log": [],
+        "ended": None,
+        "error": "",
+        "final_text": "",
     }

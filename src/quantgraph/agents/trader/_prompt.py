@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import plain_number
+from quantgraph.agents._model_decider import prompt_files, shortened_conversation
 from quantgraph.broker import Account, DecisionContext
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
@@ -41,7 +42,7 @@ DayContext = DecisionContext | ToolContext
 @cache
 def prompt_texts() -> Mapping[str, str]:
     """The prompts by market and language: ``trader_us_en`` and so on. One that changes gets a new version."""
-    return {name: (_FOLDER / file).read_text(encoding="utf-8") for name, file in _FILES.items()}
+    return prompt_files(_FOLDER, _FILES)
 
 
 def universe(view: View) -> tuple[str, ...]:
@@ -230,19 +231,10 @@ def bounded_window(messages: Sequence[AnyMessage], limit: int) -> list[AnyMessag
 
     The first two messages, which are the day, and what follows the last reply stay whole.
     """
-    kept = list(messages)
-    over = sum(map(_length, kept)) - limit
-    last = max((place for place, each in enumerate(kept) if isinstance(each, AIMessage)), default=len(kept))
-    old = range(2, last)
-    answers = [place for place in old if not isinstance(kept[place], AIMessage)]
-    replies = [place for place in old if isinstance(kept[place], AIMessage)]
-    for place in [*answers, *replies]:
-        if over <= 0:
-            break
-        before = kept[place]
-        kept[place] = _short(before)
-        over += _length(kept[place]) - _length(before)
-    return kept
+    replies = {place for place, each in enumerate(messages) if isinstance(each, AIMessage)}
+    old = range(2, max(replies, default=len(messages)))
+    order = sorted(old, key=lambda place: place in replies)
+    return shortened_conversation(messages, limit, order, _short)
 
 
 def _messages(response: Mapping[str, Any] | Sequence[AnyMessage]) -> Sequence[AnyMessage]:
@@ -250,11 +242,6 @@ def _messages(response: Mapping[str, Any] | Sequence[AnyMessage]) -> Sequence[An
         return response
     found: Iterable[AnyMessage] = response.get("messages") or response.get("conversation") or ()
     return list(found)
-
-
-def _length(message: AnyMessage) -> int:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    return len(message.text) + sum(len(canonical_json(each["args"])) for each in calls)
 
 
 def _short(message: AnyMessage) -> AnyMessage:

@@ -1,0 +1,330 @@
+"""What deciders that ask a model share: options, a loop of think, act and observe, and its LangGraph graph.
+
+A :class:`ModelLoop` is one piece of work: a day of the trader, a symbol of the stepwise agent. Its subclass
+says what the model is told, how its reply becomes an action, what an action does, and what ends the work. The
+state is a plain dict, so that the same steps run in a loop, or as nodes with a checkpoint after each.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+from weakref import WeakKeyDictionary
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.texts import Language
+from quantgraph._util.values import near_or_valid
+from quantgraph.agents._isolated import given_view
+from quantgraph.agents.memory._memory import EpisodeMemo
+from quantgraph.broker import DecisionContext, Session
+from quantgraph.broker.ledger import LoggedStep
+from quantgraph.errors import BadOption, BudgetExceeded, NoProgress
+from quantgraph.llm.messages import reply_text
+from quantgraph.market import Rulebook
+from quantgraph.runtime import OpenResources, shown_offline
+from quantgraph.sandbox.wire import given_account
+from quantgraph.state import GrowingViewId, View
+from quantgraph.tools import ToolContext
+
+SESSIONS = 260
+"""Sessions that a model may look back: a year, and what the slowest usual indicators need to be stable."""
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Mapping[str, Any])
+Ask = Callable[[Sequence[AnyMessage]], AIMessage]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def options(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass of options, whose values are checked by their annotations.
+
+    A value that is not valid is a ``BadOption`` of that name; a field's description completes "must be".
+    """
+    if not hasattr(cls, "__post_init__"):  # a subclass may have one
+        cls.__post_init__ = lambda _self: None  # type: ignore[attr-defined]
+    config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+    made: Any = pydantic_dataclass(frozen=True, kw_only=True, eq=False, repr=False, config=config)(cls)
+    init, known = made.__init__, made.__pydantic_fields__
+
+    @wraps(init)
+    def checked_init(self: Any, **given: Any) -> None:
+        try:
+            init(self, **given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            own = first.get("ctx", {}).get("error")
+            if isinstance(own, BadOption):  # of a check that reads several options
+                raise own from None
+            name = str(first["loc"][0])
+            if name not in known:
+                raise BadOption(
+                    f"there is no option {name}; {near_or_valid(name, known)}", parameter=name
+                ) from None
+            valid = known[name].description
+            raise BadOption(f"{name}={given[name]!r:.60}; must be {valid}", parameter=name) from None
+
+    made.__init__ = checked_init
+    checked: type[T] = made
+    return checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelLoop(ABC, Generic[S]):
+    """One piece of work of a model over a state, with what it is worked with.
+
+    Attributes
+    ----------
+    ask
+        Asks the model, to which the tools are bound.
+    context
+        The moment, the account, and the market that tools touch.
+    rule, language
+        The user's rule in words, and the language of the prompt.
+    """
+
+    ask: Ask
+    context: ToolContext
+    rule: str = ""
+    language: Language = "en"
+    end_key: ClassVar[str]
+    """The key of the state that has how the work ended."""
+    action_key: ClassVar[str]
+    """The key of the state that has the action to carry out."""
+
+    @abstractmethod
+    def think(self, state: S) -> S:
+        """Ask the model for its next action; where there is none, the update says why, or asks again."""
+
+    @abstractmethod
+    def act(self, state: S) -> S:
+        """Carry the action out."""
+
+    @abstractmethod
+    def observe(self, state: S) -> S:
+        """Keep the action with its result, tell the model, and end the work if it is done."""
+
+    def kept(self) -> Mapping[str, Any]:
+        """What of the market and the tools a state must have, so that the next step finds it."""
+        return {}
+
+    def run(self, state: Any, *, once: bool = False) -> S:
+        """Think, act and observe until the work is over, or ``once``; return the state."""
+        while not state.get(self.end_key):
+            state.update(self.think(state))
+            if route_after_think(self, state) == "act":
+                state.update(self.act(state))
+                state.update(self.observe(state))
+                if once:
+                    break
+        done: S = state
+        return done
+
+
+Loop = ModelLoop[Any] | type[ModelLoop[Any]]
+
+
+def route_after_think(loop: Loop, state: Mapping[str, Any]) -> str:
+    """After think: the end, the action, or another reply where the last one was sent back."""
+    if state.get(loop.end_key):
+        return END
+    return "act" if state.get(loop.action_key) is not None else "think"
+
+
+def route_after_observe(loop: Loop, state: Mapping[str, Any]) -> str:
+    """After observe: the end, or on."""
+    return END if state.get(loop.end_key) else "think"
+
+
+def loop_graph(
+    loop: type[ModelLoop[Any]],
+    loop_of: Callable[[Any], ModelLoop[Any]],
+    fresh: Callable[[], Mapping[str, Any]],
+    *,
+    name: str,
+    schemas: tuple[type, type],
+) -> CompiledStateGraph[Any, None, Any, Any]:
+    """The loop as a graph: begin, think, act, observe.
+
+    Parameters
+    ----------
+    loop_of
+        Makes the loop of a state, and checks what a host gave.
+    fresh
+        A new state: a thread may have earlier work.
+    schemas
+        Of the state and of the input.
+    """
+    state, given = schemas
+    graph: Any = StateGraph(state, input_schema=given)
+
+    def begin(state: Any) -> Any:
+        return {**fresh(), **loop_of({**state}).kept()}
+
+    def node(step: str) -> Callable[[Any], Any]:
+        def run(state: Any) -> Any:
+            work = loop_of(state)
+            return {**getattr(work, step)(state), **work.kept()}
+
+        return run
+
+    graph.add_node("begin", begin, input_schema=given)
+    for step in ("think", "act", "observe"):
+        graph.add_node(step, node(step), input_schema=state)
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "think")
+    graph.add_conditional_edges("think", lambda state: route_after_think(loop, state), ["act", "think", END])
+    graph.add_edge("act", "observe")
+    graph.add_conditional_edges("observe", lambda state: route_after_observe(loop, state), ["think", END])
+    return shown_offline(graph.compile(name=name))
+
+
+def scratch_context(
+    state: Mapping[str, Any],
+    opened: OpenResources,
+    rules_of: Callable[[View], Rulebook],
+    *also: str,
+    cash: float,
+    trades: bool,
+) -> ToolContext:
+    """The context of a state: its view and account; ``trades`` gives it a market of its own."""
+    view = given_view(state, opened.store, *also)
+    account, rules = given_account(state, cash=cash), rules_of(view)
+    market = Session.at_open(view, account, rules) if trades else None
+    return ToolContext(view, account, rules, code=opened.runner, session=market)
+
+
+def asking(
+    model: BaseChatModel, tools: Iterable[Any] = (), read: Callable[[AIMessage], AIMessage] | None = None
+) -> Ask:
+    """Ask a model to which these tools are bound; ``read`` makes of its reply what is worked with."""
+    offered = list(tools)
+    bound: Any = model.bind_tools(offered) if offered else model
+
+    def ask(messages: Sequence[AnyMessage]) -> AIMessage:
+        reply: AIMessage = bound.invoke(list(messages))
+        return read(reply) if read else reply
+
+    return ask
+
+
+def out_of_budget(error: BudgetExceeded) -> BudgetExceeded:
+    """The error, if it ends the session alone; one that ends the run is raised."""
+    if error.data.get("of") != "session":
+        raise error
+    return error
+
+
+def allowed_tool(
+    name: str,
+    args: Mapping[str, Any],
+    tools: Mapping[str, BaseTool],
+    *,
+    made: list[str],
+    most: int,
+    again: str,
+) -> BaseTool:
+    """The tool of a call that may be made; it is added to the calls that were ``made``.
+
+    Raises
+    ------
+    BadOption
+        If there is no such tool.
+    NoProgress
+        If the same call was made as often as is allowed; ``again`` says so.
+    """
+    wanted = call_key(name, args)
+    if made.count(wanted) >= most:
+        raise NoProgress(again.format(name=name, most=most))
+    if name not in tools:
+        raise BadOption(f"there is no tool {name!r:.80}; there is {', '.join(tools)}")
+    made.append(wanted)
+    return tools[name]
+
+
+def call_key(name: str, args: Mapping[str, Any]) -> str:
+    """What two equal calls have in common."""
+    return canonical_json([name, args])
+
+
+def shortened_conversation(
+    messages: Sequence[AnyMessage],
+    limit: int,
+    order: Iterable[int],
+    short: Callable[[AnyMessage], AnyMessage],
+) -> list[AnyMessage]:
+    """A conversation of at most so many characters, where that is possible: messages shortened in order."""
+    kept = list(messages)
+    over = sum(map(_length, kept)) - limit
+    for place in order:
+        if over <= 0:
+            break
+        before = kept[place]
+        kept[place] = short(before)
+        over += _length(kept[place]) - _length(before)
+    return kept
+
+
+def _length(message: AnyMessage) -> int:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return len(reply_text(message.content)) + sum(len(canonical_json(each["args"])) for each in calls)
+
+
+def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """The texts of prompt files by name. One that changes gets a new version."""
+    return {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
+
+
+def log_step(
+    context: DecisionContext,
+    step: int,
+    action_type: str,
+    action: Mapping[str, Any],
+    result: Any,
+    *,
+    name: str,
+    symbol: str,
+) -> None:
+    """Keep a step of a decision in the run's execution log, under the rule's name."""
+    moment = context.view.moment
+    context.log_step(
+        LoggedStep(
+            rule_name=name,
+            rule=context.rule,
+            symbol=symbol,
+            session=moment.session,
+            step=step,
+            action_type=action_type,
+            action=action,
+            result=result,
+            timestamp=moment.timestamp.isoformat(),
+        )
+    )
+
+
+class Memos:
+    """What a decider has read of each run's past.
+
+    The lock guards the table: threads may trade runs at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+
+    def of(self, run: GrowingViewId) -> EpisodeMemo:
+        """That of a run."""
+        with self._lock:
+            return self._memos.setdefault(run, EpisodeMemo())
