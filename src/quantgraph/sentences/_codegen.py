@@ -13,31 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._describe import describe, format_number, lookback_of, name_of, slug
-from quantgraph.sentences._rules import (
-    AllOf,
-    AnyOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    OfIndex,
-    Rank,
-    Return,
-    Rsi,
-    Scaled,
-    TradingRule,
-    Value,
-    fields_of,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +47,7 @@ class _Cell:
     lines: list[str] = field(default_factory=list)
     known: dict[str, None] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
-    market: dict[OfIndex, str] = field(default_factory=dict)
+    market: dict[tree.OfIndex, str] = field(default_factory=dict)
 
     def define(self, name: str, *lines: str) -> str:
         if name not in self.names:
@@ -86,35 +63,35 @@ class _Cell:
     def indicator(self, name: str) -> str:
         return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
 
-    def value(self, value: Value) -> str:  # noqa: C901, PLR0911 - one case a node
+    def value(self, value: tree.Value) -> str:  # noqa: C901, PLR0911 - one case a node
         """Name of a value's frame, or the text of a constant."""
         match value:
-            case Number(value=number):
+            case tree.Number(value=number):
                 return format_number(number)
-            case Bar(field=name):
+            case tree.Bar(field=name):
                 return self.bar(name)
-            case Indicator(field=name):
+            case tree.Indicator(field=name):
                 return self.indicator(name)
-            case Average():
+            case tree.Average():
                 return self._average(value)
-            case Scaled(factor=factor, value=average):
+            case tree.Scaled(factor=factor, value=average):
                 return f"{format_number(factor)} * {self._average(average)}"
-            case Macd():
+            case tree.Macd():
                 return self._macd(value)
-            case Rsi(period=period):
+            case tree.Rsi(period=period):
                 return self._rsi(period)
-            case Band():
+            case tree.Band():
                 return self._band(value)
-            case Kdj():
+            case tree.Kdj():
                 return self._kdj(value)
-            case Return(period=period):
+            case tree.Return(period=period):
                 return self.define(f"return_{period}", f"return_{period} = close / close.shift({period}) - 1")
-            case Extreme(side=side, period=period):
+            case tree.Extreme(side=side, period=period):
                 bar, name = self.bar(side), f"{'highest' if side == 'high' else 'lowest'}_{period}"
                 how = "max" if side == "high" else "min"
                 return self.define(name, f"{name} = {bar}.rolling({period}).{how}().shift(1)")
 
-    def _average(self, average: Average) -> str:
+    def _average(self, average: tree.Average) -> str:
         bar = self.bar(average.field)
         name = f"{'vol_' if average.field == 'vol' else ''}{average.kind}_{average.period}"
         if average.kind == "ema":
@@ -128,7 +105,7 @@ class _Cell:
             f"{name} = {name}.where({of}.notna())",
         )
 
-    def _macd(self, macd: Macd) -> str:
+    def _macd(self, macd: tree.Macd) -> str:
         fast, slow = (self._ema(f"ema_{n}", "close", n) for n in (macd.fast, macd.slow))
         dif = self.define(f"dif_{macd.fast}_{macd.slow}", f"dif_{macd.fast}_{macd.slow} = {fast} - {slow}")
         if macd.part == "dif":
@@ -151,8 +128,8 @@ class _Cell:
         )
         return self.define(f"rsi_{period}", f"rsi_{period} = close.apply(wilder_rsi, period={period})")
 
-    def _band(self, band: Band) -> str:
-        middle = self._average(Average(period=band.period))
+    def _band(self, band: tree.Band) -> str:
+        middle = self._average(tree.Average(period=band.period))
         if band.side == "middle":
             return middle
         sign, name = ("+", "upper") if band.side == "upper" else ("-", "lower")
@@ -161,7 +138,7 @@ class _Cell:
         self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
         return self.define(name, f"{name} = {middle} {sign} {format_number(band.width)} * {spread}")
 
-    def _kdj(self, kdj: Kdj) -> str:
+    def _kdj(self, kdj: tree.Kdj) -> str:
         n, m, d = kdj.period, kdj.smooth_k, kdj.smooth_d
         high, low = self.bar("high"), self.bar("low")
         self.define(
@@ -194,26 +171,26 @@ class _Cell:
     def need(self, *names: str) -> None:
         self.known.update({f"{name}.notna()": None for name in names})
 
-    def condition(self, condition: Condition) -> str:
+    def condition(self, condition: tree.Condition) -> str:
         """A boolean expression; joined parts are in brackets."""
         match condition:
-            case Compare(left=left, op=op, right=right):
+            case tree.Compare(left=left, op=op, right=right):
                 self._need_values(left, right)
                 return f"({self.value(left)} {op} {self.value(right)})"
-            case Cross():
+            case tree.Cross():
                 return self._cross(condition)
-            case Rank():
+            case tree.Rank():
                 return self._rank(condition)
-            case OfIndex():
+            case tree.OfIndex():
                 return self._of_index(condition)
-            case Not(part=part):
+            case tree.Not(part=part):
                 return f"~{self.condition(part)}"
-            case AllOf(parts=parts):
+            case tree.AllOf(parts=parts):
                 return "(" + " & ".join(self.condition(part) for part in parts) + ")"
-            case AnyOf(parts=parts):
+            case tree.AnyOf(parts=parts):
                 return "(" + " | ".join(self.condition(part) for part in parts) + ")"
 
-    def _of_index(self, condition: OfIndex) -> str:
+    def _of_index(self, condition: tree.OfIndex) -> str:
         """The frame of a condition on an index, computed apart: its close is not that of the stocks."""
         inner = _Cell()
         inner.define(
@@ -235,21 +212,21 @@ class _Cell:
         self.known[f"{name}_known"] = None
         return f"on_{name}"
 
-    def _need_values(self, *values: Value) -> None:
+    def _need_values(self, *values: tree.Value) -> None:
         for value in values:
-            if isinstance(value, Scaled):
+            if isinstance(value, tree.Scaled):
                 self.need(self.value(value.value))
-            elif not isinstance(value, Number):
+            elif not isinstance(value, tree.Number):
                 self.need(self.value(value))
 
-    def _cross(self, cross: Cross) -> str:
+    def _cross(self, cross: tree.Cross) -> str:
         self._need_values(cross.left, cross.right)
         left, right = self.value(cross.left), self.value(cross.right)
         before: list[str] = []
         for side, text in ((cross.left, left), (cross.right, right)):
-            if isinstance(side, Number):
+            if isinstance(side, tree.Number):
                 before.append(text)
-            elif isinstance(side, Scaled):
+            elif isinstance(side, tree.Scaled):
                 name = self.value(side.value)
                 before.append(f"{format_number(side.factor)} * {name}.shift(1)")
                 self.need(f"{name}.shift(1)")
@@ -259,7 +236,7 @@ class _Cell:
         now, then = (">", "<=") if cross.direction == "up" else ("<", ">=")
         return f"(({left} {now} {right}) & ({before[0]} {then} {before[1]}))"
 
-    def _rank(self, rank: Rank) -> str:
+    def _rank(self, rank: tree.Rank) -> str:
         value = self.value(rank.value)
         self.need(value)
         place = f"{'best' if rank.side == 'top' else 'worst'}_{value}"
@@ -308,7 +285,7 @@ def _spread(watched: Watched) -> list[str]:
     ]
 
 
-def write_code(rule: TradingRule, watched: Watched | None = None) -> Code:
+def write_code(rule: tree.TradingRule, watched: Watched | None = None) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
     The cell expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE`` in scope and imports ``talib`` itself. The
@@ -339,4 +316,4 @@ def write_code(rule: TradingRule, watched: Watched | None = None) -> Code:
         f'print(f"signal {name}: {{sessions}} sessions x {{symbols}} symbols")',
         'print(f"buy {buys}, sell {sells}, hold {holds}, no opinion {unknowns}")',
     ]
-    return Code(source=_squeeze(lines), name=name, lookback=lookback_of(rule), fields=fields_of(rule))
+    return Code(source=_squeeze(lines), name=name, lookback=lookback_of(rule), fields=tree.fields_of(rule))

@@ -4,32 +4,7 @@ from __future__ import annotations
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language
-from quantgraph.sentences._rules import (
-    NEVER,
-    AllOf,
-    AnyOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    OfIndex,
-    Rank,
-    Return,
-    Rsi,
-    Scaled,
-    TradingRule,
-    Value,
-    leaves_of,
-    opposite,
-)
+from quantgraph.sentences import _rules as tree
 
 _LONGEST_NAME = 80
 
@@ -39,97 +14,97 @@ def slug(value: float) -> str:
     return format_number(value).replace(".", "p").replace("-", "minus")
 
 
-def _sessions_of(value: Value) -> int:
+def _sessions_of(value: tree.Value) -> int:
     match value:
-        case Average(period=period) | Band(period=period) | Kdj(period=period):
+        case tree.Average(period=period) | tree.Band(period=period) | tree.Kdj(period=period):
             return period
-        case Scaled(value=average):
+        case tree.Scaled(value=average):
             return average.period
-        case Macd(part="dif", fast=fast, slow=slow):
+        case tree.Macd(part="dif", fast=fast, slow=slow):
             return max(fast, slow)
-        case Macd(fast=fast, slow=slow, signal=signal):
+        case tree.Macd(fast=fast, slow=slow, signal=signal):
             return max(fast, slow) + signal - 1
-        case Rsi(period=period) | Return(period=period) | Extreme(period=period):
+        case tree.Rsi(period=period) | tree.Return(period=period) | tree.Extreme(period=period):
             return period + 1
     return 1
 
 
-def lookback_of(rule: TradingRule) -> int:
+def lookback_of(rule: tree.TradingRule) -> int:
     """Number of sessions up to and including the first one that can have a signal."""
     longest = 1
-    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
-        if isinstance(leaf, Rank):
+    for leaf in (*tree.leaves_of(rule.entry), *tree.leaves_of(rule.exit)):
+        if isinstance(leaf, tree.Rank):
             longest = max(longest, _sessions_of(leaf.value))
         else:
             needs = max(_sessions_of(leaf.left), _sessions_of(leaf.right))
-            longest = max(longest, needs + isinstance(leaf, Cross))
+            longest = max(longest, needs + isinstance(leaf, tree.Cross))
     return longest
 
 
-def _value_name(value: Value) -> str:  # noqa: C901, PLR0911 - one case a node
+def _value_name(value: tree.Value) -> str:  # noqa: C901, PLR0911 - one case a node
     match value:
-        case Number(value=number):
+        case tree.Number(value=number):
             return slug(number)
-        case Bar(field=name) | Indicator(field=name):
+        case tree.Bar(field=name) | tree.Indicator(field=name):
             return name
-        case Average(kind=kind, period=period, field=name):
+        case tree.Average(kind=kind, period=period, field=name):
             return f"{'vol_' if name == 'vol' else ''}{kind}_{period}"
-        case Scaled(factor=factor, value=average):
+        case tree.Scaled(factor=factor, value=average):
             return f"{slug(factor)}x_{_value_name(average)}"
-        case Macd(part=part, fast=fast, slow=slow, signal=signal):
+        case tree.Macd(part=part, fast=fast, slow=slow, signal=signal):
             return f"{part}_{fast}_{slow}" + (f"_{signal}" if part == "dea" else "")
-        case Rsi(period=period):
+        case tree.Rsi(period=period):
             return f"rsi_{period}"
-        case Band(side=side, period=period, width=width):
+        case tree.Band(side=side, period=period, width=width):
             return f"boll_{side}_{period}_{slug(width)}"
-        case Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
+        case tree.Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
             return f"{part}_{n}_{m}_{d}"
-        case Return(period=period):
+        case tree.Return(period=period):
             return f"return_{period}"
-        case Extreme(side=side, period=period):
+        case tree.Extreme(side=side, period=period):
             return f"{side}_{period}"
 
 
 _OPERATOR_NAMES = {">": "above", "<": "below", ">=": "at_least", "<=": "at_most"}
 
 
-def _condition_name(condition: Condition) -> str:  # noqa: C901, PLR0911 - one case a node
+def _condition_name(condition: tree.Condition) -> str:  # noqa: C901, PLR0911 - one case a node
     match condition:
-        case Cross(left=Average(kind=kind, field="close", period=a), right=Average(kind=other, period=b)) if (
-            kind == other
-        ):
+        case tree.Cross(
+            left=tree.Average(kind=kind, field="close", period=a), right=tree.Average(kind=other, period=b)
+        ) if kind == other:
             return f"{kind}_cross_{a}_{b}" + _down(condition)
-        case Cross(left=Macd(part="dif"), right=Macd(fast=fast, slow=slow, signal=signal)):
+        case tree.Cross(left=tree.Macd(part="dif"), right=tree.Macd(fast=fast, slow=slow, signal=signal)):
             return f"macd_cross_{fast}_{slow}_{signal}" + _down(condition)
-        case Cross(left=Kdj(part="k"), right=Kdj(part="d", period=n, smooth_k=m, smooth_d=d)):
+        case tree.Cross(left=tree.Kdj(part="k"), right=tree.Kdj(part="d", period=n, smooth_k=m, smooth_d=d)):
             return f"kdj_cross_{n}_{m}_{d}" + _down(condition)
-        case Cross(left=left, direction=direction, right=right):
+        case tree.Cross(left=left, direction=direction, right=right):
             return f"{_value_name(left)}_cross_{direction}_{_value_name(right)}"
-        case Compare(left=Bar(field="close"), op=op, right=Extreme(side=side, period=period)):
+        case tree.Compare(left=tree.Bar(field="close"), op=op, right=tree.Extreme(side=side, period=period)):
             return f"{_OPERATOR_NAMES[op]}_{period}_day_{side}"
-        case Compare(left=left, op=op, right=right):
+        case tree.Compare(left=left, op=op, right=right):
             return f"{_value_name(left)}_{_OPERATOR_NAMES[op]}_{_value_name(right)}"
-        case Rank(value=value, side=side, amount=amount, unit=unit):
+        case tree.Rank(value=value, side=side, amount=amount, unit=unit):
             return f"{side}_{slug(amount)}{'_percent' if unit == 'percent' else ''}_by_{_value_name(value)}"
-        case Not(part=part):
+        case tree.Not(part=part):
             return f"not_{_condition_name(part)}"
-        case OfIndex(part=part):
+        case tree.OfIndex(part=part):
             return f"index_{_condition_name(part)}"
-        case AllOf(parts=parts):
+        case tree.AllOf(parts=parts):
             return "_and_".join(map(_condition_name, parts))
-        case AnyOf(parts=parts):
+        case tree.AnyOf(parts=parts):
             return "_or_".join(map(_condition_name, parts))
 
 
-def _down(cross: Cross) -> str:
+def _down(cross: tree.Cross) -> str:
     return "" if cross.direction == "up" else "_down"
 
 
-def name_of(rule: TradingRule) -> str:
+def name_of(rule: tree.TradingRule) -> str:
     """Name of a rule's signal, at most 80 characters; it includes the exit unless that is the opposite."""
     name = _condition_name(rule.entry)
-    if rule.exit != opposite(rule.entry):
-        name = f"{name}_exit_{'never' if rule.exit == NEVER else _condition_name(rule.exit)}"
+    if rule.exit != tree.opposite(rule.entry):
+        name = f"{name}_exit_{'never' if rule.exit == tree.NEVER else _condition_name(rule.exit)}"
     if len(name) <= _LONGEST_NAME:
         return name
     digest = content_hash(name, size=4)
@@ -148,39 +123,39 @@ def format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a node
+def _value(value: tree.Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a node
     match value:
-        case Number(value=number):
+        case tree.Number(value=number):
             return format_number(number)
-        case Bar(field=name):
+        case tree.Bar(field=name):
             return (
                 ("收盘价" if name == "close" else "成交量")
                 if zh
                 else ("close" if name == "close" else "volume")
             )
-        case Average(kind=kind, period=period, field=name):
+        case tree.Average(kind=kind, period=period, field=name):
             return f"{kind.upper()}({period})" + ((" 均量" if zh else " of volume") if name == "vol" else "")
-        case Scaled(factor=factor, value=average):
+        case tree.Scaled(factor=factor, value=average):
             return f"{format_number(factor)} x {_value(average, zh)}"
-        case Macd(part=part, fast=fast, slow=slow, signal=signal):
+        case tree.Macd(part=part, fast=fast, slow=slow, signal=signal):
             return f"{part.upper()}({fast},{slow}" + (f",{signal})" if part == "dea" else ")")
-        case Rsi(period=period):
+        case tree.Rsi(period=period):
             return f"RSI({period})"
-        case Band(side=side, period=period, width=width):
+        case tree.Band(side=side, period=period, width=width):
             name = f"布林({period},{format_number(width)}){_SIDES[side][0]}"
             return name if zh else f"{_SIDES[side][1]} Bollinger band ({period}, {format_number(width)})"
-        case Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
+        case tree.Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
             return f"KDJ({n},{m},{d}).{part.upper()}"
-        case Return(period=period):
+        case tree.Return(period=period):
             return f"{period}日涨幅" if zh else f"{period}-day return"
-        case Extreme(side=side, period=period):
+        case tree.Extreme(side=side, period=period):
             word = ("最高价" if side == "high" else "最低价") if zh else side
             return f"此前{period}日{word}" if zh else f"{word} of the {period} sessions before"
-        case Indicator(field=name):
+        case tree.Indicator(field=name):
             return name
 
 
-def describe_value(value: Value, language: Language) -> str:
+def describe_value(value: tree.Value, language: Language) -> str:
     """A value as one phrase.
 
     >>> describe_value(Average(kind="ema", period=12), "en")
@@ -189,7 +164,7 @@ def describe_value(value: Value, language: Language) -> str:
     return _value(value, language == "zh")
 
 
-def _rank(rank: Rank, zh: bool) -> str:
+def _rank(rank: tree.Rank, zh: bool) -> str:
     amount = format_number(rank.amount) + ("%" if rank.unit == "percent" else "")
     top = rank.side == "top"
     if zh:
@@ -198,40 +173,40 @@ def _rank(rank: Rank, zh: bool) -> str:
     return f"{'top' if top else 'bottom'} {amount} by {_value(rank.value, zh)}"
 
 
-def _threshold(compare: Compare, zh: bool) -> str:
-    if isinstance(compare.left, Return) and isinstance(compare.right, Number):
+def _threshold(compare: tree.Compare, zh: bool) -> str:
+    if isinstance(compare.left, tree.Return) and isinstance(compare.right, tree.Number):
         return format_number(round(100 * compare.right.value, 10)) + "%"
     return _value(compare.right, zh)
 
 
-def describe(condition: Condition, language: Language) -> str:
+def describe(condition: tree.Condition, language: Language) -> str:
     """A condition as one phrase.
 
     >>> describe(Compare(left=Rsi(period=14), op="<", right=Number(value=30.0)), "en")
     'RSI(14) < 30'
     """
     zh = language == "zh"
-    if condition == NEVER:
+    if condition == tree.NEVER:
         return "从不" if zh else "never"
     match condition:
-        case Compare(left=left, op=op):
+        case tree.Compare(left=left, op=op):
             return f"{_value(left, zh)} {op} {_threshold(condition, zh)}"
-        case Cross(left=left, direction=direction, right=right):
+        case tree.Cross(left=left, direction=direction, right=right):
             up = direction == "up"
             word = ("上穿" if up else "下穿") if zh else ("crosses above" if up else "crosses below")
             return f"{_value(left, zh)} {word} {_value(right, zh)}"
-        case Rank():
+        case tree.Rank():
             return _rank(condition, zh)
-        case Not(part=part):
+        case tree.Not(part=part):
             return f"{'非' if zh else 'not'} ({describe(part, language)})"
-        case OfIndex(code=code, part=part):
+        case tree.OfIndex(code=code, part=part):
             return f"{code} {describe(part, language)}"
-        case AllOf(parts=parts):
+        case tree.AllOf(parts=parts):
             return (" 且 " if zh else " and ").join(_bracketed(part, language) for part in parts)
-        case AnyOf(parts=parts):
+        case tree.AnyOf(parts=parts):
             return (" 或 " if zh else " or ").join(_bracketed(part, language) for part in parts)
 
 
-def _bracketed(part: Condition, language: Language) -> str:
+def _bracketed(part: tree.Condition, language: Language) -> str:
     text = describe(part, language)
-    return f"({text})" if isinstance(part, AllOf | AnyOf | OfIndex) else text
+    return f"({text})" if isinstance(part, tree.AllOf | tree.AnyOf | tree.OfIndex) else text

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._grammar import (
     BandSide,
     Bare,
@@ -24,36 +25,13 @@ from quantgraph.sentences._grammar import (
     RankClause,
     StateClause,
 )
-from quantgraph.sentences._rules import (
-    AllOf,
-    AnyOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    Operator,
-    Rank,
-    Return,
-    Rsi,
-    Scaled,
-    Value,
-    leaves_of,
-)
 
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
 TEN_THOUSANDS_PER_YI = 10_000.0
 """``total_mv`` is in ten thousand CNY; the usual unit 亿 is a hundred million."""
 
-_OPERATORS: dict[str, Operator] = {
+_OPERATORS: dict[str, tree.Operator] = {
     "ABOVE": ">", "BELOW": "<", "GE": ">=", "LE": "<=", "BREAK_UP": ">", "BREAK_DOWN": "<",
 }  # fmt: skip
 _STATES = {
@@ -61,10 +39,10 @@ _STATES = {
     "TURNS_UP": ("CROSS_UP", 0.0), "TURNS_DOWN": ("CROSS_DOWN", 0.0),
     "OVERSOLD": ("BELOW", 30.0), "OVERBOUGHT": ("ABOVE", 70.0),
 }  # fmt: skip
-_MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
+_MIRRORED: dict[tree.Operator, tree.Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
-Subject = Value | Histogram | Falling
+Subject = tree.Value | Histogram | Falling
 """What a later clause may refer to."""
 
 
@@ -73,24 +51,24 @@ class Memory:
     """What a later part of the sentence may leave out."""
 
     left: Subject | None = None
-    right: Value | None = None
-    crossed: tuple[Value, Value] | None = None
-    ranked: Value | Falling | None = None
-    band: Band | None = None
+    right: tree.Value | None = None
+    crossed: tuple[tree.Value, tree.Value] | None = None
+    ranked: tree.Value | Falling | None = None
+    band: tree.Band | None = None
     mixed: bool = False
-    price_line: Average | Band | None = None
+    price_line: tree.Average | tree.Band | None = None
     cross_count: int = 0
-    rank: Rank | None = None
-    ascending: Value | Falling | None = None
+    rank: tree.Rank | None = None
+    ascending: tree.Value | Falling | None = None
 
 
-Resolved = tuple[Condition, Memory]
+Resolved = tuple[tree.Condition, Memory]
 
 
-def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
+def remember(memory: Memory, left: tree.Value, right: tree.Value | None = None) -> Memory:
     """The memory after a comparison of ``left`` with ``right``, or after naming ``left``."""
-    band = next((value for value in (right, left) if isinstance(value, Band)), memory.band)
-    ranked = left if isinstance(left, Return | Indicator) else memory.ranked
+    band = next((value for value in (right, left) if isinstance(value, tree.Band)), memory.band)
+    ranked = left if isinstance(left, tree.Return | tree.Indicator) else memory.ranked
     crossed = memory.crossed if right is None else (left, right)
     return replace(
         memory,
@@ -104,24 +82,26 @@ def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
     )
 
 
-def after_clause(condition: Condition, memory: Memory) -> Memory:
+def after_clause(condition: tree.Condition, memory: Memory) -> Memory:
     """The memory after a clause: it keeps only what the clause names once."""
-    leaves = list(leaves_of(condition))
+    leaves = list(tree.leaves_of(condition))
     if len(leaves) == 1:
         return memory
-    lefts = {leaf.value if isinstance(leaf, Rank) else leaf.left for leaf in leaves}
-    crossed = {(leaf.left, leaf.right) for leaf in leaves if isinstance(leaf, Cross)}
+    lefts = {leaf.value if isinstance(leaf, tree.Rank) else leaf.left for leaf in leaves}
+    crossed = {(leaf.left, leaf.right) for leaf in leaves if isinstance(leaf, tree.Cross)}
     ranked = (
         set()
         if isinstance(memory.ranked, Falling)
-        else {leaf.value for leaf in leaves if isinstance(leaf, Rank)}
+        else {leaf.value for leaf in leaves if isinstance(leaf, tree.Rank)}
     )
     price_lines = {
         leaf.right
         for leaf in leaves
-        if not isinstance(leaf, Rank) and leaf.left == Bar() and isinstance(leaf.right, Average | Band)
+        if not isinstance(leaf, tree.Rank)
+        and leaf.left == tree.Bar()
+        and isinstance(leaf.right, tree.Average | tree.Band)
     }
-    ranks = {leaf for leaf in leaves if isinstance(leaf, Rank)}
+    ranks = {leaf for leaf in leaves if isinstance(leaf, tree.Rank)}
     mixed = len(lefts) > 1
     return replace(
         memory,
@@ -136,7 +116,7 @@ def after_clause(condition: Condition, memory: Memory) -> Memory:
 
 
 def _average_of(bare: Bare, partner: Operand | None) -> Operand | None:
-    return replace(partner, period=bare.period) if isinstance(partner, Average) else None
+    return replace(partner, period=bare.period) if isinstance(partner, tree.Average) else None
 
 
 def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Operand | None:
@@ -148,97 +128,101 @@ def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory
     if right is None or isinstance(right, Level):
         return memory.left
     if (
-        isinstance(right, Average | Scaled)
-        and (right if isinstance(right, Average) else right.value).field == "vol"
+        isinstance(right, tree.Average | tree.Scaled)
+        and (right if isinstance(right, tree.Average) else right.value).field == "vol"
     ):
-        return Bar(field="vol")
-    if isinstance(right, Average | Scaled | Band | BandSide | Extreme | Bare | Group):
+        return tree.Bar(field="vol")
+    if isinstance(right, tree.Average | tree.Scaled | tree.Band | BandSide | tree.Extreme | Bare | Group):
         if word.startswith("BREAK"):
-            return Bar()
+            return tree.Bar()
         if memory.mixed:
             return None
-        return memory.left if isinstance(memory.left, Average | Bar) else Bar()
+        return memory.left if isinstance(memory.left, tree.Average | tree.Bar) else tree.Bar()
     return None
 
 
-def _number(left: Value, level: Level) -> Number | None:
+def _number(left: tree.Value, level: Level) -> tree.Number | None:
     """A constant in the unit of the left side; None if the unit does not fit."""
     zero = level.unit == "zero" or level.value == 0
     plain = level.unit == "plain" or zero
     match left:
-        case Return():
+        case tree.Return():
             ok = level.unit == "percent" or zero
-            return Number(value=level.value / 100.0) if ok else None
-        case Indicator(field=field) if field in CAP_FIELDS:
-            return Number(value=level.value * TEN_THOUSANDS_PER_YI) if level.unit == "yi" else None
-        case Indicator(field=field) if field in PERCENT_FIELDS:
-            return Number(value=level.value) if plain or level.unit == "percent" else None
-        case Rsi() | Kdj(part="k" | "d"):
-            return Number(value=level.value) if plain and 0 <= level.value <= 100 else None
-        case Indicator() | Kdj() | Macd() | Bar():
-            return Number(value=level.value) if plain else None
+            return tree.Number(value=level.value / 100.0) if ok else None
+        case tree.Indicator(field=field) if field in CAP_FIELDS:
+            return tree.Number(value=level.value * TEN_THOUSANDS_PER_YI) if level.unit == "yi" else None
+        case tree.Indicator(field=field) if field in PERCENT_FIELDS:
+            return tree.Number(value=level.value) if plain or level.unit == "percent" else None
+        case tree.Rsi() | tree.Kdj(part="k" | "d"):
+            return tree.Number(value=level.value) if plain and 0 <= level.value <= 100 else None
+        case tree.Indicator() | tree.Kdj() | tree.Macd() | tree.Bar():
+            return tree.Number(value=level.value) if plain else None
     return None
 
 
-def _fits(left: Value, right: Value) -> bool:
+def _fits(left: tree.Value, right: tree.Value) -> bool:
     """Whether two values can be compared at all."""
     if left == right:
         return False
     match left, right:
-        case _, Number():
+        case _, tree.Number():
             return True
-        case Bar(field="close"), Band() | Extreme():
+        case tree.Bar(field="close"), tree.Band() | tree.Extreme():
             return True
-        case Bar() | Average(), Bar() | Average():
+        case tree.Bar() | tree.Average(), tree.Bar() | tree.Average():
             return left.field == right.field
-        case Bar() | Average(), Scaled(value=value):
+        case tree.Bar() | tree.Average(), tree.Scaled(value=value):
             return left.field == value.field and left != value
-        case Macd(), Macd():
+        case tree.Macd(), tree.Macd():
             return replace(left, part="dif") == replace(right, part="dif")
-        case Kdj(), Kdj():
+        case tree.Kdj(), tree.Kdj():
             return replace(left, part="k") == replace(right, part="k")
-    return isinstance(left, Rsi) and isinstance(right, Rsi)
+    return isinstance(left, tree.Rsi) and isinstance(right, tree.Rsi)
 
 
-def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) -> Value | None:
+def _right_value(left: tree.Value, word: str, right: Operand | None, memory: Memory) -> tree.Value | None:
     match right:
         case None if word.startswith("CROSS"):
             return memory.crossed[1] if memory.crossed and memory.crossed[0] == left else None
         case None:
-            known = memory.left == left and not isinstance(memory.right, Extreme)
+            known = memory.left == left and not isinstance(memory.right, tree.Extreme)
             return memory.right if known else None
         case Level():
             return _number(left, right)
         case BandSide(side=side):
             return replace(memory.band, side=side) if memory.band else None
-        case Average(field="close") if left == Bar(field="vol"):
+        case tree.Average(field="close") if left == tree.Bar(field="vol"):
             return replace(right, field="vol")
-        case Scaled(value=Average(field="close")) if left == Bar(field="vol"):
+        case tree.Scaled(value=tree.Average(field="close")) if left == tree.Bar(field="vol"):
             return replace(right, value=replace(right.value, field="vol"))
         case Bare() | Falling() | Group() | Histogram():
             return None
     return right
 
 
-def _compared(left: Value, word: str, right: Value) -> Condition:
-    lines = isinstance(left, Average | Macd | Kdj | Rsi) and isinstance(right, Average | Macd | Kdj | Rsi)
-    level = isinstance(left, Macd | Kdj | Rsi) and isinstance(right, Number)
+def _compared(left: tree.Value, word: str, right: tree.Value) -> tree.Condition:
+    lines = isinstance(left, tree.Average | tree.Macd | tree.Kdj | tree.Rsi) and isinstance(
+        right, tree.Average | tree.Macd | tree.Kdj | tree.Rsi
+    )
+    level = isinstance(left, tree.Macd | tree.Kdj | tree.Rsi) and isinstance(right, tree.Number)
     if word.startswith("CROSS") or (word.startswith("BREAK") and (lines or level)):
-        return Cross(left=left, direction="up" if word.endswith("UP") else "down", right=right)
-    return Compare(left=left, op=_OPERATORS[word], right=right)
+        return tree.Cross(left=left, direction="up" if word.endswith("UP") else "down", right=right)
+    return tree.Compare(left=left, op=_OPERATORS[word], right=right)
 
 
 def _compare(clause: CompareClause, memory: Memory) -> Resolved | None:
     if (
         isinstance(clause.left, Group)
-        and isinstance(clause.left.left, Band)
+        and isinstance(clause.left.left, tree.Band)
         and isinstance(clause.right, BandSide)
     ):
         memory = replace(memory, band=clause.left.left)
-        clause = replace(clause, left=Bar())
+        clause = replace(clause, left=tree.Bar())
     elif clause.left is None and clause.right is None and clause.word.startswith("BREAK"):
         # ``跌破卖出``: the price and the only line that the previous clause compares it with
-        clause = clause if memory.price_line is None else replace(clause, left=Bar(), right=memory.price_line)
+        clause = (
+            clause if memory.price_line is None else replace(clause, left=tree.Bar(), right=memory.price_line)
+        )
     left, right = _fill(clause.left, clause.word, clause.right, memory), clause.right
     if isinstance(left, Bare):
         left = _average_of(left, right)
@@ -255,7 +239,7 @@ def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Me
         return _fallen(left, word, right, memory)
     if isinstance(left, Group):
         return _group_line(left, word, right, memory)
-    if left is None or isinstance(left, BandSide | Level | Band | Extreme | Scaled | Bare):
+    if left is None or isinstance(left, BandSide | Level | tree.Band | tree.Extreme | tree.Scaled | Bare):
         return None
     value = _right_value(left, word, right, memory)
     if value is None or not _fits(left, value):
@@ -277,12 +261,12 @@ def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) 
 
     MACD against a number is ambiguous (DIF or histogram), so None.
     """
-    if not isinstance(group.left, Macd):
+    if not isinstance(group.left, tree.Macd):
         return None
     if right == group.right:
         return _lines(group, word, memory)
     if isinstance(right, Level) and right.unit == "zero":
-        zero = Number(value=0.0)
+        zero = tree.Number(value=0.0)
         return _compared(group.left, word, zero), remember(memory, group.left, zero)
     return None
 
@@ -291,16 +275,16 @@ def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) 
     """A fall of more than x is a return below -x."""
     if not isinstance(right, Level) or right.unit != "percent" or word not in _OPERATORS:
         return None
-    left, value = Return(period=falling.period), Number(value=-right.value / 100.0)
+    left, value = tree.Return(period=falling.period), tree.Number(value=-right.value / 100.0)
     seen = replace(remember(memory, left, value), left=falling, right=None, ranked=falling)
-    return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
+    return tree.Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
 
 
 def _state(clause: StateClause, memory: Memory) -> Resolved | None:
     left = memory.left if clause.left is None else clause.left
     word, level = _STATES[clause.state]
     signed = clause.state not in ("OVERSOLD", "OVERBOUGHT")
-    if not isinstance(left, Return | Macd | Histogram if signed else Rsi):
+    if not isinstance(left, tree.Return | tree.Macd | Histogram if signed else tree.Rsi):
         return None
     return _compare(CompareClause(left=left, word=word, right=Level(value=level, unit="plain")), memory)
 
@@ -309,15 +293,15 @@ def _turn(clause: CrossClause, memory: Memory) -> Resolved | None:
     if clause.left is None and memory.cross_count > 1:
         return None
     left, right = (memory.crossed or (None, None)) if clause.left is None else (clause.left, clause.right)
-    if isinstance(left, Average) and isinstance(right, Average):
+    if isinstance(left, tree.Average) and isinstance(right, tree.Average):
         if left.period == right.period:
             return None
         left, right = sorted((left, right), key=lambda average: average.period)
-    elif not isinstance(left, Macd | Kdj) or not isinstance(right, Macd | Kdj):
+    elif not isinstance(left, tree.Macd | tree.Kdj) or not isinstance(right, tree.Macd | tree.Kdj):
         return None
     if not _fits(left, right):
         return None
-    return Cross(left=left, direction="up" if clause.up else "down", right=right), remember(
+    return tree.Cross(left=left, direction="up" if clause.up else "down", right=right), remember(
         memory, left, right
     )
 
@@ -333,18 +317,18 @@ def _rank(clause: RankClause, memory: Memory, *, negated: bool) -> Resolved | No
         if clause.amount is None or (clause.side == "top" and not negated):
             return None
         side = _OTHER_END[side]
-        ascending: Value | Falling | None = memory.ascending
+        ascending: tree.Value | Falling | None = memory.ascending
     else:
         ascending = None
     if isinstance(subject, Falling):
-        value, side = Return(period=subject.period), _OTHER_END[side]
-    if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
+        value, side = tree.Return(period=subject.period), _OTHER_END[side]
+    if not isinstance(value, tree.Return | tree.Indicator | tree.Rsi) and value != tree.Bar(field="vol"):
         return None
     ranked = subject if isinstance(subject, Falling) else value
     if clause.side == "bottom" and not clause.place:
         ascending = ranked
     if clause.amount is not None:
-        rank = Rank(value=value, side=side, amount=clause.amount, unit=clause.unit)
+        rank = tree.Rank(value=value, side=side, amount=clause.amount, unit=clause.unit)
     elif memory.rank is not None and memory.rank.value == value and memory.rank.side != side:
         rank = replace(memory.rank, side=side)
     else:
@@ -353,14 +337,14 @@ def _rank(clause: RankClause, memory: Memory, *, negated: bool) -> Resolved | No
 
 
 def _joined(clause: JoinedClause, memory: Memory) -> Resolved | None:
-    parts: list[Condition] = []
+    parts: list[tree.Condition] = []
     for part in clause.parts:
         found = resolve(part, memory)
         if found is None:
             return None
         condition, memory = found
         parts.append(condition)
-    return (AllOf if clause.word == "and" else AnyOf)(parts=tuple(parts)), memory
+    return (tree.AllOf if clause.word == "and" else tree.AnyOf)(parts=tuple(parts)), memory
 
 
 def resolve(clause: Clause, memory: Memory) -> Resolved | None:
@@ -378,6 +362,6 @@ def resolve(clause: Clause, memory: Memory) -> Resolved | None:
             found = (
                 _rank(part, memory, negated=True) if isinstance(part, RankClause) else resolve(part, memory)
             )
-            return None if found is None else (Not(part=found[0]), found[1])
+            return None if found is None else (tree.Not(part=found[0]), found[1])
         case JoinedClause():
             return _joined(clause, memory)

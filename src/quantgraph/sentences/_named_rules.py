@@ -10,24 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._grammar import CrossClause, band_words, kind_at, line_pairs, operands, params_at
 from quantgraph.sentences._meaning import Memory, Resolved, remember, resolve
-from quantgraph.sentences._rules import (
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Number,
-    Rank,
-    Rsi,
-    TradingRule,
-    leaves_of,
-    opposite,
-)
 from quantgraph.sentences._text import FILLERS_ZH, Token
 
 Tokens = Sequence[Token]
@@ -59,40 +44,46 @@ def bare_side(tokens: Tokens, line: str, action: Literal["BUY", "SELL"], memory:
     match action, side:
         case "BUY", "lower":
             lower = replace(band, side="lower")
-            return Compare(left=Bar(), op="<", right=lower), remember(memory, Bar(), lower)
+            return tree.Compare(left=tree.Bar(), op="<", right=lower), remember(memory, tree.Bar(), lower)
         case "SELL", "upper":
             upper = replace(band, side="upper")
-            return Compare(left=Bar(), op=">", right=upper), remember(memory, Bar(), upper)
+            return tree.Compare(left=tree.Bar(), op=">", right=upper), remember(memory, tree.Bar(), upper)
     return None
 
 
-def is_reversion(entry: Condition | None, exit_: Condition | None) -> bool:
+def is_reversion(entry: tree.Condition | None, exit_: tree.Condition | None) -> bool:
     """Whether the rule buys below the lower band and sells above the middle or upper of the same band."""
     match entry, exit_:
         case (
-            Compare(left=Bar(field="close"), op="<", right=Band(side="lower") as low),
-            Compare(left=Bar(field="close"), op=">", right=Band(side="upper" | "middle") as high),
+            tree.Compare(left=tree.Bar(field="close"), op="<", right=tree.Band(side="lower") as low),
+            tree.Compare(
+                left=tree.Bar(field="close"), op=">", right=tree.Band(side="upper" | "middle") as high
+            ),
         ):
             return replace(low, side="upper") == replace(high, side="upper")
     return False
 
 
-def same_line_exit(tokens: Tokens, entry: Condition, memory: Memory) -> Resolved | None:
+def same_line_exit(tokens: Tokens, entry: tree.Condition, memory: Memory) -> Resolved | None:
     """``60日均线之上买入，之下卖出``: the other side of the only average of the buy clause."""
     match [token.kind for token in tokens], entry:
-        case ["POST_DOWN"], Compare(left=Bar() | Average() as left, op=">", right=Average() as line):
-            return Compare(left=left, op="<", right=line), remember(memory, left, line)
-        case ["POST_UP"], Compare(left=Bar() | Average() as left, op="<", right=Average() as line):
-            return Compare(left=left, op=">", right=line), remember(memory, left, line)
+        case ["POST_DOWN"], tree.Compare(
+            left=tree.Bar() | tree.Average() as left, op=">", right=tree.Average() as line
+        ):
+            return tree.Compare(left=left, op="<", right=line), remember(memory, left, line)
+        case ["POST_UP"], tree.Compare(
+            left=tree.Bar() | tree.Average() as left, op="<", right=tree.Average() as line
+        ):
+            return tree.Compare(left=left, op=">", right=line), remember(memory, left, line)
     return None
 
 
-def elided_cross(tokens: Tokens, line: str, entry: Condition | None, memory: Memory) -> Resolved | None:
+def elided_cross(tokens: Tokens, line: str, entry: tree.Condition | None, memory: Memory) -> Resolved | None:
     """``crosses above … buy, below sell``: without a verb, *below* is the same event in the other direction.
 
     ``sell when it is below`` has a verb and is a state.
     """
-    if not isinstance(entry, Cross) or len(tokens) != 1 or _STANDS.search(line[: tokens[0].begin]):
+    if not isinstance(entry, tree.Cross) or len(tokens) != 1 or _STANDS.search(line[: tokens[0].begin]):
         return None
     way: Literal["up", "down"] | None = _WAYS.get(tokens[0].text.lower())
     if way is None or way == entry.direction:
@@ -117,7 +108,7 @@ def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, T
     return (tokens[: places[0]], tokens[places[0] :]) if len(places) == 1 else None
 
 
-NamedRule = tuple[Condition, Condition | None, Memory]
+NamedRule = tuple[tree.Condition, tree.Condition | None, Memory]
 """Entry, exit (None for the opposite), and the memory after it."""
 
 _STYLES = {"reversion": ("回归", "reversion"), "breakout": ("突破", "breakout", "break-out")}
@@ -137,7 +128,7 @@ def named_rule(tokens: Tokens, memory: Memory) -> NamedRule | None:
     """A rule by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``, ``买入持有``."""
     plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
     if [token.kind for token in plain] == ["HOLDING"]:
-        return Compare(left=Bar(), op=">", right=Number(value=0.0)), None, memory
+        return tree.Compare(left=tree.Bar(), op=">", right=tree.Number(value=0.0)), None, memory
     kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
     if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
         lines = strip_separators(
@@ -150,14 +141,14 @@ def named_rule(tokens: Tokens, memory: Memory) -> NamedRule | None:
         cross = None if left is None else resolve(CrossClause(up=True, left=left, right=right), memory)
         if cross is None:
             return None
-        exit_ = None if kinds == ["GOLDEN"] else opposite(cross[0])
+        exit_ = None if kinds == ["GOLDEN"] else tree.opposite(cross[0])
         return cross[0], exit_, cross[1]
     if [token.kind for token in tokens[-3:]] == ["NUM", "SLASH", "NUM"]:
         low, high = tokens[-3].value, tokens[-1].value
         for value, end in operands(tokens, 0):
-            if isinstance(value, Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
-                below = Compare(left=value, op="<", right=Number(value=low))
-                above = Compare(left=value, op=">", right=Number(value=high))
+            if isinstance(value, tree.Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
+                below = tree.Compare(left=value, op="<", right=tree.Number(value=low))
+                above = tree.Compare(left=value, op=">", right=tree.Number(value=high))
                 return below, above, remember(memory, value)
     return None
 
@@ -189,7 +180,7 @@ def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) ->
             return None
         if any(token.kind not in joints for token in plain):
             return None
-        lines = [(Average(period=int(days[0])), Average(period=int(days[1])))]
+        lines = [(tree.Average(period=int(days[0])), tree.Average(period=int(days[1])))]
     else:
         return None
     cross = (
@@ -197,24 +188,28 @@ def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) ->
         if len(lines) != 1
         else resolve(CrossClause(up=True, left=lines[0][0], right=lines[0][1]), memory)
     )
-    return None if cross is None else (cross[0], opposite(cross[0]), cross[1])
+    return None if cross is None else (cross[0], tree.opposite(cross[0]), cross[1])
 
 
-def middle_exit(tokens: Tokens, entry: Condition, memory: Memory) -> tuple[Condition, Memory] | None:
+def middle_exit(
+    tokens: Tokens, entry: tree.Condition, memory: Memory
+) -> tuple[tree.Condition, Memory] | None:
     """``exit at the middle band``: the price on the other side of the middle of the entry's band."""
     if [token.kind for token in tokens if token.kind != "BOLL"] != ["MIDDLE"] or len(tokens) > 2:
         return None
     match entry:
         case (
-            Compare(left=Bar(field="close"), op="<", right=Band(side="lower") as band)
-            | Cross(left=Bar(field="close"), direction="down", right=Band(side="lower") as band)
+            tree.Compare(left=tree.Bar(field="close"), op="<", right=tree.Band(side="lower") as band)
+            | tree.Cross(
+                left=tree.Bar(field="close"), direction="down", right=tree.Band(side="lower") as band
+            )
         ):
-            return Compare(left=Bar(), op=">", right=replace(band, side="middle")), memory
+            return tree.Compare(left=tree.Bar(), op=">", right=replace(band, side="middle")), memory
         case (
-            Compare(left=Bar(field="close"), op=">", right=Band(side="upper") as band)
-            | Cross(left=Bar(field="close"), direction="up", right=Band(side="upper") as band)
+            tree.Compare(left=tree.Bar(field="close"), op=">", right=tree.Band(side="upper") as band)
+            | tree.Cross(left=tree.Bar(field="close"), direction="up", right=tree.Band(side="upper") as band)
         ):
-            return Compare(left=Bar(), op="<", right=replace(band, side="middle")), memory
+            return tree.Compare(left=tree.Bar(), op="<", right=replace(band, side="middle")), memory
     return None
 
 
@@ -253,13 +248,13 @@ def named_bands(tokens: Tokens, memory: Memory) -> NamedRule | None:
     period, width = numbers.get("DAYS", 20.0), numbers.get("TIMES", 2.0)
     if not named or len(styles) != 1 or period != int(period) or period < 2 or width <= 0:
         return None
-    upper = Band(side="upper", period=int(period), width=width)
+    upper = tree.Band(side="upper", period=int(period), width=width)
     lower, middle = replace(upper, side="lower"), replace(upper, side="middle")
     seen = replace(memory, band=upper)
-    above = Compare(left=Bar(), op=">", right=upper)
+    above = tree.Compare(left=tree.Bar(), op=">", right=upper)
     if styles == {"reversion"}:
-        return Compare(left=Bar(), op="<", right=lower), above, seen
-    return above, Compare(left=Bar(), op="<", right=middle), seen
+        return tree.Compare(left=tree.Bar(), op="<", right=lower), above, seen
+    return above, tree.Compare(left=tree.Bar(), op="<", right=middle), seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,17 +271,17 @@ class Heading:
         """Whether it selects stocks, so that a rank behind it needs no verb."""
         return bool(self.fields)
 
-    def fits(self, rule: TradingRule) -> bool:
+    def fits(self, rule: tree.TradingRule) -> bool:
         """Whether the entry of a rule has this style."""
-        return any(self._fits(leaf) for leaf in leaves_of(rule.entry))
+        return any(self._fits(leaf) for leaf in tree.leaves_of(rule.entry))
 
     def _fits(self, leaf: object) -> bool:
         match leaf:
-            case Rank(value=Indicator(field=name), side=side):
+            case tree.Rank(value=tree.Indicator(field=name), side=side):
                 return name in self.fields and (side == "top") == self.high
-            case Compare(left=Indicator(field=name), op=op, right=Number()):
+            case tree.Compare(left=tree.Indicator(field=name), op=op, right=tree.Number()):
                 return name in self.fields and op.startswith(">") == self.high
-            case Compare(left=Bar(field="close"), op=">", right=Extreme(side="high")):
+            case tree.Compare(left=tree.Bar(field="close"), op=">", right=tree.Extreme(side="high")):
                 return not self.fields
         return False
 

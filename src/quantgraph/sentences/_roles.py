@@ -13,23 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import is_index_code
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._codegen import Watched
-from quantgraph.sentences._rules import (
-    Average,
-    Band,
-    Bar,
-    Condition,
-    Macd,
-    Number,
-    Rank,
-    Return,
-    Rsi,
-    Scaled,
-    TradingRule,
-    Value,
-    index_conditions,
-    leaves_of,
-)
 from quantgraph.sentences._securities import ALL, symbol_of
 from quantgraph.sentences._text import MARKS, Token, clean_words
 
@@ -347,12 +332,14 @@ def merged_roles(lines: Sequence[Roles]) -> Roles:
     return merged
 
 
-def watched_of(watch: Sequence[str], trade: Sequence[str], rule: TradingRule | None = None) -> Watched | None:
+def watched_of(
+    watch: Sequence[str], trade: Sequence[str], rule: tree.TradingRule | None = None
+) -> Watched | None:
     """The one watched security of a rule that trades others.
 
     None if both are the same, if it cannot be coded, or if the rule reads an index beside the traded ones.
     """
-    if rule is not None and index_conditions(rule):
+    if rule is not None and tree.index_conditions(rule):
         return None
     if tuple(watch) == tuple(trade) or len(watch) != 1 or any(map(is_group, trade)):
         return None
@@ -367,29 +354,29 @@ def _unplaced(new: Roles, old: Roles) -> Note:
     )
 
 
-def values_in(condition: Condition) -> Iterator[Value]:
-    for leaf in leaves_of(condition):
-        values = (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
-        yield from (value.value if isinstance(value, Scaled) else value for value in values)
+def values_in(condition: tree.Condition) -> Iterator[tree.Value]:
+    for leaf in tree.leaves_of(condition):
+        values = (leaf.value,) if isinstance(leaf, tree.Rank) else (leaf.left, leaf.right)
+        yield from (value.value if isinstance(value, tree.Scaled) else value for value in values)
 
 
-def _kinds(condition: Condition) -> set[str]:
+def _kinds(condition: tree.Condition) -> set[str]:
     """Kinds of the values of a condition: a price and its average are one kind, as are the lines of MACD."""
     return {
-        "price" if isinstance(value, Average | Bar | Band) else type(value).__name__
+        "price" if isinstance(value, tree.Average | tree.Bar | tree.Band) else type(value).__name__
         for value in values_in(condition)
-        if not isinstance(value, Number)
+        if not isinstance(value, tree.Number)
     }
 
 
-def of_closes(value: Value) -> bool:
+def of_closes(value: tree.Value) -> bool:
     """Whether a value needs closes alone, which an index has."""
-    if isinstance(value, Bar | Average):
+    if isinstance(value, tree.Bar | tree.Average):
         return value.field == "close"
-    return isinstance(value, Number | Rsi | Macd | Band | Return)
+    return isinstance(value, tree.Number | tree.Rsi | tree.Macd | tree.Band | tree.Return)
 
 
-def watching_problem(rule: TradingRule, roles: Roles) -> Note | None:
+def watching_problem(rule: tree.TradingRule, roles: Roles) -> Note | None:
     """Why a rule cannot be that of one watched security, or None.
 
     A rank needs several securities; an index has closes alone; and a condition of another kind than the one
@@ -399,7 +386,7 @@ def watching_problem(rule: TradingRule, roles: Roles) -> Note | None:
         return None
     watched, traded = ", ".join(roles.watch), ", ".join(roles.trade)
     conditions = (rule.entry, rule.exit)
-    if any(isinstance(leaf, Rank) for condition in conditions for leaf in leaves_of(condition)):
+    if any(isinstance(leaf, tree.Rank) for condition in conditions for leaf in tree.leaves_of(condition)):
         return Note(zh=f"只看 {watched} 一个标的，没有排名", en=f"a ranking of {watched} alone")
     if is_index_code(roles.watch[0]) and not all(
         of_closes(value) for c in conditions for value in values_in(c)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._grammar import (
     Clause,
     Falling,
@@ -29,25 +30,6 @@ from quantgraph.sentences._named_rules import (
     same_line_exit,
     strip_separators,
 )
-from quantgraph.sentences._rules import (
-    NEVER,
-    AllOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    TradingRule,
-    contradicts,
-    has_event,
-    is_bullish,
-    leaves_of,
-    opposite,
-)
 from quantgraph.sentences._text import DATA_KINDS, Token, clean_words, readable_excerpt
 
 Tokens = Sequence[Token]
@@ -60,8 +42,8 @@ class LineRule:
     With ``otherwise`` the exit is the complement of the entry.
     """
 
-    entry: Condition | None = None
-    exit: Condition | None = None
+    entry: tree.Condition | None = None
+    exit: tree.Condition | None = None
     otherwise: bool = False
     failed: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
@@ -76,7 +58,7 @@ class RuleReading:
     ``exit_is_default`` is True if nobody named an exit and the opposite of the entry takes its place.
     """
 
-    rule: TradingRule | None = None
+    rule: tree.TradingRule | None = None
     contradiction: str = ""
     entry: str = ""
     exit: str = ""
@@ -139,13 +121,13 @@ def _mixes(clause: Clause) -> bool:
     )
 
 
-def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | None:
+def _condition(tokens: Tokens, memory: Memory) -> tuple[tree.Condition, Memory] | None:
     """The only meaning of a clause; None without one, or with several."""
     plain, joint = _without_pauses(tokens)
     if len(plain) > _LONGEST_CLAUSE:
         return None
     brackets = any(token.kind == "LP" for token in plain)
-    found: dict[Condition, Memory] = {}
+    found: dict[tree.Condition, Memory] = {}
     for clause in parse_clause(plain):
         if joint and _mixes(clause) and not brackets:
             return None
@@ -155,7 +137,7 @@ def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | Non
     return next(iter(found.items())) if len(found) == 1 else None
 
 
-def read_condition(tokens: Tokens) -> Condition | None:
+def read_condition(tokens: Tokens) -> tree.Condition | None:
     """The only meaning of tokens that stand alone; None without one, or with several."""
     found = _condition(tokens, Memory())
     return None if found is None else found[0]
@@ -165,14 +147,16 @@ def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
     """The memory after a value or two lines ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
     pairs = [pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)]
     for left, right in pairs:
-        if isinstance(left, Average | Macd | Kdj) and isinstance(right, Average | Macd | Kdj):
+        if isinstance(left, tree.Average | tree.Macd | tree.Kdj) and isinstance(
+            right, tree.Average | tree.Macd | tree.Kdj
+        ):
             return remember(memory, left, right)
     for value, end in operands(tokens, 0):
         if end != len(tokens):
             continue
         if isinstance(value, Falling):
             return None
-        if isinstance(value, Group) and not isinstance(value.left, Macd | Kdj):
+        if isinstance(value, Group) and not isinstance(value.left, tree.Macd | tree.Kdj):
             return replace(memory, band=value.left)
         if type(value).__name__ in ("Return", "Indicator", "Rsi", "Bar", "Average", "Kdj", "Macd", "Band"):
             return remember(memory, value)  # type: ignore[arg-type]
@@ -184,7 +168,7 @@ def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
     for at in range(len(tokens)):
         for value, _ in operands(tokens, at):
             band = value.left if isinstance(value, Group) else value
-            if isinstance(band, Band):
+            if isinstance(band, tree.Band):
                 memory = replace(memory, band=band)
     return memory
 
@@ -198,7 +182,7 @@ def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
     if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
     found = _condition(tokens, memory)
-    if found is None or not is_bullish(found[0]):
+    if found is None or not tree.is_bullish(found[0]):
         return None
     return LineRule(entry=found[0], memory=found[1])
 
@@ -307,23 +291,23 @@ def _never_sold(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     read = read_line_rule(bought, line, memory) if bought else LineRule(memory=memory)
     if read.exit is not None or read.otherwise:
         return failed
-    return replace(read, exit=NEVER, exit_text=tokens[at].text)
+    return replace(read, exit=tree.NEVER, exit_text=tokens[at].text)
 
 
 _JOINS = re.compile(r"and|but|就|并|然后")
 
 
-def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Condition, Memory] | None:
+def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[tree.Condition, Memory] | None:
     """Both sides of a joint as one condition; each must be a condition alone, the second without a rank."""
     if joint is None or any(_condition(side, Memory(band=memory.band)) is None for side in joint):
         return None
     first, second = joint
     comma = Token(kind="AND", text="", begin=first[-1].end, end=first[-1].end)
     found = _condition([*first, comma, *second], memory)
-    if found is None or not isinstance(found[0], AllOf):
+    if found is None or not isinstance(found[0], tree.AllOf):
         return None
     alone = _condition(second, Memory(band=memory.band))
-    ranks = alone is None or not all(isinstance(leaf, Compare) for leaf in leaves_of(alone[0]))
+    ranks = alone is None or not all(isinstance(leaf, tree.Compare) for leaf in tree.leaves_of(alone[0]))
     return None if ranks else found
 
 
@@ -361,7 +345,7 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
     return clauses
 
 
-HELD = Compare(left=Bar(), op=">", right=Number(value=0.0))
+HELD = tree.Compare(left=tree.Bar(), op=">", right=tree.Number(value=0.0))
 """Buy and hold: nothing is left out, since it has no exit."""
 
 
@@ -370,8 +354,8 @@ def rule_of(lines: Iterable[LineRule]) -> RuleReading:
 
     A later entry replaces the whole rule and earlier failures, a later exit only the exit.
     """
-    entry: Condition | None = None
-    exit_: Condition | None = None
+    entry: tree.Condition | None = None
+    exit_: tree.Condition | None = None
     otherwise = failed = False
     entry_text = exit_text = ""
     for clauses in lines:
@@ -387,13 +371,19 @@ def rule_of(lines: Iterable[LineRule]) -> RuleReading:
             exit_, otherwise, exit_text = clauses.exit, False, clauses.exit_text
     if entry is None or failed:
         return RuleReading()
-    if exit_ is not None and contradicts(entry, exit_):
+    if exit_ is not None and tree.contradicts(entry, exit_):
         return RuleReading(contradiction=exit_text)
     exit_text = exit_text or (entry_text if entry == HELD else "")
     is_default = exit_ is None and not exit_text
     if exit_ is None:
-        exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)
+        exit_ = (
+            None
+            if otherwise and tree.has_event(entry)
+            else tree.Not(part=entry)
+            if otherwise
+            else tree.opposite(entry)
+        )
     if exit_ is None:
         return RuleReading()
-    rule = TradingRule(entry=entry, exit=exit_)
+    rule = tree.TradingRule(entry=entry, exit=exit_)
     return RuleReading(rule=rule, entry=entry_text, exit=exit_text, exit_is_default=is_default)

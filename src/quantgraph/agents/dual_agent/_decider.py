@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final, get_args
-from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
+from quantgraph.agents._model_decider import Memos
 from quantgraph.agents.dual_agent._config import Agents, Meter, read_config
 from quantgraph.agents.dual_agent._decide import (
     ROLES,
@@ -29,7 +28,7 @@ from quantgraph.agents.dual_agent._decide import (
 from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
-from quantgraph.agents.memory._memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
+from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection, Session
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
@@ -214,9 +213,7 @@ class DualAgent(Decider):
             )
         self._cfg = _plain(cfg)
         self._memory = memory
-        # The lock guards the table of runs: threads may trade runs at the same time.
-        self._lock = threading.Lock()
-        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+        self._memos = Memos()
         self._no_run = GrowingViewId()
         self._prompts = {language: prompts_of(self._config, language) for language in _LANGUAGES}
 
@@ -322,10 +319,10 @@ class DualAgent(Decider):
         A shared memory is given what this run has traded since, before it is read.
         """
         scope, run = current_scope(), context.view.growing_view_id or self._no_run
-        with self._lock:
-            memo = self._memos.setdefault(run, EpisodeMemo())
         run_id = scope.recording.run_id if scope else ""
-        episodes = episodes_of(context.history, context.view, name=self.name, run_id=run_id, memo=memo)
+        episodes = episodes_of(
+            context.history, context.view, name=self.name, run_id=run_id, memo=self._memos.of(run)
+        )
         if self._memory is None:
             return history_texts(episodes, symbols)
         today = f"{context.session:%Y-%m-%d}"

@@ -15,8 +15,13 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.agents.execution._actions import parse_action
     from quantgraph.agents.execution._decider import ExecutionAgent
-    from quantgraph.agents.execution._graph import begin_execution, create_execution_subgraph
-    from quantgraph.agents.execution._steps import ExecutionOptions, react_step, run_execution
+    from quantgraph.agents.execution._steps import (
+        ExecutionOptions,
+        begin_execution,
+        create_execution_subgraph,
+        react_step,
+        run_execution,
+    )
 
 __all__ = [
     "ExecutionAgent",

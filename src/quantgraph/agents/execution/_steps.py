@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
@@ -12,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
@@ -23,8 +25,10 @@ from quantgraph.agents._model_decider import (
     allowed_tool,
     asking,
     call_key,
+    loop_graph,
     options,
     out_of_budget,
+    scratch_context,
 )
 from quantgraph.agents.execution._actions import (
     ACTION_TOOLS,
@@ -44,9 +48,15 @@ from quantgraph.agents.execution._prompt import (
     record_of,
     sent_back,
 )
+from quantgraph.broker import Account
+from quantgraph.data.symbols import rules_of_codes
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, QuantGraphError
+from quantgraph.llm import Model, get_llm, role_model
+from quantgraph.market import Rulebook
 from quantgraph.market.money import CENT, to_decimal
+from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.state import View
 from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
 
 Calling = Literal["json", "native"]
@@ -406,3 +416,117 @@ def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -
         type="decision", step=step, reasoning=f"not decided by the model ({why})", action=decision
     )
     return {"conversation": messages, "reply": None, "action": action.model_dump(), "hold_reason": why}
+
+
+CASH = 1_000_000
+"""Cash of an account where none is given."""
+
+
+def begin_execution(
+    view: View,
+    symbol: str,
+    *,
+    model: Model | None = None,
+    rule: str = "",
+    language: Language = "en",
+    account: Account | None = None,
+    rules: Rulebook | None = None,
+    options: ExecutionOptions | None = None,
+) -> ReactContext:
+    """Begin the execution of a symbol by hand, for :func:`.react_step` and :func:`.run_execution`.
+
+    Parameters
+    ----------
+    view
+        The data as known at a session's open.
+    model
+        See :func:`~quantgraph.llm.get_llm`: the model of the role ``execution``.
+    rule, language
+        The user's rule in words, and the language of the prompt.
+    account
+        On that morning. Default: cash of 1,000,000.
+    rules
+        The market's rules. Default: those of the symbol's market.
+
+    Raises
+    ------
+    UnknownSymbol
+        If the view has no such symbol.
+    """
+    options = options or ExecutionOptions()
+    begun = time.monotonic()
+    loop = options.loop(
+        symbol=symbol,
+        rule=rule,
+        language=language,
+        model=get_llm("execution", model=model),
+        context=ToolContext(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
+        is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
+    )
+    return ReactContext(loop=loop)
+
+
+CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
+
+
+def create_execution_subgraph(
+    options: ExecutionOptions | None = None,
+    *,
+    rules: Rulebook | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> CompiledExecutionGraph:
+    """Compiled stepwise agent: it decides one symbol at one session's open, and sends no order.
+
+    It works without a key: the keyless planner answers by a rule. For the state see :class:`ExecutionState`.
+
+    Parameters
+    ----------
+    options
+        See :class:`.ExecutionAgent`; ``parallel`` and the sizes of orders have no effect here.
+    rules
+        The market's rules, which the tool ``get_rules`` tells. Default: those of the symbol's market.
+    model, resources
+        See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
+    """
+    chosen = options or ExecutionOptions()
+    opened = open_resources(merge_resources(resources, model=model))
+
+    def loop_of(state: ExecutionState) -> ExecutionLoop:
+        """The loop of a state's execution, with the code that it has run so far."""
+        context = scratch_context(
+            state,
+            opened,
+            lambda _view: rules or rules_of_codes([state["symbol"]]),
+            "symbol",
+            cash=CASH,
+            trades=False,
+        )
+        context.restore(state.get("cells", ()), ())
+        return chosen.loop(
+            symbol=state["symbol"],
+            rule=state.get("rule", ""),
+            language=state.get("language", "en"),
+            model=role_model("execution", model=opened.model, settings=opened.settings),
+            context=context,
+            is_out_of_time=lambda: time.time() - state.get("begun", 0) >= chosen.time_limit,
+        )
+
+    schemas = ExecutionState, ExecutionInput
+    return loop_graph(ExecutionLoop, loop_of, _fresh, name="execution", schemas=schemas)
+
+
+def _fresh() -> dict[str, Any]:
+    return {
+        "cells": [],
+        "step": 1,
+        "conversation": [],
+        "sent_back": 0,
+        "malformed": 0,
+        "reply": None,
+        "action": None,
+        "result": None,
+        "execution_history": [],
+        "decision": {},
+        "begun": time.time(),
+    }

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.agents.trader._day import TraderOptions
+    from quantgraph.agents.trader._day import TraderOptions, create_trader_subgraph
     from quantgraph.agents.trader._decider import TraderAgent
-    from quantgraph.agents.trader._graph import create_trader_subgraph
     from quantgraph.agents.trader._prompt import STOP_SIGNAL, first_message, results_text
 
 __all__ = [

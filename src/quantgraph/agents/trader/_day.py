@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool
+from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
@@ -18,8 +19,10 @@ from quantgraph.agents._model_decider import (
     ModelLoop,
     allowed_tool,
     asking,
+    loop_graph,
     options,
     out_of_budget,
+    scratch_context,
 )
 from quantgraph.agents.trader._prompt import (
     LEAST_WINDOW,
@@ -31,18 +34,24 @@ from quantgraph.agents.trader._prompt import (
     positions_of,
     result_text,
     results_text,
+    universe,
 )
-from quantgraph.broker.accounts import order_to_json
+from quantgraph.broker.accounts import order_from_json, order_to_json
+from quantgraph.data.symbols import rules_of
 from quantgraph.errors import (
+    BadOption,
     BudgetExceeded,
     ModelOutputInvalid,
     ModelUnavailable,
     NoProgress,
     QuantGraphError,
 )
+from quantgraph.llm import Model, role_model
 from quantgraph.llm.messages import to_json
+from quantgraph.market import Rulebook
+from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import TRADES, ToolContext, call_tool, shortened
+from quantgraph.tools import TRADES, ToolContext, call_tool, shortened, tools_of
 from quantgraph.tools.news import NewsSource
 
 MAX_CALLS: Final = 200
@@ -293,3 +302,80 @@ def _plain_args(args: Any) -> dict[str, Any]:
 def _short_args(args: Mapping[str, Any]) -> dict[str, Any]:
     short = shortened(dict(args), _LONGEST_ARGS)
     return short if isinstance(short, dict) else {"…": short}
+
+
+CASH: Final = 10_000
+"""Cash of an account where none is given."""
+_OF_A_RUN = ("memory", "tools", "allow_leaky_tools", "news", "allow_leaky_search")
+CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
+
+
+def create_trader_subgraph(
+    options: TraderOptions | None = None,
+    *,
+    rules: Rulebook | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> CompiledTraderGraph:
+    """Compiled trader: it trades one session's open on a scratch account, and returns its orders.
+
+    It works without a key: the keyless planner answers by a rule. For the state see :class:`TraderState`.
+
+    Parameters
+    ----------
+    options
+        See :class:`.TraderAgent`; memory, news and other tools belong to a run.
+    rules
+        The market's rules. Default: those of the market whose codes the data have.
+    model, resources
+        See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
+
+    Raises
+    ------
+    BadOption
+        If an option is of a run.
+    """
+    chosen = options or TraderOptions()
+    for name in _OF_A_RUN:
+        if getattr(chosen, name) != getattr(TraderOptions, name):
+            raise BadOption(
+                f"{name} is an option of a run, of TraderAgent; the subgraph has one day", parameter=name
+            )
+    opened = open_resources(merge_resources(resources, model=model))
+    settings = opened.settings.with_model("trader", chosen.model_settings["trader"])
+
+    def loop_of(state: TraderState) -> TraderLoop:
+        """The loop of a state's day; its market has the orders so far."""
+        context = scratch_context(
+            state,
+            opened,
+            lambda view: rules or rules_of(opened.source, universe(view)),
+            cash=CASH,
+            trades=True,
+        )
+        for each in state.get("submitted", ()):
+            context.session.submit(order_from_json(each))
+        return chosen.loop(
+            model=role_model("trader", model=opened.model, settings=settings),
+            context=context,
+            tools=tools_of("trader"),
+            rule=state.get("rule", ""),
+            language=state.get("language", "en"),
+        )
+
+    return loop_graph(TraderLoop, loop_of, _fresh, name="trader", schemas=(TraderState, TraderInput))
+
+
+def _fresh() -> dict[str, Any]:
+    return {
+        "conversation": [],
+        "step": 0,
+        "reply": None,
+        "results": [],
+        "calls": [],
+        "call_count": 0,
+        "log": [],
+        "ended": None,
+        "error": "",
+        "final_text": "",
+    }

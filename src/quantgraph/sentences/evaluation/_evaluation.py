@@ -16,31 +16,8 @@ import talib
 from quantgraph._util.texts import Language, Note
 from quantgraph.audit.meaning import Reading
 from quantgraph.errors import UnknownField
+from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._describe import describe, describe_value
-from quantgraph.sentences._rules import (
-    AllOf,
-    AnyOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    OfIndex,
-    Rank,
-    Return,
-    Rsi,
-    Scaled,
-    TradingRule,
-    Value,
-    leaves_of,
-)
 from quantgraph.state import BaseView, Snapshot
 
 Gaps = Literal["blind", "decayed", "filled", "skipped"]
@@ -87,13 +64,13 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def values_of(rule: TradingRule) -> Iterator[Value]:
+def values_of(rule: tree.TradingRule) -> Iterator[tree.Value]:
     """Values of the symbols that the conditions of a rule compare or rank, in reading order."""
     for condition in (rule.entry, rule.exit):
         yield from (value for code, value, _ in _needs(condition) if not code)
 
 
-def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventions]:
+def open_conventions(rule: tree.TradingRule, *, adjusted: bool) -> Iterator[Conventions]:
     """Every combination of what the rule leaves open; the planner's own comes first.
 
     Parameters
@@ -104,7 +81,7 @@ def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventio
     is_open = set[str]()
     for condition in (rule.entry, rule.exit):
         is_open = is_open.union(*(_open_in(value) for _, value, _ in _needs(condition)))
-    if any(isinstance(leaf, Rank) for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit))):
+    if any(isinstance(leaf, tree.Rank) for leaf in (*tree.leaves_of(rule.entry), *tree.leaves_of(rule.exit))):
         is_open.add("border")
     if not adjusted:
         is_open.discard("prices")
@@ -113,23 +90,23 @@ def open_conventions(rule: TradingRule, *, adjusted: bool) -> Iterator[Conventio
         yield Conventions(**dict(zip(names, choice, strict=True)))
 
 
-def _open_in(value: Value) -> set[str]:
+def _open_in(value: tree.Value) -> set[str]:
     match value:
-        case Average(field="vol") as average:
+        case tree.Average(field="vol") as average:
             return {"volume"} | ({"ema"} if average.kind == "ema" else set())
-        case Scaled(value=average):
+        case tree.Scaled(value=average):
             return _open_in(average)
-        case Average(kind="ema") | Macd():
+        case tree.Average(kind="ema") | tree.Macd():
             return {"prices", "ema"}
-        case Band():
+        case tree.Band():
             return {"prices", "ddof"}
-        case Rsi():
+        case tree.Rsi():
             return {"prices", "rsi"}
-        case Kdj():
+        case tree.Kdj():
             return {"prices", "kdj"}
-        case Extreme():
+        case tree.Extreme():
             return {"prices", "breakout"}
-    return set() if isinstance(value, Number | Indicator) else {"prices"}
+    return set() if isinstance(value, tree.Number | tree.Indicator) else {"prices"}
 
 
 Floats = npt.NDArray[np.float64]
@@ -194,7 +171,7 @@ class RuleValues:
     panel: RuleData
     common: Conventions
     gaps: Gaps
-    _known: dict[Value, pd.DataFrame] = field(default_factory=dict)
+    _known: dict[tree.Value, pd.DataFrame] = field(default_factory=dict)
     _indices: dict[str, RuleValues] = field(default_factory=dict)
 
     @property
@@ -218,7 +195,7 @@ class RuleValues:
             self._indices[code] = RuleValues(panel=levels, common=raw, gaps="blind")
         return self._indices[code]
 
-    def frame(self, value: Value) -> pd.DataFrame:
+    def frame(self, value: tree.Value) -> pd.DataFrame:
         """Return a value's frame.
 
         Raises
@@ -230,16 +207,19 @@ class RuleValues:
             self._known[value] = self._computed(value)
         return self._known[value]
 
-    def before(self, value: Value) -> pd.DataFrame:
+    def before(self, value: tree.Value) -> pd.DataFrame:
         """Return a value of the session before: with skipped gaps, of the symbol's own session before."""
         frame = self.frame(value)
-        if isinstance(value, Number):
+        if isinstance(value, tree.Number):
             return frame
         return frame.ffill().shift(1) if self.gaps == "skipped" else frame.shift(1)
 
-    def as_traded(self, value: Value) -> pd.DataFrame:
+    def as_traded(self, value: tree.Value) -> pd.DataFrame:
         """A value's frame; one of adjusted prices in those of each session, as they were traded."""
-        frame, scaleless = self.frame(value), isinstance(value, Number | Return | Rsi | Kdj | Indicator)
+        frame, scaleless = (
+            self.frame(value),
+            isinstance(value, tree.Number | tree.Return | tree.Rsi | tree.Kdj | tree.Indicator),
+        )
         if self.common.prices == "raw" or scaleless or getattr(value, "field", "close") == "vol":
             return frame
         return frame * self.close / self.panel.adjusted["close"]
@@ -252,39 +232,39 @@ class RuleValues:
             raise UnknownField(f"there is no bar field {name}", field=name)
         return bars[name].ffill() if self.gaps == "filled" else bars[name]
 
-    def _computed(self, value: Value) -> pd.DataFrame:  # noqa: C901, PLR0911 - one case a node
+    def _computed(self, value: tree.Value) -> pd.DataFrame:  # noqa: C901, PLR0911 - one case a node
         match value:
-            case Number(value=number):
+            case tree.Number(value=number):
                 return pd.DataFrame(number, index=self.close.index, columns=self.close.columns)
-            case Bar(field=name):
+            case tree.Bar(field=name):
                 return self._bar(name)
-            case Indicator(field=name):
+            case tree.Indicator(field=name):
                 if name not in self.panel.indicators:
                     raise UnknownField(f"there is no indicator {name}", field=name)
                 return self.panel.indicators[name].reindex_like(self.close)
-            case Average():
+            case tree.Average():
                 return self._average(value)
-            case Scaled(factor=factor, value=average):
+            case tree.Scaled(factor=factor, value=average):
                 return factor * self._average(average)
-            case Return(period=period):
+            case tree.Return(period=period):
                 return self._on_sessions(self._bar("close"), lambda prices: prices / prices.shift(period) - 1)
-            case Extreme():
+            case tree.Extreme():
                 return self._extreme(value)
-            case Band():
+            case tree.Band():
                 return self._band(value)
-            case Rsi(period=period):
+            case tree.Rsi(period=period):
                 return self._by_column(
                     self._bar("close"),
                     lambda prices: _rsi(prices, period, self.common.rsi),
                     whole=self.common.rsi != "wilder",
                 )
-            case Macd():
+            case tree.Macd():
                 return self._macd(value)
-            case Kdj():
+            case tree.Kdj():
                 return self._kdj(value)
         raise UnknownField(f"{type(value).__name__} is not computed here", field=type(value).__name__)
 
-    def _average(self, average: Average) -> pd.DataFrame:
+    def _average(self, average: tree.Average) -> pd.DataFrame:
         bars = self._bar(average.field)
         if average.kind == "ema":
             made = self._ema(bars, average.period)
@@ -298,8 +278,8 @@ class RuleValues:
         kind = self.common.ema
         return self._by_column(frame, lambda values: _ema(values, period, kind), whole=kind != "seeded")
 
-    def _band(self, band: Band) -> pd.DataFrame:
-        middle = self._average(Average(period=band.period))
+    def _band(self, band: tree.Band) -> pd.DataFrame:
+        middle = self._average(tree.Average(period=band.period))
         if band.side == "middle":
             return middle
         spread = self._on_sessions(
@@ -307,7 +287,7 @@ class RuleValues:
         )
         return middle + (band.width if band.side == "upper" else -band.width) * spread
 
-    def _extreme(self, extreme: Extreme) -> pd.DataFrame:
+    def _extreme(self, extreme: tree.Extreme) -> pd.DataFrame:
         bars = self._bar("close" if self.common.breakout.startswith("close") else extreme.side)
         wanted = "max" if extreme.side == "high" else "min"
         made = self._on_sessions(bars, lambda frame: getattr(frame.rolling(extreme.period), wanted)())
@@ -315,14 +295,14 @@ class RuleValues:
             return made
         return self._on_sessions(made, lambda frame: frame.shift(1))
 
-    def _macd(self, macd: Macd) -> pd.DataFrame:
+    def _macd(self, macd: tree.Macd) -> pd.DataFrame:
         close = self._bar("close")
         if self.common.ema == "seeded":
             return self._by_column(close, lambda values: _talib_macd(values, macd))
         dif = self._ema(close, macd.fast) - self._ema(close, macd.slow)
         return dif if macd.part == "dif" else self._ema(dif, macd.signal)
 
-    def _kdj(self, kdj: Kdj) -> pd.DataFrame:
+    def _kdj(self, kdj: tree.Kdj) -> pd.DataFrame:
         high, low, close = (self._bar(name) for name in ("high", "low", "close"))
         n = kdj.period
         floor = self._on_sessions(low, lambda frame: frame.rolling(n).min())
@@ -373,7 +353,7 @@ def _ema(values: Floats, period: int, kind: str) -> Floats:
     return smooth.mean().to_numpy()
 
 
-def _talib_macd(values: Floats, macd: Macd) -> Floats:
+def _talib_macd(values: Floats, macd: tree.Macd) -> Floats:
     if len(values) < macd.slow + macd.signal:
         return np.full(len(values), np.nan)
     dif, dea, _ = talib.MACD(values, macd.fast, macd.slow, macd.signal)
@@ -413,7 +393,7 @@ _GAPS: tuple[Gaps, ...] = ("blind", "filled", "skipped", "decayed")
 _RECURSIVE = frozenset({"ema", "rsi", "kdj"})
 
 
-def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Reading]]:
+def rule_readings(rule: tree.TradingRule, panel: RuleData) -> Iterator[Iterator[Reading]]:
     """Yield the readings of a rule: groups by convention, in each what may differ by symbol.
 
     Raises
@@ -432,7 +412,7 @@ def rule_readings(rule: TradingRule, panel: RuleData) -> Iterator[Iterator[Readi
         )
 
 
-def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
+def _readings(rule: tree.TradingRule, values: RuleValues) -> Iterator[Reading]:
     plain = _Conditions(values, "floats")
     yield _reading(rule, plain)
     if plain.near:
@@ -441,8 +421,8 @@ def _readings(rule: TradingRule, values: RuleValues) -> Iterator[Reading]:
 
 
 def values_traded(
-    rule: TradingRule, panel: RuleData, signal: pd.DataFrame
-) -> Iterator[tuple[Value, pd.DataFrame]]:
+    rule: tree.TradingRule, panel: RuleData, signal: pd.DataFrame
+) -> Iterator[tuple[tree.Value, pd.DataFrame]]:
     """Yield the values that a rule names, but for numbers, in the prices of each session.
 
     They are those under the first conventions by which the rule buys and sells where the signal does; none
@@ -458,12 +438,12 @@ def values_traded(
                 return
 
 
-def reading_under(rule: TradingRule, panel: RuleData, common: Conventions) -> Reading:
+def reading_under(rule: tree.TradingRule, panel: RuleData, common: Conventions) -> Reading:
     """Return the reading of a rule under one set of conventions, in which suspensions are skipped."""
     return _reading(rule, _Conditions(RuleValues(panel=panel, common=common, gaps="skipped"), "floats"))
 
 
-def buys_and_sells(rule: TradingRule, panel: RuleData) -> tuple[pd.DataFrame, pd.DataFrame]:
+def buys_and_sells(rule: tree.TradingRule, panel: RuleData) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return where the entry and where the exit hold, as the planner would code them."""
     common = next(open_conventions(rule, adjusted=False))
     values = RuleValues(panel=panel, common=common, gaps="blind")
@@ -478,7 +458,7 @@ def _suspends(close: pd.DataFrame) -> bool:
     return bool((begun & on & ~known).any())
 
 
-def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
+def _reading(rule: tree.TradingRule, conditions: _Conditions) -> Reading:
     entry, leave = conditions.holds(rule.entry), conditions.holds(rule.exit)
     signal = pd.DataFrame(0.0, index=entry.index, columns=entry.columns)
     signal = signal.mask(entry, 1.0).mask(leave, -1.0).where(conditions.known(rule))
@@ -489,12 +469,12 @@ def _reading(rule: TradingRule, conditions: _Conditions) -> Reading:
 _LANGUAGES: tuple[Language, Language] = ("zh", "en")
 
 
-def _explain(rule: TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> Note:
+def _explain(rule: tree.TradingRule, values: RuleValues, session: pd.Timestamp, symbol: str) -> Note:
     """The rule as read, and its values at a cell and on the session before."""
     zh, en = [], []
     read = [(code, value) for side in (rule.entry, rule.exit) for code, value, _ in _needs(side)]
     for code, value in dict.fromkeys(read):
-        if isinstance(value, Number):
+        if isinstance(value, tree.Number):
             continue
         its = values.of_index(code) if code else values
         now, before = (
@@ -523,7 +503,7 @@ class _Conditions:
         self.tied = np.zeros(values.close.shape, dtype=bool)
         self._ties = ties
 
-    def known(self, rule: TradingRule) -> pd.DataFrame:
+    def known(self, rule: tree.TradingRule) -> pd.DataFrame:
         """Where all values are known, those of the session before a cross included."""
         known = self.values.close.notna()
         for condition in (rule.entry, rule.exit):
@@ -540,46 +520,46 @@ class _Conditions:
             np.repeat(held.to_numpy(), close.shape[1], axis=1), index=close.index, columns=close.columns
         )
 
-    def _of_index(self, condition: OfIndex) -> pd.DataFrame:
+    def _of_index(self, condition: tree.OfIndex) -> pd.DataFrame:
         inner = _Conditions(self.values.of_index(condition.code), self._ties)
         held = inner.holds(condition.part)
         self.near = self.near or inner.near
         self.tied |= inner.tied
         return self._for_all(held)
 
-    def holds(self, condition: Condition) -> pd.DataFrame:
+    def holds(self, condition: tree.Condition) -> pd.DataFrame:
         """Where a condition holds; False where a value is not known, and True for its negation."""
         match condition:
-            case AllOf(parts=parts):
+            case tree.AllOf(parts=parts):
                 return _joined([self.holds(part) for part in parts], np.logical_and)
-            case AnyOf(parts=parts):
+            case tree.AnyOf(parts=parts):
                 return _joined([self.holds(part) for part in parts], np.logical_or)
-            case Not(part=part):
+            case tree.Not(part=part):
                 return ~self.holds(part)
-            case Compare(left=left, op=op, right=right):
+            case tree.Compare(left=left, op=op, right=right):
                 one, other = self.values.frame(left), self.values.frame(right)
                 today, before = self._equality_counts(condition), self.tied.copy()
                 held = self._above(one, other, today) if op[0] == ">" else self._above(other, one, today)
-                if isinstance(left, Extreme) or isinstance(right, Extreme):
+                if isinstance(left, tree.Extreme) or isinstance(right, tree.Extreme):
                     self.tied = before
                 return held
-            case Cross(left=left, direction=direction, right=right):
+            case tree.Cross(left=left, direction=direction, right=right):
                 return self._crosses(left, right) if direction == "up" else self._crosses(right, left)
-            case Rank():
+            case tree.Rank():
                 return self._ranked(condition)
-            case OfIndex():
+            case tree.OfIndex():
                 return self._of_index(condition)
 
-    def _equality_counts(self, compare: Compare) -> bool | None:
+    def _equality_counts(self, compare: tree.Compare) -> bool | None:
         """Whether equality counts in a comparison; None leaves it to the floats."""
-        if isinstance(compare.right, Extreme) and self.values.common.breakout.endswith("today"):
+        if isinstance(compare.right, tree.Extreme) and self.values.common.breakout.endswith("today"):
             return True
         equal = compare.op.endswith("=")
         if self._ties == "floats":
             return True if equal else None
         return self._ties == "touching"
 
-    def _crosses(self, left: Value, right: Value) -> pd.DataFrame:
+    def _crosses(self, left: tree.Value, right: tree.Value) -> pd.DataFrame:
         one, other = self.values.frame(left), self.values.frame(right)
         earlier, than = self.values.before(left), self.values.before(right)
         if self._ties == "floats":
@@ -600,7 +580,7 @@ class _Conditions:
         held = apart > 0 if equal is None else apart >= -room if equal else apart > room
         return pd.DataFrame(held, index=left.index, columns=left.columns)
 
-    def _ranked(self, rank: Rank) -> pd.DataFrame:
+    def _ranked(self, rank: tree.Rank) -> pd.DataFrame:
         value = self.values.frame(rank.value)
         border, bottom = self.values.common.border, rank.side == "bottom"
         if border == "quantile" and rank.unit == "percent":
@@ -614,20 +594,20 @@ class _Conditions:
         return place.le(np.ceil(count - _NEAR) if border == "up" else count + _NEAR, axis=0)
 
 
-def _needs(condition: Condition) -> Iterator[tuple[str, Value, bool]]:
+def _needs(condition: tree.Condition) -> Iterator[tuple[str, tree.Value, bool]]:
     """Values of a condition, the index whose they are or "", and whether that of the session before is needed."""
     match condition:
-        case AllOf(parts=parts) | AnyOf(parts=parts):
+        case tree.AllOf(parts=parts) | tree.AnyOf(parts=parts):
             for part in parts:
                 yield from _needs(part)
-        case Not(part=part):
+        case tree.Not(part=part):
             yield from _needs(part)
-        case OfIndex(code=code, part=part):
+        case tree.OfIndex(code=code, part=part):
             yield from ((code, value, earlier) for _, value, earlier in _needs(part))
-        case Rank(value=value):
+        case tree.Rank(value=value):
             yield "", value, False
-        case Compare(left=left, right=right) | Cross(left=left, right=right):
-            yield from (("", side, isinstance(condition, Cross)) for side in (left, right))
+        case tree.Compare(left=left, right=right) | tree.Cross(left=left, right=right):
+            yield from (("", side, isinstance(condition, tree.Cross)) for side in (left, right))
 
 
 def _joined(frames: list[pd.DataFrame], operator: np.ufunc) -> pd.DataFrame:
