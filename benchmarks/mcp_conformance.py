@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from quantgraph.integrations.mcp import ClientDesk
+from quantgraph.integrations.mcp import ClientHandler
 from quantgraph.integrations.mcp._server import bound_socket, serving_http
 from quantgraph.tools.mcp import http_app, make_server
 
@@ -28,7 +28,7 @@ def conformance(tools: Path) -> int:
     """Run the tool's server suite, and return its exit status."""
     with bound_socket(0, "port") as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        with serving_http([(http_app(make_server(ClientDesk())), listening)]):
+        with serving_http([(http_app(make_server(ClientHandler())), listening)]):
             call = [tools / "conformance", "server", "--url", url, "--expected-failures", EXPECTED]
             return subprocess.run(call, check=False, cwd=tempfile.mkdtemp()).returncode
 

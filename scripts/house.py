@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -31,8 +32,14 @@ CEILINGS = {
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
+    "lines with words of our own": 1_968,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
+OWN_WORDS = re.compile(
+    r"(?<![A-Za-z])(desk|rung|walk|morning|unread|told|said|given|called|remarks|slips|doubtful|lanes|nobody"
+    r"|whoever)s?(?![a-z])"
+)
+"""Words that a reader of the field would not search for, in code and prose; they only become fewer."""
 FACE_NAMES, FACE_LINES = 20, 30
 FIXED = frozenset(
     """
@@ -235,6 +242,9 @@ def figures(known: Mapping[str, Module]) -> dict[str, int]:
         "lines of the longest function's body": max(map(body_lines, _functions(known)), default=0),
         "imports around a face": len(around_faces(known)),
         "import circles, types included": len(circles(known)),
+        "lines with words of our own": sum(
+            bool(OWN_WORDS.search(line)) for module in known.values() for line in module.text.splitlines()
+        ),
     }
 
 

@@ -265,7 +265,7 @@ def given_view(state: Mapping[str, Any], store: DataState, *also: str) -> View:
     session = session_of(state["moment"], name="moment")
     view = store.view(Moment(session, "open"), state["data_ref"])
     if session not in view["ohlcv"]["open"].index:
-        raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
+        raise BadWindow(f"moment={state['moment']!r:.40} is not a session of the data", parameter="moment")
     return view
 
 

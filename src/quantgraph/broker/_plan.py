@@ -24,7 +24,7 @@ FOR_ANYONE = frozenset(
         *("stop_loss", "take_profit", "trailing_stop", "max_holding", "reentry"),
     }
 )
-"""The words that are carried out whoever decides: cash, costs, the benchmark, and what ends positions."""
+"""The words that are carried out for any decider: cash, costs, the benchmark, and what ends positions."""
 _SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
 _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
@@ -146,7 +146,7 @@ class ExitRule(_Said):
 class TradePlan(_Said):
     """How much is bought, how many positions there are, when, and how they end; None where nothing was said.
 
-    The signal rule carries out sizes and schedules; the broker carries out exits, whoever decides. See
+    The signal rule carries out sizes and schedules; the broker carries out exits, for any decider. See
     ``docs/execution-semantics.md``. Fractions of the equity are of the *investable* equity at the open:
     cash, dividends on their way and holdings, less ``cash_reserve``.
 

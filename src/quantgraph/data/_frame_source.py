@@ -169,7 +169,7 @@ class FrameSource(ABC):
     def of_market(self, code: Literal["cn", "us"]) -> FrameSource:
         """The source with the symbols of one market: days of another exchange would be gaps in its data.
 
-        One that cannot be read is returned as it is: whoever reads it is told.
+        One that cannot be read is returned as it is: its reader is told.
         """
         try:
             market, narrowed = self.market.of_market(code), copy.copy(self)

@@ -107,7 +107,7 @@ def _is_text(column: pd.Series) -> bool:
 def _decimal(texts: Mapping[str, pd.Series], file: str, said: Decimal | None) -> Decimal:
     """What a comma is in these columns; "point" where there is none."""
     told: dict[Decimal, tuple[pd.Series, str]] = {}
-    doubtful: tuple[pd.Series, str] | None = None
+    ambiguous: tuple[pd.Series, str] | None = None
     for column in texts.values():
         cells = column.dropna().astype("str")
         for cell in cells[cells.str.contains(r"[,.]", regex=True)].unique():
@@ -115,8 +115,8 @@ def _decimal(texts: Mapping[str, pd.Series], file: str, said: Decimal | None) ->
             meant = _told_by(text)
             if meant is not None:
                 told.setdefault(meant, (column, cell))
-            elif doubtful is None and _EITHER.fullmatch(text):
-                doubtful = (column, cell)
+            elif ambiguous is None and _EITHER.fullmatch(text):
+                ambiguous = (column, cell)
     if len(told) > 1:
         shown = " and ".join(f"{cell!r} in column {column.name}" for column, cell in told.values())
         raise BadFile(f"{file}: the comma means two things: {shown}; write numbers in one way", file=file)
@@ -129,8 +129,8 @@ def _decimal(texts: Mapping[str, pd.Series], file: str, said: Decimal | None) ->
             column=column.name,
             parameter="decimal",
         )
-    if found is None and said is None and doubtful is not None:
-        column, cell = doubtful
+    if found is None and said is None and ambiguous is not None:
+        column, cell = ambiguous
         number = cell.strip().partition(",")
         raise open_choice(
             f"{file}, column {column.name}: {cell.strip()!r} may be {number[0]}{number[2]} or "

@@ -27,7 +27,7 @@ class NoAnswer(Exception):
 
 
 class VendorProcess:
-    """Runs ``module`` while it is needed; whoever uses it lets one thread ask at a time.
+    """Runs ``module`` while it is needed; its user lets one thread ask at a time.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
 _FEW = 60
-"""Sessions below which numbers of a year are doubtful."""
+"""Sessions below which yearly numbers are unreliable."""
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 """How a note begins that a badge of the page says already."""
 

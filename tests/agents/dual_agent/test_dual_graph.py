@@ -65,7 +65,7 @@ def test_without_a_key_it_answers_by_a_rule(features, monkeypatch):
         ({"data_ref": "x"}, "has no moment"),
         ({"data_ref": "x", "features_list": [item("AAPL")]}, "both data_ref and features_list"),
         ({"features_list": [item(f"S{number}") for number in range(51)]}, "51 symbols; .* at most 50"),
-        ({"features_list": [item("AAPL")], "account": {}}, "is no account"),
+        ({"features_list": [item("AAPL")], "account": {}}, "is not an account"),
     ],
 )
 def test_a_state_that_lacks_something(state, told):

@@ -189,9 +189,9 @@ def test_cells_of_code_are_kept_from_step_to_step(market):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"account": {"cash": 5}}, r"account=\{'cash': 5\} is no account"),
-        ({"account": None}, "account=None is no account"),
-        ({"moment": "20300101"}, "moment='20300101' is no session of the data"),
+        ({"account": {"cash": 5}}, r"account=\{'cash': 5\} is not an account"),
+        ({"account": None}, "account=None is not an account"),
+        ({"moment": "20300101"}, "moment='20300101' is not a session of the data"),
     ],
 )
 def test_an_account_or_a_moment_that_is_none_is_named(market, given, said):

@@ -88,7 +88,7 @@ def test_a_tool_of_another_server_is_called_its_answer_is_recorded_and_the_resul
     [
         ("remote", "must be 'local', 'mcp', or addresses"),
         (5, "must be 'local', 'mcp', or addresses"),
-        (["ftp://x"], "is no address of an MCP server"),
+        (["ftp://x"], "is not an address of an MCP server"),
         ([], "must be addresses of MCP servers"),
         (["http://127.0.0.1:1/mcp"], "allow_leaky_tools=True"),
     ],

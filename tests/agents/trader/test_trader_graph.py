@@ -115,8 +115,8 @@ def test_a_host_calls_it_as_a_node(market):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"moment": "20300101"}, "is no session of the data"),
-        ({"account": None}, "account=None is no account"),
+        ({"moment": "20300101"}, "is not a session of the data"),
+        ({"account": None}, "account=None is not an account"),
     ],
 )
 def test_what_is_not_valid_is_named(market, more, said):

@@ -189,9 +189,9 @@ def test_a_sandbox_walk_gives_what_single_runs_give():
 
 
 @pytest.mark.parametrize(
-    ("workers", "free", "lanes"), [(1, None, 1), (4, None, 4), (4, 10**9, 4), (4, 10**7, 1)]
+    ("workers", "free", "threads"), [(1, None, 1), (4, None, 4), (4, 10**9, 4), (4, 10**7, 1)]
 )
-def test_runs_go_on_side_by_side_as_processors_and_memory_allow(monkeypatch, workers, free, lanes):
+def test_runs_go_on_side_by_side_as_processors_and_memory_allow(monkeypatch, workers, free, threads):
     """A run took 100 MB: half of 1 GB is enough for four more, half of 10 MB for the one that there must be."""
     monkeypatch.setattr("quantgraph.audit.causality._trials.available_memory", lambda: free)
     frames, runner = read_panels({"ohlcv": panel(30)}), _Runner()
@@ -199,11 +199,11 @@ def test_runs_go_on_side_by_side_as_processors_and_memory_allow(monkeypatch, wor
     trials = CodeTrials(runner, ["x"])
     trials.whole(frames)
     trials._megabytes = 100.0
-    assert trials.lanes == lanes
+    assert trials.threads == threads
 
 
 def test_a_runner_of_a_users_own_is_called_by_one_thread():
-    assert CodeTrials(_Runner(), ["x"]).lanes == 1
+    assert CodeTrials(_Runner(), ["x"]).threads == 1
 
 
 @pytest.mark.proof

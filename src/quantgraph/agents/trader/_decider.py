@@ -186,7 +186,7 @@ class TraderAgent(TraderOptions, Decider):
                 Note(
                     zh=f"新闻来自实时搜索（{self._news.name}）：结果可能知道当时之后的事，成绩不能当作回测",
                     en=f"news were searched live ({self._news.name}): answers may know what came after "
-                    "the moment, so this is no backtest",
+                    "the moment, so this is not a backtest",
                 )
             )
         if isinstance(self._toolset, tuple):
@@ -195,7 +195,7 @@ class TraderAgent(TraderOptions, Decider):
                 Note(
                     zh=f"工具来自其他服务器（{servers}）：结果可能知道当时之后的事，成绩不能当作回测",
                     en=f"tools of other servers were called ({servers}): answers may know what came after "
-                    "the moment, so this is no backtest",
+                    "the moment, so this is not a backtest",
                 )
             )
         if cut := ends["error"] + ends["budget"]:
@@ -213,13 +213,13 @@ class TraderAgent(TraderOptions, Decider):
                     en=f"{ends['max_steps']} sessions took all their steps",
                 )
             )
-        if doubtful := [each for day in days for each in day.get("unresolved_numbers", ())]:
-            shown = ", ".join(doubtful[:_SHOWN])
+        if unexplained := [each for day in days for each in day.get("unresolved_numbers", ())]:
+            shown = ", ".join(unexplained[:_SHOWN])
             told.append(
                 Note(
-                    zh=f"结束语中有 {len(doubtful)} 个数字在账本、价格和工具结果中都找不到：{shown}",
-                    en=f"{len(doubtful)} numbers of the closing texts are neither in the ledger nor in the "
-                    f"prices nor in what the tools answered: {shown}",
+                    zh=f"结束语中有 {len(unexplained)} 个数字在账本、价格和工具结果中都找不到：{shown}",
+                    en=f"{len(unexplained)} numbers of the closing texts are neither in the ledger nor in "
+                    f"the prices nor in what the tools answered: {shown}",
                 )
             )
         return told

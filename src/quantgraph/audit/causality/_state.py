@@ -21,7 +21,7 @@ from quantgraph.audit.causality._trials import (
     Trials,
     axes_of,
     close_of,
-    in_lanes,
+    in_threads,
     only_fields,
 )
 from quantgraph.errors import CodeFailed
@@ -71,7 +71,7 @@ class CountedTrials:
     def side_by_side(self, panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
         """Run it on panels of which each may know what the others know, each in a process of its own."""
         tasks = (partial(self._whole_of, make) for make in panels)
-        for outcome in in_lanes(tasks, self._trials.lanes):
+        for outcome in in_threads(tasks, self._trials.threads):
             self.evaluations += 1
             yield outcome
 

@@ -41,29 +41,29 @@ from quantgraph.state.frames import (
 T = TypeVar("T")
 
 
-def in_lanes(tasks: Iterable[Callable[[], T]], lanes: int) -> Iterator[T]:
-    """Run tasks on ``lanes`` threads, and yield their results in the order of the tasks.
+def in_threads(tasks: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
+    """Run tasks on ``threads`` threads, and yield their results in the order of the tasks.
 
-    Task i runs in lane ``i % lanes``, after the tasks of its lane before it. At most one task more than there
-    are lanes is begun ahead of the results that were taken, so that a caller who stops early wastes little,
-    and few results wait in memory. What a task raises is raised at its turn; the tasks behind it are dropped.
+    Task i runs in thread ``i % threads``, after those before it there. At most one task more than there are
+    threads is begun ahead of the results that were taken, so that a caller who stops early wastes little, and
+    few results wait in memory. What a task raises is raised at its turn; the tasks behind it are dropped.
     """
-    if lanes == 1:
+    if threads == 1:
         for task in tasks:
             yield task()
         return
-    threads = [ThreadPoolExecutor(1, thread_name_prefix="quantgraph-trial") for _ in range(lanes)]
+    pools = [ThreadPoolExecutor(1, thread_name_prefix="quantgraph-trial") for _ in range(threads)]
     begun: deque[Future[T]] = deque()
     try:
         for number, task in enumerate(tasks):
-            begun.append(threads[number % lanes].submit(copy_context().run, task))
-            if len(begun) > lanes:
+            begun.append(pools[number % threads].submit(copy_context().run, task))
+            if len(begun) > threads:
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
     finally:
-        for thread in threads:
-            thread.shutdown(cancel_futures=True)
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
 
 
 FLAT = ""
@@ -220,7 +220,7 @@ class Trials(Protocol):
         """Whether all runs so far were in processes that held their own panel and nothing else."""
 
     @property
-    def lanes(self) -> int:
+    def threads(self) -> int:
         """How many runs may go on side by side, at least 1; the result does not depend on it."""
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
@@ -261,7 +261,7 @@ class CodeTrials:
         self._megabytes = 0.0
 
     @property
-    def lanes(self) -> int:
+    def threads(self) -> int:
         """See :class:`Trials`: the runner's workers, fewer if the memory that a run took is scarce."""
         workers: int = getattr(self._runner, "workers", 1)
         free = available_memory()
@@ -328,7 +328,7 @@ class FunctionTrials:
     """
 
     isolated = False
-    lanes = 1
+    threads = 1
     """A fork beside running threads may hold a lock that nobody opens."""
 
     def __init__(self, function: Strategy) -> None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
         resume_mcp_run,
         start_mcp_run,
     )
-    from quantgraph.integrations.mcp._server import ClientDesk
+    from quantgraph.integrations.mcp._server import ClientHandler
 
-__all__ = ["SERVICE_PORTS", "ClientDesk", "McpAccess", "McpClient", "resume_mcp_run", "start_mcp_run"]
+__all__ = ["SERVICE_PORTS", "ClientHandler", "McpAccess", "McpClient", "resume_mcp_run", "start_mcp_run"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

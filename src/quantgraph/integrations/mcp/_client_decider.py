@@ -18,7 +18,7 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, SessionResult
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
-from quantgraph.integrations.mcp._server import ClientDesk
+from quantgraph.integrations.mcp._server import ClientHandler
 from quantgraph.llm import current_run_control, drain_error
 from quantgraph.recording.scope import recorded
 from quantgraph.runs import RunResult, RunSpec, prepare_run, resume_run, start_run
@@ -178,7 +178,7 @@ class McpClient(Decider):
 
     Parameters
     ----------
-    desk
+    handler
         Where the calls arrive. Without one only recorded calls are carried out, as in a replay.
 
     Notes
@@ -193,8 +193,8 @@ class McpClient(Decider):
     called: Final[tuple[str, ...]] = ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
     needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
 
-    def __init__(self, desk: ClientDesk | None = None) -> None:
-        self._desk = desk
+    def __init__(self, handler: ClientHandler | None = None) -> None:
+        self._handler = handler
         self._committed: dict[str, Any] | None = None
 
     def decide(self, context: DecisionContext) -> Decision:
@@ -203,33 +203,33 @@ class McpClient(Decider):
         Raises
         ------
         NotConfigured
-            If a call is wanted that is not recorded, and there is no desk.
+            If a call is wanted that is not recorded, and there is no handler.
         GraphDrained
             If the run is told to stop: it goes on with the same day.
         """
         tools = ToolContext(context.view, context.account, context.rules, session=context.market)
         day = ClientDay(tools=tools, rule=context.rule, sessions=lambda: context.history)
-        if self._desk is not None and self._committed not in (None, day.committed):
-            self._desk.answer({**(self._committed or {}), "next": day.date})
+        if self._handler is not None and self._committed not in (None, day.committed):
+            self._handler.answer({**(self._committed or {}), "next": day.date})
         number = 0
         while not day.finished:
             number += 1
             call = recorded("tool", {"client": number}, self._next_call)
             answer = day.answer(call["tool"], call["args"])
             context.log_step(_step(context, number, call, answer))
-            if self._desk is not None and not day.finished:
-                self._desk.answer(answer)
+            if self._handler is not None and not day.finished:
+                self._handler.answer(answer)
         self._committed = day.committed
         return Decision(context.market.submitted, notes=day.notes, in_order=True)
 
     def _next_call(self) -> dict[str, Any]:
-        if self._desk is None:
+        if self._handler is None:
             raise NotConfigured(
                 "the decisions of this run come from an MCP client; 'quantgraph mcp RUN' goes on with it"
             )
-        return self._desk.next_call(partial(_check_stop, current_run_control()))
+        return self._handler.next_call(partial(_check_stop, current_run_control()))
 
-    def close_desk(self, answer: Mapping[str, Any], *, is_done: bool) -> None:
+    def close_handler(self, answer: Mapping[str, Any], *, is_done: bool) -> None:
         """Answer all calls from now on by one answer, when the run has ended.
 
         Parameters
@@ -237,9 +237,9 @@ class McpClient(Decider):
         is_done
             Whether the last session was committed, which its ``finish_day`` is told.
         """
-        if self._desk is not None:
+        if self._handler is not None:
             last = {**self._committed, "next": None} if self._committed and is_done else None
-            self._desk.close(answer, last=last)
+            self._handler.close(answer, last=last)
 
 
 def _check_stop(control: Any) -> None:
@@ -313,11 +313,11 @@ def start_mcp_run(
     NotConfigured
         If the extra ``mcp`` is not installed.
     """
-    desk = ClientDesk()
-    decider = McpClient(desk)
+    handler = ClientHandler()
+    decider = McpClient(handler)
     given = _with_control(replace(resources or Resources(), decider=decider))
     spec, folder, live = prepare_run(question, given, out=out)
-    with _serving(desk, access, folder, live) as (told, wait):
+    with _serving(handler, access, folder, live) as (told, wait):
         live = _telling_first(live, lambda: tell(told))
         return wait(decider, lambda: start_run(spec, folder, live))
 
@@ -334,10 +334,10 @@ def resume_mcp_run(
     BadOption, NotConfigured
         As :func:`start_mcp_run`, or if the run goes on in another process.
     """
-    desk = ClientDesk()
-    decider = McpClient(desk)
+    handler = ClientHandler()
+    decider = McpClient(handler)
     live = _with_control(replace(resources or Resources(), decider=decider))
-    with _serving(desk, access, folder, live) as (told, wait):
+    with _serving(handler, access, folder, live) as (told, wait):
         live = _telling_first(live, lambda: tell(told))
         return wait(decider, lambda: resume_run(folder, resources=live))
 
@@ -363,9 +363,9 @@ Wait = Callable[[McpClient, Callable[[], RunResult]], RunResult]
 
 @contextmanager
 def _serving(
-    desk: ClientDesk, access: McpAccess, folder: Path, live: Resources
+    handler: ClientHandler, access: McpAccess, folder: Path, live: Resources
 ) -> Iterator[tuple[str, Wait]]:
-    """Serve a desk while the block runs; it is given a client's configuration, and what runs the run."""
+    """Serve a handler while the block runs; it is given a client's configuration, and what runs the run."""
     from quantgraph.integrations.mcp._server import bound_socket, serving_http, with_token
     from quantgraph.tools.mcp import http_app, make_server
 
@@ -379,11 +379,11 @@ def _serving(
         apps, urls = [], {}
         for name, tools, port, option in wanted:
             listening = stack.enter_context(bound_socket(port, option))
-            server = http_app(make_server(desk, name=name, only=tools))
+            server = http_app(make_server(handler, name=name, only=tools))
             apps.append((with_token(server, access.token, folder.name), listening))
             urls[name] = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         stack.enter_context(serving_http(apps))
-        lines = _stdio_thread(desk, access.stdio, control) if access.stdio else None
+        lines = _stdio_thread(handler, access.stdio, control) if access.stdio else None
         told = json.dumps(_configuration(urls, access.token, folder))
 
         def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
@@ -394,7 +394,7 @@ def _serving(
                 why = "the run is done" if is_done else result.get("error") or why
             finally:
                 code = "no_progress" if is_done else "not_configured"
-                decider.close_desk(refusal(code, why), is_done=is_done)
+                decider.close_handler(refusal(code, why), is_done=is_done)
             while is_done and lines and lines.is_alive() and not control.drain_requested:
                 lines.join(0.1)  # the client reads its last answers and leaves
             return result
@@ -402,7 +402,9 @@ def _serving(
         yield told, wait
 
 
-def _stdio_thread(desk: ClientDesk, streams: tuple[TextIO, TextIO], control: RunControl) -> threading.Thread:
+def _stdio_thread(
+    handler: ClientHandler, streams: tuple[TextIO, TextIO], control: RunControl
+) -> threading.Thread:
     """Serve two streams in a thread; the run stops when the client leaves."""
     import anyio
 
@@ -410,7 +412,7 @@ def _stdio_thread(desk: ClientDesk, streams: tuple[TextIO, TextIO], control: Run
 
     def serve() -> None:
         try:
-            anyio.run(serve_stdio, make_server(desk), *streams)
+            anyio.run(serve_stdio, make_server(handler), *streams)
         finally:
             control.request_drain("the client left")
 

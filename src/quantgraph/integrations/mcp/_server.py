@@ -26,7 +26,7 @@ _MOST_WAITING = 100
 _CHECK_SECONDS = 0.05
 
 
-class ClientDesk:
+class ClientHandler:
     """Hands the calls of a client, from the threads of a server, to the thread of a run, in their order.
 
     A call that arrives before a day is open, or while a day is being committed, waits.

@@ -109,7 +109,7 @@ def given_account(state: Mapping[str, Any], *, cash: float) -> Account:
         return account_from_json(account)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise BadOption(
-            f"account={account!r:.80} is no account ({type(error).__name__}: {error}); write it "
+            f"account={account!r:.80} is not an account ({type(error).__name__}: {error}); write it "
             "with account_to_json(account)",
             parameter="account",
         ) from error

@@ -22,7 +22,7 @@ from quantgraph.subgraphs.signal.understanding import (
 _IMPOSSIBLE = ("bad_price", "bad_bar")
 
 
-def with_doubtful_bars(report: Report, impossible: Mapping[str, str]) -> Report:
+def with_impossible_bars(report: Report, impossible: Mapping[str, str]) -> Report:
     """Return a report of data whose impossible bars are warnings, and are named where they are traded."""
     findings = tuple(
         replace(each, severity="warning") if each.code in _IMPOSSIBLE else each for each in report.findings
@@ -39,7 +39,7 @@ def _open(state: SignalSubgraphState, summary: Mapping[str, Any]) -> dict[str, s
     return {code: session for code, session in found.items() if code not in decided}
 
 
-def doubtful_bars_question(
+def impossible_bars_question(
     state: SignalSubgraphState, report: Report, source: MarketDataSource
 ) -> dict[str, Any]:
     """Return the question whether to go on with bars that cannot be; empty if there are none.

@@ -1,4 +1,4 @@
-"""The only module that knows the package ``mcp`` (extra ``mcp``): servers of a desk's tools, and clients."""
+"""The only module that knows the package ``mcp`` (extra ``mcp``): servers of tools, and clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from quantgraph.errors import NotConfigured, SourceUnavailable
-from quantgraph.tools.mcp._served import CallDesk, ServedTool, is_refusal
+from quantgraph.tools.mcp._served import CallHandler, ServedTool, is_refusal
 
 try:
     import mcp_types as types
@@ -36,9 +36,9 @@ _MOST_THREADS = 128
 _OBJECT = {"type": "object"}
 
 
-def make_server(desk: CallDesk, *, name: str = "quantgraph", only: Iterable[str] | None = None) -> Any:
-    """Make a server of a desk's tools, or of some of them."""
-    served = {each: desk.tools[each] for each in (desk.tools if only is None else only)}
+def make_server(handler: CallHandler, *, name: str = "quantgraph", only: Iterable[str] | None = None) -> Any:
+    """Make a server of a handler's tools, or of some of them."""
+    served = {each: handler.tools[each] for each in (handler.tools if only is None else only)}
     listed = [_described(tool) for tool in served.values()]
     limiter: list[anyio.CapacityLimiter] = []
 
@@ -52,7 +52,7 @@ def make_server(desk: CallDesk, *, name: str = "quantgraph", only: Iterable[str]
         if not limiter:  # belongs to the loop that serves
             limiter.append(anyio.CapacityLimiter(_MOST_THREADS))
         answer = await anyio.to_thread.run_sync(
-            partial(desk.call, params.name, params.arguments or {}),
+            partial(handler.call, params.name, params.arguments or {}),
             abandon_on_cancel=True,
             limiter=limiter[0],
         )

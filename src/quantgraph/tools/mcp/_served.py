@@ -47,7 +47,7 @@ class ServedTool:
     repeatable: bool = True
 
 
-class CallDesk(Protocol):
+class CallHandler(Protocol):
     """Carries calls out. Threads may call at the same time."""
 
     @property

@@ -40,7 +40,7 @@ def check_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
         parts = urlsplit(address) if isinstance(address, str) else None
         if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise BadOption(
-                f"tools: {address!r:.80} is no address of an MCP server, like http://127.0.0.1:19003/mcp",
+                f"tools: {address!r:.80} is not an address of an MCP server, like http://127.0.0.1:19003/mcp",
                 parameter="tools",
             )
     if len(set(addresses)) != len(addresses) or not addresses:
@@ -89,13 +89,13 @@ def open_mcp_tools(
 def _own_tools(context: ToolContext, catalog: Mapping[str, BaseTool]) -> Iterator[Mapping[str, BaseTool]]:
     from quantgraph.tools.mcp._package import call_remote, make_server, open_client
 
-    desk = _OwnDesk(context, catalog)
+    handler = _OwnHandler(context, catalog)
     with ExitStack() as stack:
-        portal, client = _opened(stack, partial(open_client, make_server(desk)))
+        portal, client = _opened(stack, partial(open_client, make_server(handler)))
 
         def relayed(name: str, **args: Any) -> Any:
             answer = _asked(portal, call_remote, client, name, **args)
-            desk.raise_error()
+            handler.raise_error()
             return answer
 
         yield {
@@ -112,7 +112,7 @@ def _own_tools(context: ToolContext, catalog: Mapping[str, BaseTool]) -> Iterato
         }
 
 
-class _OwnDesk:
+class _OwnHandler:
     """Carries calls out in this process, in the context of a decision, one after the other."""
 
     def __init__(self, context: ToolContext, catalog: Mapping[str, BaseTool]) -> None:

@@ -41,7 +41,7 @@ from quantgraph.subgraphs.signal._agents import (
     known_source,
     tool_context,
 )
-from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
+from quantgraph.subgraphs.signal._impossible_bars import impossible_bars_question, with_impossible_bars
 from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
@@ -100,7 +100,7 @@ def validation_node(
 
 def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     target, report, signal_ref = _checked(state, resources)
-    if asked := doubtful_bars_question(state, report, known_source(state, resources)):
+    if asked := impossible_bars_question(state, report, known_source(state, resources)):
         return {"validation": report.as_json(), **asked}
     if not report.passed:
         return _failed(state, resources, target, report)
@@ -250,7 +250,7 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
     if report.passed:
         return report
     found = impossible_bars(view["ohlcv"], symbols=traded_symbols(request, source), sessions=sessions)
-    return with_doubtful_bars(report, found)
+    return with_impossible_bars(report, found)
 
 
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
