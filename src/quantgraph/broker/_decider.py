@@ -445,6 +445,16 @@ class Decider(ABC):
         """Texts of its prompts by name; their hashes are part of the run's identity."""
         return {}
 
+    @property
+    def keyless(self) -> Mapping[str, Callable[[Sequence[Any], str], Any]]:
+        """Replies of the keyless planner in its roles, by the part of the prompt that each answers.
+
+        The part's name ends in ``_facts``, ``_day`` or ``_step`` and its text is wrapped by
+        :func:`quantgraph.llm.messages.wrap`. A reply is given the conversation and that text, and returns a
+        text, an object, or an ``AIMessage`` of at most one tool call: the same for the same conversation.
+        """
+        return {}
+
     @abstractmethod
     def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
         """Decide the orders of one session."""

@@ -87,7 +87,7 @@ CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput
 
 def create_execution_subgraph(
     *,
-    tools: Sequence[BaseTool] = ExecutionOptions.tools,
+    tools: Sequence[BaseTool | str] = ExecutionOptions.tools,
     rounds: int = ExecutionOptions.rounds,
     time_limit: float = ExecutionOptions.time_limit,
     tool_timeout: float = ExecutionOptions.tool_timeout,

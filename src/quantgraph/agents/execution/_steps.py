@@ -15,6 +15,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
 from quantgraph._util.values import check_whole, is_number
 from quantgraph.agents._isolated import check_symbols
@@ -39,7 +40,14 @@ from quantgraph.agents.execution._prompt import (
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
+from quantgraph.tools import (
+    ToolContext,
+    call_tool,
+    check_calculation,
+    known_symbol,
+    named_tool,
+    tools_catalog,
+)
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
@@ -101,11 +109,16 @@ class ExecutionState(ExecutionInput, total=False):
     decision: dict[str, Any]
 
 
+def _module_of(tool: BaseTool) -> str:
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)
+    return str(function.__module__)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ExecutionOptions:
     """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
 
-    tools: Sequence[BaseTool] = ()
+    tools: Sequence[BaseTool | str] = ()
     size: SizeKind = "confidence"
     share: float | None = None
     cash: float | None = None
@@ -130,6 +143,9 @@ class ExecutionOptions:
                 f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
             )
         catalog = dict(tools_catalog)
+        object.__setattr__(
+            self, "tools", [named_tool(each) if isinstance(each, str) else each for each in self.tools]
+        )
         for tool in self.tools:
             if not isinstance(tool, BaseTool):
                 raise BadOption(
@@ -176,12 +192,18 @@ class ExecutionOptions:
     @property
     def identity(self) -> dict[str, Any]:
         """The options as plain JSON: a run is not continued with others."""
+        tools = {name: tool for name, tool in self.catalog.items() if name not in tools_catalog}
         own = {
-            tool.name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
-            for tool in self.tools
+            name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
+            for name, tool in tools.items()
+        }
+        code = {
+            f"tool.{name}.{key}": value
+            for name, tool in tools.items()
+            for key, value in code_values("quantgraph.tools", _module_of(tool)).items()
         }
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
-        return {**limits, **({"tools": own} if own else {})}
+        return {**limits, **({"tools": own} if own else {}), **code}
 
     def desk(
         self,

@@ -11,10 +11,12 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.tools import BaseTool
 
+from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
 from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState, ask_model, use_tools
+from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
 from quantgraph.broker.ledger import LoggedStep
@@ -156,6 +158,7 @@ class TraderAgent(TraderOptions, Decider):
     )
     needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
+    keyless: Final = KEYLESS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,7 +174,9 @@ class TraderAgent(TraderOptions, Decider):
     def options(self) -> Mapping[str, Any]:
         """The options as given."""
         news = self._news
-        searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
+        searched: dict[str, Any] = {"news": news.name, "allow_leaky_search": news.live} if news else {}
+        code = code_values("quantgraph.news", type(news).__module__)
+        searched |= {f"news.{name}": value for name, value in code.items()}
         called: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
         if isinstance(self._toolset, tuple):
             called = {"tools": list(self._toolset), "allow_leaky_tools": True}
