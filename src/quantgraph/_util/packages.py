@@ -101,7 +101,7 @@ def parse_code(source: str, name: str = "<unknown>") -> ast.Module:
 def entries(group: str) -> list[metadata.EntryPoint]:
     """Return the entry points of a group by name, those of this package first; nothing is imported."""
     return sorted(
-        metadata.entry_points(group=group), key=lambda each: (each.name, not _is_own(each), each.value)
+        metadata.entry_points(group=group), key=lambda each: (each.name, not is_own(each), each.value)
     )
 
 
@@ -116,7 +116,7 @@ def entry_named(group: str, name: str) -> metadata.EntryPoint | None:
         If two other packages bring the name.
     """
     found = [each for each in entries(group) if each.name == name]
-    if len(found) > 1 and not _is_own(found[0]):
+    if len(found) > 1 and not is_own(found[0]):
         brought = " and ".join(f"{package_of(each)} ({each.value})" for each in found)
         raise BadOption(
             f"{group.partition('.')[2]}: the name {name!r} is brought by {brought}; uninstall all but one",
@@ -144,7 +144,7 @@ def package_of(entry: metadata.EntryPoint) -> str:
 
 def entry_of(group: str, module: str) -> metadata.EntryPoint | None:
     """Return an entry point of the package that a module belongs to, if another package than this has one."""
-    theirs = (each for each in entries(group) if not _is_own(each))
+    theirs = (each for each in entries(group) if not is_own(each))
     return next((each for each in theirs if is_of_package(module, each)), None)
 
 
@@ -181,5 +181,6 @@ def _root(module: str) -> Path:
     raise BadFile(f"{module} has no file, so a run cannot tell which code it is", file=module)
 
 
-def _is_own(entry: metadata.EntryPoint) -> bool:
+def is_own(entry: metadata.EntryPoint) -> bool:
+    """Return whether an entry point is of this package."""
     return is_of_package(_PROJECT, entry)

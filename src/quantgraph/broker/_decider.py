@@ -446,6 +446,11 @@ class Decider(ABC):
         return {}
 
     @property
+    def labels(self) -> Mapping[str, tuple[str, str]]:
+        """Words of its page in Chinese and English: ``decider_NAME``, ``role_ROLE``, ``field_KEY``."""
+        return {}
+
+    @property
     def keyless(self) -> Mapping[str, Callable[[Sequence[Any], str], Any]]:
         """Replies of the keyless planner in its roles, by the part of the prompt that each answers.
 

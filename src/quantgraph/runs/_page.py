@@ -97,6 +97,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         closing=told,
         resumed_by=command,
         decider=str(manifest.identity.configuration.get("decider", "")),
+        labels={name: zh if spoken == "zh" else en for name, (zh, en) in manifest.labels.items()},
         said=_said(result, spoken),
         parameters=_parameters(manifest),
         hashes=_hashes(manifest, result, head),
