@@ -119,5 +119,5 @@ class Careless(ToolContract):
     "test", ["test_its_answer_is_json_and_the_same_each_time", "test_it_does_not_know_the_future"]
 )
 def test_a_tool_whose_answers_change_breaks_its_contract(test) -> None:
-    with pytest.raises(AssertionError, match="the same call has another answer|depends on bars after"):
+    with pytest.raises(AssertionError, match=r"the same call has another answer|depends on bars after"):
         getattr(Careless(), test)()
