@@ -23,11 +23,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 85_784,
-    "lines of statements": 45_278,
+    "lines": 86_350,
+    "lines of statements": 45_542,
     "modules": 339,
     "modules that a stranger sees": 76,
-    "exported names": 612,
+    "exported names": 613,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -153,7 +153,7 @@ def is_of_package(module: str, entry: metadata.EntryPoint) -> bool:
     return module.partition(".")[0] == entry.module.partition(".")[0]
 
 
-def code_values(group: str, module: str) -> dict[str, str]:
+def code_values(group: str, module: str, prefix: str = "") -> dict[str, str]:
     """Return distribution, version and file hashes of the package of an entry point that has a module.
 
     Empty for a module of no such package. Files of Python's cache are left out.
@@ -164,11 +164,11 @@ def code_values(group: str, module: str) -> dict[str, str]:
     root = _root(entry.module)
     files = [root] if root.is_file() else sorted(root.rglob("*"))
     hashes = {
-        f"file.{path.relative_to(root.parent).as_posix()}": file_hash(path)
+        f"{prefix}file.{path.relative_to(root.parent).as_posix()}": file_hash(path)
         for path in files
         if path.is_file() and "__pycache__" not in path.parts
     }
-    return {"package": package_of(entry)} | hashes
+    return {f"{prefix}package": package_of(entry)} | hashes
 
 
 def _root(module: str) -> Path:

@@ -452,11 +452,10 @@ class Decider(ABC):
 
     @property
     def keyless(self) -> Mapping[str, Callable[[Sequence[Any], str], Any]]:
-        """Replies of the keyless planner in its roles, by the part of the prompt that each answers.
+        """Replies of the keyless planner in its roles, by the name of the part of a prompt that each answers.
 
-        The part's name ends in ``_facts``, ``_day`` or ``_step`` and its text is wrapped by
-        :func:`quantgraph.llm.messages.wrap`. A reply is given the conversation and that text, and returns a
-        text, an object, or an ``AIMessage`` of at most one tool call: the same for the same conversation.
+        See :func:`quantgraph.llm.messages.wrap`. A reply is given the conversation and the part's text, and
+        returns a text, an object, or an ``AIMessage`` of at most one tool call.
         """
         return {}
 

@@ -168,10 +168,7 @@ def recorded_source_name(stored: Mapping[str, Any]) -> str:
 
 def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     """Hashes of a source's content by name, or its class and name; and those of its package's code."""
-    code = {
-        f"source.{name}": value
-        for name, value in code_values("quantgraph.sources", type(source).__module__).items()
-    }
+    code = code_values("quantgraph.sources", type(source).__module__, "source.")
     if isinstance(source, DescribedSource):
         return {**source.fingerprint(), **code}
     return {"source": f"{type(source).__qualname__} {source.name}", **code}

@@ -206,7 +206,7 @@ def altered(panel: Panel, day: pd.Timestamp) -> Panel:
 
 
 class DeciderContract:
-    """A decider survives a kill, is replayed, does not know the future, and is told from another one.
+    """A decider survives a kill, is replayed, does not know the future, and is not taken for another one.
 
     ::
 
@@ -357,7 +357,7 @@ class ToolContract:
         )
 
     def test_its_answer_is_json_and_the_same_each_time(self) -> None:
-        """What is recorded is what the model was told."""
+        """What is recorded is what the model got."""
         answer = self.call()
         _require(json_copy(answer) == answer is not None, f"it is not JSON: {answer!r:.200}")
         _require(self.call() == answer, "the same call has another answer")

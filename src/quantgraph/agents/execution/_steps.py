@@ -197,11 +197,9 @@ class ExecutionOptions:
             name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
             for name, tool in tools.items()
         }
-        code = {
-            f"tool.{name}.{key}": value
-            for name, tool in tools.items()
-            for key, value in code_values("quantgraph.tools", _module_of(tool)).items()
-        }
+        code: dict[str, str] = {}
+        for name, tool in tools.items():
+            code |= code_values("quantgraph.tools", _module_of(tool), f"tool.{name}.")
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
         return {**limits, **({"tools": own} if own else {}), **code}
 

@@ -175,8 +175,7 @@ class TraderAgent(TraderOptions, Decider):
         """The options as given."""
         news = self._news
         searched: dict[str, Any] = {"news": news.name, "allow_leaky_search": news.live} if news else {}
-        code = code_values("quantgraph.news", type(news).__module__)
-        searched |= {f"news.{name}": value for name, value in code.items()}
+        searched |= code_values("quantgraph.news", type(news).__module__, "news.")
         called: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
         if isinstance(self._toolset, tuple):
             called = {"tools": list(self._toolset), "allow_leaky_tools": True}

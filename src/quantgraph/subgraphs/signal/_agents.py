@@ -1,11 +1,9 @@
-"""The agents of the signal nodes, their prompts, the forms of their replies, and what they may see."""
+"""The agents of the signal nodes, the forms of their replies, and what a state lets them see."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
@@ -243,18 +241,3 @@ def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str)
     tree = resources.store.checkout(ref)
     source = market_source(state, resources)
     return ToolContext(tree.view(moment), code=resources.runner, source=source, tree=tree)
-
-
-PromptName = Literal["reflection", "signal_generate", "validation"]
-
-_FOLDER = Path(__file__).resolve().parent / "prompts"
-
-
-@cache
-def prompt_text(name: PromptName, language: str) -> str:
-    """Return the prompt of a node in the user's language, with its placeholders.
-
-    A prompt that changes its meaning gets a new version.
-    """
-    ending = "_v1_zh.txt" if language == "zh" else "_v1.txt"
-    return (_FOLDER / f"{name}{ending}").read_text(encoding="utf-8")

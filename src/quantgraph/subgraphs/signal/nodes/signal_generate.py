@@ -20,13 +20,7 @@ from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, op
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
 from quantgraph.state import View
-from quantgraph.subgraphs.signal._agents import (
-    build_agent,
-    current_ref,
-    known_source,
-    prompt_text,
-    tool_context,
-)
+from quantgraph.subgraphs.signal._agents import build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal._attempts import (
     NotCoded,
     attempt_of,
@@ -38,6 +32,7 @@ from quantgraph.subgraphs.signal._attempts import (
     open_attempts,
 )
 from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
+from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, run_with_warm_up
