@@ -33,6 +33,12 @@ class Holds(Decider):
     def decide(self, context):
         return []
 
+class Sized(Holds):
+    options = {"size": 3}
+
+    def __init__(self, size):
+        self.size = size
+
 class NotOne:
     pass
 """
@@ -137,6 +143,15 @@ def test_the_place_of_a_packages_decider_is_its_entry_point_and_its_code_is_told
     assert told["package"] == "holds 0.1.0"
 
 
+def test_a_class_with_arguments_is_given_as_an_object_and_its_code_is_told_too(site) -> None:
+    install(site, "holds", {"deciders": {"sized": "holds_module:Sized"}}, holds_module=HOLDS)
+    with pytest.raises(BadFile, match=r"'sized' of holds 0\.1\.0 fails: TypeError: .*size"):
+        make_decider("sized")
+    decider = sys.modules["holds_module"].Sized(3)
+    assert decider_place(decider) is None
+    assert decider_code(decider)["package"] == "holds 0.1.0"
+
+
 def test_the_code_of_a_package_folder_is_every_file_but_caches(site) -> None:
     package = site / "many" / "inner"
     package.mkdir(parents=True)
@@ -200,5 +215,8 @@ def test_a_tool_and_news_of_a_package_are_named_and_part_of_the_identity(site) -
     for name in ("wrong", "absent"):
         with pytest.raises(BadOption, match=r"must be a tool, or the name of one .*: spread, wrong"):
             named_tool(name)
+    install(site, "feeds", {**groups, "sources": {"feed": "feeds:Feed"}})
+    with pytest.raises(BadOption, match=r"or a MarketDataSource, feed$"):
+        open_source("absent")
     with pytest.raises(BadOption, match=r"valid are commit, jina, tushare, off, wire"):
         named_news("off")

@@ -35,8 +35,6 @@ class Shop:
         self.site = install(folder / "site", PROJECT["name"], ENTRIES, dip_judge=SOURCE)
 
     def answer(self, request) -> str:
-        from quantgraph.agents._registry import _class_named
-
         text = str(request.messages[-1]["content"])
         self.asked.append(text)
         if self.kill_at == len(self.asked):
@@ -44,7 +42,6 @@ class Shop:
         facts = json.loads(read("dip_facts", text))
         first = min(facts)
         key = "sell" if facts[first]["held"] else "buy"
-        assert _class_named("dip_judge") is None, "the server has no such package"
         return json.dumps({key: [first], "why": f"{key} it"})
 
     def command(self, *arguments: str, **environment: str):

@@ -8,7 +8,8 @@ import importlib.util
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,20 @@ def entry_named(group: str, name: str) -> metadata.EntryPoint | None:
 
 def load_entry(entry: metadata.EntryPoint) -> Any:
     """Import what an entry point names; ``BadFile`` if its code fails."""
-    try:
+    with _failing(entry):
         return entry.load()
+
+
+def made_by(entry: metadata.EntryPoint, *arguments: Any) -> Any:
+    """Call what an entry point names; ``BadFile`` if its code fails."""
+    with _failing(entry):
+        return entry.load()(*arguments)
+
+
+@contextmanager
+def _failing(entry: metadata.EntryPoint) -> Iterator[None]:
+    try:
+        yield
     except QuantGraphError:
         raise
     except Exception as error:

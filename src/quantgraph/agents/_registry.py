@@ -5,11 +5,20 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quantgraph._util.canonical_json import content_hash, file_hash
-from quantgraph._util.packages import code_values, entries, entry_named, is_of_package, load_entry, package_of
+from quantgraph._util.packages import (
+    code_values,
+    entries,
+    entry_named,
+    is_of_package,
+    load_entry,
+    made_by,
+    package_of,
+)
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
@@ -29,24 +38,25 @@ def decider_names() -> list[str]:
     return sorted({*_OWN, *(each.name for each in entries(_GROUP))})
 
 
-def _class_named(name: str) -> type[Decider] | None:
-    """A decider's class by name, imported now; one of this package comes before another package's."""
+def _named(name: str) -> Decider | None:
+    """A decider by name, imported now; one of this package comes before another package's."""
     if name in _OWN:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
-        return own
+        return own()
     entry = entry_named(_GROUP, name)
     if entry is None:
         return None
     from quantgraph.broker import Decider
 
-    found: Any = load_entry(entry)
+    found = load_entry(entry)
     if not (isinstance(found, type) and issubclass(found, Decider)):
         raise BadOption(
             f"decider={name}: {entry.value} of {package_of(entry)} must be a subclass of Decider",
             parameter="decider",
         )
-    return found
+    made: Decider = made_by(entry)
+    return made
 
 
 _MODULE = "quantgraph_decider_"
@@ -67,12 +77,12 @@ def make_decider(place: str) -> Decider:
     BadFile
         If the file cannot be read or its code fails.
     """
-    named = _class_named(place)
+    named = _named(place)
     file = None if named is not None else _split(place)
     from quantgraph.broker import Decider, check_decider  # a wrong place is refused before this is imported
 
-    if named is not None or file is None:
-        return check_decider(named and named())
+    if file is None:
+        return check_decider(named)
     path, name = file
     module_name = f"{_MODULE}{content_hash(str(path), size=8)}"
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -110,8 +120,10 @@ def decider_place(decider: Decider | None) -> str | None:
         return None
     kind = type(decider)
     name = decider.name if kind.__module__.startswith("quantgraph.") else _entry_name(kind)
-    if name and _class_named(name) is kind and decider.options == kind().options:
-        return name
+    with suppress(BadFile):  # a class with arguments is not made by its name
+        made = _named(name) if name else None
+        if type(made) is kind and decider.options == made.options:
+            return name
     file = _file(decider)
     return f"{file}:{kind.__name__}" if file else None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from quantgraph._util.packages import entry_named, is_of_package, load_entry, package_of
+from quantgraph._util.packages import entries, entry_named, is_of_package, made_by, package_of
 from quantgraph._util.texts import SOURCES
 from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
@@ -51,7 +51,7 @@ def open_source(
     name, colon, place = str(spec).partition(":")
     if str(spec) in {"sample", "tushare", "baostock", "yfinance"} or (colon and name in {"yfinance", "qlib"}):
         return _by_name(name, place, settings or load_settings())
-    entry = entry_named(_GROUP, name) if name.isidentifier() else None
+    entry = entry_named(_GROUP, name) if name.replace("-", "_").isidentifier() else None
     if entry is not None:
         return _from_entry(entry, place)
     return _from_path(spec, settings or load_settings(), symbol)
@@ -59,7 +59,7 @@ def open_source(
 
 def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
     """The source of another package; its class is of that package, so that a run knows its code."""
-    found = load_entry(entry)(place)
+    found = made_by(entry, place)
     kind = type(found)
     if isinstance(found, MarketDataSource) and is_of_package(kind.__module__, entry):
         return found
@@ -123,6 +123,8 @@ def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> Mark
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
-            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
+            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}"
+            + "".join(f", {each.name}" for each in entries(_GROUP)),
+            parameter="source",
         )
     return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables, symbol=symbol)
