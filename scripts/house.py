@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 85_745,
-    "lines of statements": 45_262,
-    "modules": 338,
+    "lines": 86_420,
+    "lines of statements": 45_552,
+    "modules": 339,
     "modules that a stranger sees": 76,
-    "exported names": 613,
+    "exported names": 614,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

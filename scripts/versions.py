@@ -40,6 +40,7 @@ PART = [  # graphs, interrupts, replay, files, and what is closed to generated c
     "tests/sandbox/test_lockdown.py",
     "tests/sandbox/test_clock.py",
 ]
+EXTRAS = ("postgres", "mcp", "excel")
 TOOLS = {"httpx", "hypothesis", "pytest", "pytest-socket", "pytest-timeout", "pytest-xdist"}
 DEMO = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 WITHOUT_SECURITY = "5日均线上穿20日均线买入，下穿卖出，2025年"
@@ -74,9 +75,10 @@ def find_python(version: str) -> str | None:
 
 
 def requirements(which: str) -> list[str]:
-    """The dependencies with two extras, and what the tests need."""
+    """The dependencies with the extras that these tests use, and what the tests need."""
     project, extras = PROJECT["project"], PROJECT["project"]["optional-dependencies"]
-    declared = [*map(Requirement, project["dependencies"] + extras["postgres"] + extras["mcp"])]
+    named = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]
+    declared = [*map(Requirement, named)]
     tools = [text for text in PROJECT["dependency-groups"]["dev"] if Requirement(text).name in TOOLS]
     return [*(lowest(each) if which == "lowest" else str(each) for each in declared), *tools]
 

@@ -132,6 +132,24 @@ def test_an_unknown_role_gets_a_suggestion() -> None:
         check_role("validate")
 
 
+@pytest.mark.parametrize("name", ["dip_reader", "judge", "news_filter", "a2"])
+def test_a_decider_may_name_a_role_of_its_own_and_settings_take_it(name: str) -> None:
+    settings = load_settings(models={name: {"name": "own", "seed": 3}})
+    assert (check_role(name), settings.model_for(name), settings.parameters_for(name)["seed"]) == (
+        name,
+        "own",
+        3,
+    )
+
+
+@pytest.mark.parametrize("name", ["Judge", "", "a b", "2nd", "x" * 41, "reader", "grader"])
+def test_what_is_no_name_or_like_one_of_ours_is_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(BadOption, match=r"of a-z, 0-9 and _, at most 40, .* as my_judge"):
+        check_role(name)
+    with pytest.raises(BadOption, match="argument models: role "):
+        load_settings(models={name: "x"})
+
+
 @pytest.mark.parametrize("place", ["environment", ".env"])
 def test_an_unknown_role_in_a_variable_is_an_error(
     place: str, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,7 +160,7 @@ def test_an_unknown_role_in_a_variable_is_an_error(
         (bare_folder / ".env").write_text('QUANTGRAPH_MODELS={"validate": "x"}')
     with pytest.raises(BadOption) as caught:
         load_settings()
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         f"QUANTGRAPH_MODELS ({place}): role 'validate' is not known; did you mean 'validation'?"
     )
 

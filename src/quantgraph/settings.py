@@ -13,8 +13,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
@@ -37,20 +38,15 @@ from quantgraph._util.texts import SOURCES
 from quantgraph._util.values import faults_of, near_or_valid
 from quantgraph.errors import BadFile, BadOption, NotConfigured
 
-Role = Literal[
-    "reflection",
-    "data_fetch",
-    "signal_generate",
-    "validation",
-    "clarify",
-    "filter",
-    "decision",
-    "execution",
-    "trader",
-]
-"""Uses of a model. Each role may have a model of its own."""
+Role = str
+"""A use of a model: one of :data:`ROLES`, or one that a decider declares. Each may have its own model."""
 
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES: tuple[Role, ...] = (
+    *("reflection", "data_fetch", "signal_generate", "validation", "clarify"),
+    *("filter", "decision", "execution", "trader"),
+)
+"""The roles of the package's own graphs and deciders."""
+_ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 _PREFIX = "QUANTGRAPH_"
 _KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"
@@ -72,6 +68,12 @@ def _none_is_none(value: object) -> object:
 def _installed(name: str) -> str:
     if not is_package(name):
         raise ValueError("not installed")
+    return name
+
+
+def _role(name: str) -> str:
+    if not _ROLE.fullmatch(name):
+        raise ValueError("not a role")
     return name
 
 
@@ -166,7 +168,7 @@ class Settings(BaseSettings):
         None, repr=False, description="an http(s) URL without user name or password, like https://host/v1"
     )
     model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
-    models: dict[Role, RoleModel] = Field(
+    models: dict[Annotated[Role, AfterValidator(_role)], RoleModel] = Field(
         default_factory=dict,
         description="by role a model name, or a table like {name = …, temperature = …, seed = …}",
     )
@@ -377,7 +379,7 @@ def _table(name: str, value: Any, where: str) -> Any:
     if name != "models":
         return _known_keys(value, kind, f"{where}: key")
     for role in value:
-        _require_known(role, ROLES, f"{where}: role")
+        check_role(str(role), f"{where}: role")
     return {role: _role_table(one, f"{where}: key of {role}") for role, one in value.items() if one != ""}
 
 
@@ -403,10 +405,22 @@ def _places(value: Any, path: str, where: str) -> Iterator[tuple[str, str]]:
         yield from _places(inner, f"{path}.{key}", f"{key} of {where}")
 
 
-def check_role(role: str) -> Role:
-    """Return the role; ``BadOption`` for an unknown one."""
-    _require_known(role, ROLES, "role")
-    return cast(Role, role)
+def check_role(role: str, where: str = "role") -> Role:
+    """Return the role; ``BadOption`` for what cannot be one, or may be a misspelt one of :data:`ROLES`.
+
+    >>> check_role("dip_judge")
+    'dip_judge'
+    """
+    alike = [each for each in ROLES if each.count("_") == role.count("_")]
+    near = get_close_matches(role.lower(), alike, n=1)
+    if role in ROLES or (_ROLE.fullmatch(role) and not near):
+        return role
+    advice = f"did you mean {near[0]!r}? A role" if near else "a role"
+    raise BadOption(
+        f"{where} {role!r:.60} is not known; {advice} of your own is of a-z, 0-9 and _, at most 40, and not "
+        "spelt like one of the package, as my_judge",
+        option=role,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,9 @@ from importlib.metadata import EntryPoint, entry_points
 import pytest
 
 from quantgraph import create_trading_graph
+from quantgraph._util.canonical_json import file_hash
 from quantgraph.agents import SignalRule
-from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
+from quantgraph.agents._registry import decider_code, decider_place, given_decider, make_decider
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report import BuyAndHold
@@ -39,7 +40,7 @@ def test_the_packages_deciders_have_names():
     assert isinstance(make_decider("buy_and_hold"), BuyAndHold)
     assert decider_place(make_decider("buy_and_hold")) == "buy_and_hold"
     assert decider_place(SignalRule()) is None
-    assert decider_file(SignalRule()) is None
+    assert decider_code(SignalRule()) == {}
 
 
 def test_another_package_brings_a_name_and_takes_none_of_ours(monkeypatch):
@@ -51,7 +52,7 @@ def test_another_package_brings_a_name_and_takes_none_of_ours(monkeypatch):
     def both(**wanted):
         return [*(each for each in theirs if each.matches(**wanted)), *found(**wanted)]
 
-    monkeypatch.setattr("quantgraph.agents._registry.entry_points", both)
+    monkeypatch.setattr("importlib.metadata.entry_points", both)
     assert isinstance(make_decider("trader"), TraderAgent)
     assert isinstance(make_decider("signal_rule"), SignalRule)
     assert isinstance(make_decider("held"), BuyAndHold)
@@ -66,7 +67,7 @@ def test_a_place_is_found_from_elsewhere(file, monkeypatch):
     monkeypatch.chdir(file.parent)
     decider = make_decider("mine.py:Holds")
     assert decider_place(decider) == f"{file}:Holds"
-    assert decider_file(decider) == file
+    assert decider_code(decider) == {"file": file_hash(file)}
 
 
 @pytest.mark.parametrize("place", ["unknown", "mine.py", "mine.txt:Holds", "mine.py:not a name", ""])

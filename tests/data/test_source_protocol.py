@@ -17,7 +17,7 @@ from yahoo_stub import Security, YahooStub
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.data.yfinance import YfinanceClient, YfinanceSource
 from quantgraph.market import sessions
-from quantgraph.testing import check_source
+from quantgraph.testing import SourceContract, check_source
 
 DAYS = sessions("2024-01-02", "2024-01-10")
 
@@ -68,9 +68,13 @@ WINDOWS = {"baostock": ("2024-01-02", "2024-01-10"), "yfinance": ("2020-08-26", 
 @pytest.mark.parametrize(
     "source", ["sample", "frame", "file", "qlib", "baostock", "yfinance"], indirect=True, ids=str
 )
-def test_each_source_keeps_the_protocol(source: MarketDataSource) -> None:
-    window = WINDOWS.get(source.name)
-    check_source(source, window=window and (pd.Timestamp(window[0]), pd.Timestamp(window[1])))
+class TestEachSource(SourceContract):
+    @pytest.fixture(autouse=True)
+    def given(self, source: MarketDataSource) -> None:
+        self.source, self.window = source, WINDOWS.get(source.name)
+
+    def make_source(self) -> MarketDataSource:
+        return self.source
 
 
 class Broken:

@@ -527,3 +527,28 @@ def test_the_question_about_the_stocks_uses_the_examples_of_the_source(planner: 
     assert "例如 AAA.SRC、My Index" in asked
     assert "600519" not in asked
     assert "600519.SH" in decision(planner, f"去年，{RULE}")["clarification_question"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "calls"),
+    [
+        ("buy", "buy", []),
+        ({"buy": 1}, '```json\n{\n  "buy": 1\n}\n```', []),
+        (
+            AIMessage("look", tool_calls=[{"name": "look", "args": {"at": 1}, "id": None}]),
+            "look",
+            [("look", {"at": 1})],
+        ),
+    ],
+)
+def test_a_deciders_own_reply_is_a_text_an_object_or_a_tool_call(reply, text, calls) -> None:
+    heard = []
+
+    def keyless(messages, part):
+        heard.append((len(messages), part))
+        return reply
+
+    own = KeylessPlanner(replies={"dip_facts": keyless})
+    said = own.invoke([SystemMessage("Judge."), HumanMessage("<dip_facts>{}</dip_facts>")])
+    assert (said.text, [(each["name"], each["args"]) for each in said.tool_calls]) == (text, calls)
+    assert heard == [(2, "{}")]

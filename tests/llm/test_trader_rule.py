@@ -8,9 +8,9 @@ import pytest
 from small_market import SmallMarket
 from trader_play import TraderDay
 
+from quantgraph.agents.trader._keyless import next_move
 from quantgraph.broker import Account
 from quantgraph.llm import KeylessPlanner
-from quantgraph.llm._keyless_deciders import next_move
 from quantgraph.market import Rulebook
 
 STOP = "<FINISH_SIGNAL>"

@@ -1,4 +1,4 @@
-"""Installed packages with what they require, and Python source parsed safely in several threads."""
+"""Installed packages, what they require and bring by entry points; Python source parsed safely."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import importlib.util
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from quantgraph._util.canonical_json import file_hash
+from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 _PROJECT = __name__.partition(".")[0]
 
@@ -91,3 +97,103 @@ def parse_code(source: str, name: str = "<unknown>") -> ast.Module:
     """:func:`ast.parse`, one thread at a time."""
     with _ONE_AT_A_TIME:
         return ast.parse(source, name)
+
+
+def entries(group: str) -> list[metadata.EntryPoint]:
+    """Return the entry points of a group by name, those of this package first; nothing is imported."""
+    return sorted(
+        metadata.entry_points(group=group), key=lambda each: (each.name, not is_own(each), each.value)
+    )
+
+
+def entry_named(group: str, name: str) -> metadata.EntryPoint | None:
+    """Return the entry point of a name, which is not imported; None if there is none.
+
+    One of this package comes before another package's of the same name.
+
+    Raises
+    ------
+    BadOption
+        If two other packages bring the name.
+    """
+    found = [each for each in entries(group) if each.name == name]
+    if len(found) > 1 and not is_own(found[0]):
+        brought = " and ".join(f"{package_of(each)} ({each.value})" for each in found)
+        raise BadOption(
+            f"{group.partition('.')[2]}: the name {name!r} is brought by {brought}; uninstall all but one",
+            parameter=name,
+        )
+    return found[0] if found else None
+
+
+def load_entry(entry: metadata.EntryPoint) -> Any:
+    """Import what an entry point names; ``BadFile`` if its code fails."""
+    with _failing(entry):
+        return entry.load()
+
+
+def made_by(entry: metadata.EntryPoint, *arguments: Any) -> Any:
+    """Call what an entry point names; ``BadFile`` if its code fails."""
+    with _failing(entry):
+        return entry.load()(*arguments)
+
+
+@contextmanager
+def _failing(entry: metadata.EntryPoint) -> Iterator[None]:
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except Exception as error:
+        raise BadFile(
+            f"{entry.name!r} of {package_of(entry)} fails: {type(error).__name__}: {error}", file=entry.value
+        ) from error
+
+
+def package_of(entry: metadata.EntryPoint) -> str:
+    """Return the distribution of an entry point and its version."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else f"a package of {entry.module}"
+
+
+def entry_of(group: str, module: str) -> metadata.EntryPoint | None:
+    """Return an entry point of the package that a module belongs to, if another package than this has one."""
+    theirs = (each for each in entries(group) if not is_own(each))
+    return next((each for each in theirs if is_of_package(module, each)), None)
+
+
+def is_of_package(module: str, entry: metadata.EntryPoint) -> bool:
+    """Return whether a module is of the top-level package of an entry point."""
+    return module.partition(".")[0] == entry.module.partition(".")[0]
+
+
+def code_values(group: str, module: str, prefix: str = "") -> dict[str, str]:
+    """Return distribution, version and file hashes of the package of an entry point that has a module.
+
+    Empty for a module of no such package. Files of Python's cache are left out.
+    """
+    entry = entry_of(group, module)
+    if entry is None:
+        return {}
+    root = _root(entry.module)
+    files = [root] if root.is_file() else sorted(root.rglob("*"))
+    hashes = {
+        f"{prefix}file.{path.relative_to(root.parent).as_posix()}": file_hash(path)
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return {f"{prefix}package": package_of(entry)} | hashes
+
+
+def _root(module: str) -> Path:
+    """Return the folder of the outermost package with code of its own, or the file of a module alone."""
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = importlib.util.find_spec(".".join(parts[:end]))
+        if spec is not None and spec.has_location and spec.origin:
+            return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
+    raise BadFile(f"{module} has no file, so a run cannot tell which code it is", file=module)
+
+
+def is_own(entry: metadata.EntryPoint) -> bool:
+    """Return whether an entry point is of this package."""
+    return is_of_package(_PROJECT, entry)

@@ -1,11 +1,12 @@
 """Deciders: who turns a signal, or a view of the market, into orders.
 
 A *decider* is a :class:`~quantgraph.broker.Decider` with a name and one method, ``decide``. ``SignalRule``
-trades the signal by fixed rules and asks no model. The deciders that ask models have a folder each:
-``dual_agent``, ``execution``, ``trader``; ``memory`` keeps what they learned from earlier sessions.
+trades the signal by fixed rules and asks no model. The deciders that ask models have a folder each;
+``memory`` keeps what they learned from earlier sessions.
 
 To add one: subclass ``Decider`` in a file and name it ``FILE.py:CLASS``, or ship it in a package with an
-entry point of the group ``quantgraph.deciders``. A folder here has ``_decider``, ``_graph`` and its prompts.
+entry point of the group ``quantgraph.deciders``. Its roles, prompts and keyless replies are its class's. A
+folder here has ``_decider``, ``_graph``, ``_keyless`` and its prompts.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents._isolated import IsolatedDecider
-    from quantgraph.agents._registry import decider_file, decider_place, given_decider, make_decider
+    from quantgraph.agents._registry import decider_code, decider_place, given_decider, make_decider
     from quantgraph.agents._signal_rule import SignalRule
 
-__all__ = ["IsolatedDecider", "SignalRule", "decider_file", "decider_place", "given_decider", "make_decider"]
+__all__ = ["IsolatedDecider", "SignalRule", "decider_code", "decider_place", "given_decider", "make_decider"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

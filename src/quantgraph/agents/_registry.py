@@ -5,18 +5,26 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.canonical_json import content_hash, file_hash
+from quantgraph._util.packages import (
+    code_values,
+    entries,
+    entry_named,
+    is_of_package,
+    load_entry,
+    made_by,
+    package_of,
+)
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
     from quantgraph.broker import Decider
 
-_PACKAGE = __name__.partition(".")[0]
-_GROUP = f"{_PACKAGE}.deciders"
+_GROUP = f"{__name__.partition('.')[0]}.deciders"
 """Entry points of deciders that a package brings: a name, and a class that is called without arguments."""
 _OWN: Mapping[str, tuple[str, str]] = {
     "buy_and_hold": ("quantgraph.report", "BuyAndHold"),
@@ -27,20 +35,28 @@ _OWN: Mapping[str, tuple[str, str]] = {
 
 def decider_names() -> list[str]:
     """Names of the deciders that are installed."""
-    return sorted({*_OWN, *(each.name for each in entry_points(group=_GROUP))})
+    return sorted({*_OWN, *(each.name for each in entries(_GROUP))})
 
 
 def _named(name: str) -> Decider | None:
-    """A decider by name; one of this package comes before another package's of the same name."""
+    """A decider by name, imported now; one of this package comes before another package's."""
     if name in _OWN:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
         return own()
-    found = sorted(
-        entry_points(group=_GROUP, name=name), key=lambda each: each.module.split(".")[0] != _PACKAGE
-    )
-    make: type[Decider] | None = found[0].load() if found else None
-    return make() if make else None
+    entry = entry_named(_GROUP, name)
+    if entry is None:
+        return None
+    from quantgraph.broker import Decider
+
+    found = load_entry(entry)
+    if not (isinstance(found, type) and issubclass(found, Decider)):
+        raise BadOption(
+            f"decider={name}: {entry.value} of {package_of(entry)} must be a subclass of Decider",
+            parameter="decider",
+        )
+    made: Decider = made_by(entry)
+    return made
 
 
 _MODULE = "quantgraph_decider_"
@@ -50,7 +66,8 @@ _MODULE = "quantgraph_decider_"
 def make_decider(place: str) -> Decider:
     """Make a decider of its name, or of ``FILE.py:CLASS``, whose class is called without arguments.
 
-    The code of the file runs in this process with its rights: a file must be as trusted as this package.
+    A name is one of this package, or an entry point of the group ``quantgraph.deciders``. The code runs in
+    this process with its rights: a file or package must be as trusted as this package.
     (:class:`~quantgraph.agents.IsolatedDecider` runs code in a sealed process.)
 
     Raises
@@ -99,15 +116,35 @@ def decider_place(decider: Decider | None) -> str | None:
 
     A :class:`~quantgraph.agents.SignalRule` has options, of which it is made again.
     """
-    made = _named(decider.name) if decider is not None and decider.name != "signal_rule" else None
-    if decider is not None and type(decider) is type(made) and decider.options == made.options:
-        return decider.name
-    file = decider_file(decider)
-    return f"{file}:{type(decider).__name__}" if file else None
+    if decider is None or decider.name == "signal_rule":
+        return None
+    kind = type(decider)
+    name = decider.name if kind.__module__.startswith("quantgraph.") else _entry_name(kind)
+    with suppress(BadFile):  # a class with arguments is not made by its name
+        made = _named(name) if name else None
+        if type(made) is kind and decider.options == made.options:
+            return name
+    file = _file(decider)
+    return f"{file}:{kind.__name__}" if file else None
 
 
-def decider_file(decider: Decider | None) -> Path | None:
-    """Return the file that :func:`make_decider` loaded a decider's class from; None for another decider."""
+def _entry_name(kind: type[Decider]) -> str | None:
+    """The name of a class in the entry points of its package, which is imported already; None without one."""
+    of_package = [each for each in entries(_GROUP) if is_of_package(kind.__module__, each)]
+    return next((each.name for each in of_package if load_entry(each) is kind), None)
+
+
+def decider_code(decider: Decider) -> dict[str, str]:
+    """Return hashes of a decider's code by name: of its file, or of its package with name and version.
+
+    Empty for a decider of this package, and for an object whose class no file or entry point brings.
+    """
+    file = _file(decider)
+    return {"file": file_hash(file)} if file else code_values(_GROUP, type(decider).__module__)
+
+
+def _file(decider: Decider) -> Path | None:
+    """The file that :func:`make_decider` loaded a decider's class from; None for another decider."""
     module = type(decider).__module__
     return Path(str(sys.modules[module].__file__)) if module.startswith(_MODULE) else None
 

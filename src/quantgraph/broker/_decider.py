@@ -445,6 +445,20 @@ class Decider(ABC):
         """Texts of its prompts by name; their hashes are part of the run's identity."""
         return {}
 
+    @property
+    def labels(self) -> Mapping[str, tuple[str, str]]:
+        """Words of its page in Chinese and English: ``decider_NAME``, ``role_ROLE``, ``field_KEY``."""
+        return {}
+
+    @property
+    def keyless(self) -> Mapping[str, Callable[[Sequence[Any], str], Any]]:
+        """Replies of the keyless planner in its roles, by the name of the part of a prompt that each answers.
+
+        See :func:`quantgraph.llm.messages.wrap`. A reply is given the conversation and the part's text, and
+        returns a text, an object, or an ``AIMessage`` of at most one tool call.
+        """
+        return {}
+
     @abstractmethod
     def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
         """Decide the orders of one session."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from quantgraph._util.packages import entries, entry_named, is_own, package_of
 from quantgraph._util.texts import Note, say
 from quantgraph.cli._console import FAILED, AsJson, echo, echo_json, locale_language
 from quantgraph.errors import QuantGraphError, StorageUnavailable
@@ -19,6 +21,7 @@ from quantgraph.errors import QuantGraphError, StorageUnavailable
 if TYPE_CHECKING:
     from quantgraph.settings import Role, Settings
 
+_KINDS = ("deciders", "sources", "tools", "news")
 _SECONDS = 6.0
 """How long each request is waited for."""
 _SET_KEY = Note(
@@ -63,6 +66,10 @@ def check_parts() -> Iterator[CheckedPart]:
         yield _examined("model", partial(_model, settings, roles), _CHECK_SERVER)
     yield _examined("tushare", partial(_tushare, settings), _CHECK_TOKEN)
     yield _examined("runs_dir", partial(_runs_dir, settings), _CHOOSE_FOLDER)
+    for kind in _KINDS:
+        brought = [each for each in entries(f"quantgraph.{kind}") if not is_own(each)]
+        if brought:
+            yield _examined(kind, partial(_brought, kind, brought))
 
 
 def _examined(name: str, check: Callable[[], CheckedPart], remedy: Note | None = None) -> CheckedPart:
@@ -94,7 +101,7 @@ def _roles_by_model(settings: Settings) -> list[list[Role]]:
     from quantgraph.settings import ROLES
 
     roles: dict[str | None, list[Role]] = {}
-    for role in ROLES:
+    for role in dict.fromkeys((*ROLES, *settings.models)):
         roles.setdefault(settings.model_for(role), []).append(role)
     return list(roles.values())
 
@@ -104,7 +111,7 @@ def _model(settings: Settings, roles: list[Role]) -> CheckedPart:
     from quantgraph.llm import CallPolicy, KeylessPlanner, get_llm, model_facts
     from quantgraph.settings import ROLES
 
-    some = "" if len(roles) == len(ROLES) else f" ({', '.join(roles)})"
+    some = "" if len(roles) >= len(ROLES) else f" ({', '.join(roles)})"
     patient = settings.model_copy(update={"request_timeout": min(settings.request_timeout, _SECONDS)})
     model = get_llm(roles[0], settings=patient)
     if isinstance(model, KeylessPlanner):
@@ -136,6 +143,14 @@ def _tushare(settings: Settings) -> CheckedPart:
     client.fetch(ENDPOINTS["daily"], {"ts_code": "000001.SZ", "trade_date": "20240102"})
     text = Note(zh="令牌有效，服务器有回答", en="the token is accepted, the server answers")
     return CheckedPart(name="tushare", text=text)
+
+
+def _brought(kind: str, brought: Sequence[EntryPoint]) -> CheckedPart:
+    """Name what other packages bring, which is not imported; of two of a name neither can be used."""
+    for each in brought:
+        entry_named(f"quantgraph.{kind}", each.name)
+    named = ", ".join(f"{each.name} ({package_of(each)})" for each in brought)
+    return CheckedPart(name=kind, text=Note(zh=f"其他软件包提供：{named}", en=f"of other packages: {named}"))
 
 
 def _runs_dir(settings: Settings) -> CheckedPart:

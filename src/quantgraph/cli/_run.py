@@ -79,8 +79,8 @@ DeciderPlace = Annotated[
         "--decider",
         rich_help_panel="Account",
         metavar="NAME|FILE.py:CLASS",
-        help="Who decides: signal_rule (the default), buy_and_hold, dual_agent, execution, trader, or a "
-        "class of a file, which must be as trusted as a program that you start.",
+        help="Who decides: signal_rule (the default), another decider's name (a wrong one lists them), or a "
+        "class of a file. A file or a package must be as trusted as a program that you start.",
     ),
 ]
 ShowCode = Annotated[

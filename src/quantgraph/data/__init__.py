@@ -4,8 +4,8 @@ A *source* (:class:`MarketDataSource`) answers with panels: a dict of wide frame
 columns ``ts_code``, float64, NaN where nothing traded. ``open_source`` makes one of ``sample``, ``tushare``,
 a path, or frames; ``AsOfSource`` wraps any source so that it tells only what was known at a moment.
 
-To add a vendor: a folder here with a ``_source`` module whose class has the protocol's methods, or an object
-of your own passed as ``source=``.
+To add a vendor: a folder here with a ``_source`` module whose class has the protocol's methods, an object of
+your own passed as ``source=``, or a package with an entry point of the group ``quantgraph.sources``.
 """
 
 from __future__ import annotations

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from quantgraph._util.packages import entries, entry_named, is_of_package, made_by, package_of
 from quantgraph._util.texts import SOURCES
 from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
+_GROUP = "quantgraph.sources"
 _VALID = f"valid: {SOURCES}, a DataFrame, or a MarketDataSource"
 
 
@@ -24,8 +27,10 @@ def open_source(
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
         market. ``"tushare"``: tushare, with the settings' token and cache. ``"baostock"``: baostock, with the
-        settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in qlib's binary format. A
-        path: a file or folder of daily bars. A frame of daily bars, frames or series of closes by symbol, see
+        settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in qlib's binary format.
+        ``"NAME"`` or ``"NAME:TEXT"``: a source that another package brings by an entry point of the group
+        ``quantgraph.sources``, a callable that is given TEXT (a file of that name is ``./NAME``). A path: a
+        file or folder of daily bars. A frame of daily bars, frames or series of closes by symbol, see
         :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
@@ -46,7 +51,23 @@ def open_source(
     name, colon, place = str(spec).partition(":")
     if str(spec) in {"sample", "tushare", "baostock", "yfinance"} or (colon and name in {"yfinance", "qlib"}):
         return _by_name(name, place, settings or load_settings())
+    entry = entry_named(_GROUP, name) if name.replace("-", "_").isidentifier() else None
+    if entry is not None:
+        return _from_entry(entry, place)
     return _from_path(spec, settings or load_settings(), symbol)
+
+
+def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
+    """The source of another package; its class is of that package, so that a run knows its code."""
+    found = made_by(entry, place)
+    kind = type(found)
+    if isinstance(found, MarketDataSource) and is_of_package(kind.__module__, entry):
+        return found
+    raise BadOption(
+        f"source={entry.name}: {entry.value} of {package_of(entry)} returned a {kind.__module__}."
+        f"{kind.__name__}; must be a MarketDataSource of a class of that package",
+        parameter="source",
+    )
 
 
 def _by_name(name: str, place: str, settings: Settings) -> MarketDataSource:
@@ -102,6 +123,8 @@ def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> Mark
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
-            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
+            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}"
+            + "".join(f", {each.name}" for each in entries(_GROUP)),
+            parameter="source",
         )
     return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables, symbol=symbol)

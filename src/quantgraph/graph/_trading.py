@@ -27,7 +27,6 @@ from quantgraph.recording.scope import branch, current_scope
 from quantgraph.runtime import OpenResources, run_database_path, settings_of
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import request_of, strategy_of
-from quantgraph.settings import check_role
 from quantgraph.state import GrowingView
 from quantgraph.tools import split_codes
 
@@ -240,7 +239,7 @@ class Trading:
             if role not in self._models:
                 settings = settings_of(self.decider, role, self.resources.settings)
                 self._models[role] = role_model(
-                    check_role(role), model=self.resources.model, settings=settings
+                    role, model=self.resources.model, settings=settings, keyless=self.decider.keyless
                 )
             return self._models[role]
 

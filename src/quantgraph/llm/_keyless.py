@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -32,18 +33,13 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.packages import entries
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import _keyless_replies as replies
-from quantgraph.llm._keyless_deciders import (
-    decide_portfolio,
-    filter_symbols,
-    next_action,
-    next_move,
-    symbols_of,
-)
 from quantgraph.llm._keyless_replies import (
     CODE_TOOL,
     Tool,
@@ -69,21 +65,9 @@ from quantgraph.sentences.phrases import changed_request
 
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
-_DRIVERS: tuple[tags.Tag, ...] = (
-    "trader_day",
-    "execution_facts",
-    "decision_facts",
-    "filter_facts",
-    "clarify",
-    "validate",
-    "fetch",
-    "strategy",
-    "user_request",
-)
-_RESULTS = "Tool results: "
-"""Beginning of the text with what a trader's tools answered."""
-_ANSWERS = {"task_type", "validation_passed", "stocks_need_fundamental", "decisions"}
-"""A schema with one of these fields is that of a final answer."""
+KeylessReply = Callable[[Sequence[BaseMessage], str], str | Mapping[str, Any] | AIMessage]
+"""Replies to a conversation, given the part of the prompt that it answers: with a text, an object as JSON, or a
+message of at most one tool call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +164,7 @@ def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
     """The object as a call of a bound schema that it fits, else as fenced JSON."""
     for name, tool in prompt.tools.items():
         known = tool_parameters(tool)
-        if known and set(known) <= set(value) and set(known) & _ANSWERS:
+        if known and set(known) <= set(value):
             call = PlannerCall(name=name, args={key: value[key] for key in known})
             if prompt.answer_to(call) is None:
                 return PlannerTurn(call=call)
@@ -330,59 +314,6 @@ def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - hand
     return _as_schema(prompt, verdict)
 
 
-def _filter(prompt: _Prompt, text: str) -> PlannerTurn:
-    return _as_schema(prompt, filter_symbols(_json_object(text)))
-
-
-def _decide(prompt: _Prompt, text: str) -> PlannerTurn:
-    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
-    facts = _json_object(text)
-    symbols = symbols_of(facts)
-    facts_of_message, _, behind = prompt.messages[-1].text.rpartition("</decision_facts>")
-    asked_for = _listed_last(behind, symbols)
-    retries = sum(isinstance(message, AIMessage) for message in prompt.messages)
-    given = (tags.read("decision_facts", message.text) for message in prompt.messages)
-    decided = decide_portfolio(
-        facts,
-        symbols=symbols if facts_of_message else asked_for or symbols,
-        universe=max(len(symbols_of(_json_object(part))) for part in given),
-        retries=retries,
-        rejected=asked_for if facts_of_message else (),
-    )
-    return _as_schema(prompt, decided)
-
-
-def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
-    """The symbols that a text lists behind its last colon."""
-    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
-    return [symbol for symbol in symbols if symbol in listed]
-
-
-def _act(prompt: _Prompt, text: str) -> PlannerTurn:
-    """The next action of an execution: its step and the results so far stand in the messages."""
-    told = [message.text for message in prompt.messages if isinstance(message, HumanMessage | ToolMessage)]
-    results = [_json_object(part).get("result") for each in told if (part := tags.read("observation", each))]
-    replies_given = sum(isinstance(message, AIMessage) for message in prompt.messages)
-    action = next_action(
-        _json_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results)
-    )
-    return PlannerTurn(text=_fenced(action))
-
-
-def _trade(prompt: _Prompt, text: str) -> PlannerTurn:
-    """The next move of a trader's day: what the tools answered stands in the messages, in either form."""
-    answers = [
-        message.text.removeprefix(_RESULTS)
-        for message in prompt.messages
-        if isinstance(message, ToolMessage)
-        or (isinstance(message, HumanMessage) and message.text.startswith(_RESULTS))
-    ]
-    stop_signal = prompt.messages[prompt.begin].text.rstrip().rpartition("\n")[2]
-    move = next_move(text, stop_signal, [_json_object(answer) for answer in answers])
-    call = PlannerCall(name=move.tool, args=dict(move.args)) if move.tool else None
-    return PlannerTurn(text=move.text, call=call)
-
-
 def _plain(prompt: _Prompt) -> PlannerTurn:
     """A prompt without tags: call the bound tools from the user's newest text, else answer."""
     said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
@@ -416,16 +347,31 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
 
 
 _HANDLERS = {
-    "trader_day": _trade,
-    "execution_facts": _act,
-    "decision_facts": _decide,
-    "filter_facts": _filter,
     "clarify": _clarify,
     "validate": _validate,
     "fetch": _fetch,
     "strategy": _code,
     "user_request": _reflect,
 }
+
+
+def _of_decider(reply: KeylessReply, prompt: _Prompt, text: str) -> PlannerTurn:
+    given = reply(prompt.messages, text)
+    if isinstance(given, Mapping):
+        return _as_schema(prompt, dict(given))
+    if isinstance(given, str):
+        return PlannerTurn(text=given)
+    calls = [PlannerCall(name=each["name"], args=each["args"]) for each in given.tool_calls]
+    return PlannerTurn(text=given.text, call=calls[0] if calls else None)
+
+
+@cache
+def _replies_of_package() -> Mapping[str, KeylessReply]:
+    """Replies of the deciders that come with the package, by part; only a prompt of theirs needs them."""
+    deciders = [
+        each.load() for each in entries("quantgraph.deciders") if each.module.startswith("quantgraph.agents")
+    ]
+    return {part: reply for decider in deciders for part, reply in decider.keyless.items()}
 
 
 def _last_answer(messages: Sequence[BaseMessage]) -> int:
@@ -438,9 +384,11 @@ def _last_answer(messages: Sequence[BaseMessage]) -> int:
     return next(ended, -1)
 
 
-def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str, int] | None:
-    """The part that drives the messages from a place on: by the order of ``_DRIVERS``, then the newest."""
-    for name in _DRIVERS:
+def _driver(
+    messages: Sequence[BaseMessage], since: int, names: Iterable[tags.Tag]
+) -> tuple[tags.Tag, str, int] | None:
+    """The part that drives the messages from a place on: by the order of the names, then the newest."""
+    for name in names:
         for at in range(len(messages) - 1, since - 1, -1):
             if isinstance(messages[at], HumanMessage | SystemMessage):
                 text = tags.read(name, messages[at].text)
@@ -449,13 +397,27 @@ def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str,
     return None
 
 
-def answer_conversation(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> PlannerTurn:
-    """The answer to a conversation."""
-    bound = {str(tool["name"]): tool for tool in tools}
-    found = _driver(messages, _last_answer(messages) + 1) or _driver(messages, 0)
+def answer_conversation(
+    messages: Sequence[BaseMessage],
+    tools: Sequence[Tool],
+    forced: bool,
+    replies_of: Mapping[str, KeylessReply] | None = None,
+) -> PlannerTurn:
+    """The answer to a conversation; ``replies_of`` a decider come before those of the package's deciders."""
+    bound, of_decider = {str(tool["name"]): tool for tool in tools}, dict(replies_of or {})
+    own = set().union(*(tags.own_parts(each.text) for each in messages))
+    if own and not own & {*of_decider}:
+        of_decider = {**_replies_of_package(), **of_decider}
+    names = (*of_decider, *_HANDLERS)
+    found = _driver(messages, _last_answer(messages) + 1, names) or _driver(messages, 0, names)
     if found is not None:
         name, text, begin = found
-        return _HANDLERS[name](_Prompt(messages=messages, tools=bound, forced=forced, begin=begin), text)
+        prompt = _Prompt(messages=messages, tools=bound, forced=forced, begin=begin)
+        return (
+            _of_decider(of_decider[name], prompt, text)
+            if name in of_decider
+            else _HANDLERS[name](prompt, text)
+        )
     humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
     return _plain(_Prompt(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))
 
@@ -477,6 +439,8 @@ class KeylessPlanner(BaseChatModel):
     model_name: str = _MODEL
     bound_tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | None = None
+    replies: Mapping[str, KeylessReply] = Field(default_factory=dict, exclude=True, repr=False)
+    """Replies in the roles of a decider, by part of its prompts, see :attr:`.Decider.keyless`."""
 
     @property
     def _llm_type(self) -> str:
@@ -499,7 +463,8 @@ class KeylessPlanner(BaseChatModel):
 
     def _turn(self, messages: Sequence[BaseMessage]) -> PlannerTurn:
         tools = [spec["function"] for spec in self.bound_tools]
-        return answer_conversation(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
+        is_forced = self.tool_choice not in (None, "auto", "none")
+        return answer_conversation(messages, tools, is_forced, self.replies)
 
     def _generate(
         self,

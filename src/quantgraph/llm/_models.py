@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
@@ -67,16 +68,26 @@ def get_light_llm(
     return get_llm(role, model=model, settings=settings)
 
 
-def role_model(role: Role, *, model: Model | None, settings: Settings) -> BaseChatModel:
+def role_model(
+    role: Role, *, model: Model | None, settings: Settings, keyless: Mapping[str, Any] | None = None
+) -> BaseChatModel:
     """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
+
+    ``keyless`` are the replies of a decider, if the model is the keyless planner.
 
     Raises
     ------
     BadFile
         If the file of prices cannot be read.
     """
+    chosen = get_llm(role, model=model, settings=settings)
+    if keyless:
+        from quantgraph.llm._keyless import KeylessPlanner
+
+        if isinstance(chosen, KeylessPlanner):
+            chosen = chosen.model_copy(update={"replies": keyless})
     recorded = RecordedChatModel(
-        get_llm(role, model=model, settings=settings),
+        chosen,
         role=role,
         policy=CallPolicy(max_attempts=settings.max_attempts, first_wait=settings.of_role(role).retry_wait),
         prices=load_prices(settings.prices),

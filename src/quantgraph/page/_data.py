@@ -90,6 +90,8 @@ class RunView:
         Frames sessions x symbols of open, high, low, close and vol, as far as there are any.
     indicators
         Called with symbols: by a label for people, the values (sessions x symbols) that the rule names.
+    labels
+        Words of the decider, by name.
     stories, calls
         Sessions of deciders that keep notes or ask models; the calls outside of a session.
     code
@@ -127,6 +129,7 @@ class RunView:
     language: Language
     result: Mapping[str, Any]
     decider: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     said: Sequence[str] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)

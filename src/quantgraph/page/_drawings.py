@@ -27,6 +27,11 @@ def labels(language: Language) -> Mapping[str, str]:
     return {name: zh if language == "zh" else en for name, (zh, en) in both.items()}
 
 
+def words_of(view: RunView) -> Mapping[str, str]:
+    """The labels of a run's page: those of its decider too, which replace none of the page's own."""
+    return {**view.labels, **labels(view.language)}
+
+
 def _text(value: object) -> str:
     return escape(escape_controls(str(value)))
 

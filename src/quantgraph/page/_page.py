@@ -27,7 +27,7 @@ from quantgraph.page._data import (
     page_data,
     page_json,
 )
-from quantgraph.page._drawings import labels, path_drawing, share_card
+from quantgraph.page._drawings import path_drawing, share_card, words_of
 from quantgraph.page._summary import (
     caption,
     code_words,
@@ -88,7 +88,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     data = page_data(view, rows, trips, inline=inline)
     counterexample, episodes = _counterexample(view), _episodes(view)
     shared = {
-        "words": labels(view.language),
+        "words": words_of(view),
         "red_rises": red_rises(view),
         "language": view.language,
     }
@@ -160,7 +160,7 @@ def _provenance(view: RunView, without_candles: int, *, inline: bool) -> dict[st
         "head": view.hashes.get("ledger", ""),
         "provenance": list(provenance(view, _left_out(view, without_candles, inline=inline))),
         "path": path_drawing(view),
-        "models": _models(view.result.get("usage") or (), labels(view.language)),
+        "models": _models(view.result.get("usage") or (), words_of(view)),
         "parameters": [(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
     }
 

@@ -10,7 +10,7 @@ from quantgraph._util.texts import Language, say
 from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
 from quantgraph.broker import plan_words
 from quantgraph.page._data import RunView
-from quantgraph.page._drawings import labels
+from quantgraph.page._drawings import labels, words_of
 from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
@@ -58,7 +58,7 @@ def caption(view: RunView) -> str:
 
 def decided_by(view: RunView) -> str:
     """Who decides, in words."""
-    return labels(view.language).get(f"decider_{view.decider}", view.decider)
+    return words_of(view).get(f"decider_{view.decider}", view.decider)
 
 
 def said_lines(view: RunView) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, get_args
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.texts import short_line
-from quantgraph.agents import SignalRule, decider_file, make_decider
+from quantgraph.agents import SignalRule, decider_code, make_decider
 from quantgraph.broker import DataNeeds, Decider
 from quantgraph.errors import RunDiverged, RunMismatch
 from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
@@ -48,7 +48,17 @@ _REMEDY = {
     "code": "use the quantgraph that it was begun with",
 }
 _DECIDER_REMEDY = "give the one that it was begun with: --decider FILE.py:CLASS, or decider= in Python"
+_PACKAGE_REMEDY = "install the version of the package that it was begun with"
 _DECIDER = "decider."
+_OF_PACKAGE = (
+    "decider.package",
+    "decider.file.",
+    "decider.news.",
+    "decider.tool.",
+    "source.package",
+    "source.file.",
+)
+"""Beginnings of the names of values that tell the code of a package with an entry point."""
 _MAX_WIDTH, _MAX_NAMES = 60, 5
 
 
@@ -107,7 +117,7 @@ def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity
     """Identity that a run of this specification and these resources has now."""
     settings, decider = resources.settings, resources.decider or SignalRule()
     configuration = _spec_values(spec) | _decider_values(decider) | setting_values(settings)
-    for role in (*_ROLES, *(check_role(role) for role in decider.roles)):
+    for role in (*_ROLES, *map(check_role, decider.roles)):
         configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
     return Identity(
         configuration=configuration,
@@ -170,9 +180,11 @@ def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = ""
 def _remedy(difference: IdentityDifference) -> str:
     """Say what makes a value again what it was."""
     name, role = difference.name, difference.name.removeprefix("model.")
+    if name.startswith(_OF_PACKAGE):
+        return _PACKAGE_REMEDY
     if _of_decider(name):
         return _DECIDER_REMEDY
-    if role in get_args(Role) and isinstance(difference.old, str) and role != name:
+    if role != name and "." not in role and isinstance(difference.old, str):
         is_keyless = difference.old == KeylessPlanner().model_name
         model = "keyless" if is_keyless else difference.old.partition(" at ")[0]
         return f"name {model} in [models] for {role} (QUANTGRAPH_MODELS), or give model= in Python"
@@ -227,8 +239,9 @@ def _trader(stored: Mapping[str, Any]) -> Decider:
 
     names = inspect.signature(TraderAgent).parameters
     options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
-    if options.get("news", "commit") not in NEWS_NAMES:
-        options["news"] = RecordedNews(options["news"], live=options["allow_leaky_search"])
+    news = options.get("news", "commit")
+    if news not in NEWS_NAMES and f"{_DECIDER}news.package" not in stored:
+        options["news"] = RecordedNews(news, live=options["allow_leaky_search"])
     return TraderAgent(**options)
 
 
@@ -264,8 +277,7 @@ def _decider_values(decider: Decider) -> dict[str, Any]:
         values["roles"] = list(decider.roles)
     if decider.needs != DataNeeds():
         values["needs"] = _json(canonical_json(asdict(decider.needs)))
-    if file := decider_file(decider):
-        values["file"] = file_hash(file)
+    values |= decider_code(decider)
     return {"decider": decider.name} | {_DECIDER + name: value for name, value in values.items()}
 
 

@@ -87,7 +87,6 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
             calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
         stories = _stories(by_session, notes, place, manifest.run_id, spoken)
     panels, signal = _data(folder, result)
-    bars = _bars(panels)
     shown = _placeless(result)
     told, command = _ending(shown, spoken)
     return RunView(
@@ -97,11 +96,12 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         closing=told,
         resumed_by=command,
         decider=str(manifest.identity.configuration.get("decider", "")),
+        labels={name: zh if spoken == "zh" else en for name, (zh, en) in manifest.labels.items()},
         said=_said(result, spoken),
         parameters=_parameters(manifest),
         hashes=_hashes(manifest, result, head),
         names=result.get("names") or {},
-        bars=bars,
+        bars=_bars(panels),
         signal=signal,
         indicators=_indicators_of(manifest.spec.question, panels, signal, spoken),
         stories=stories,

@@ -167,6 +167,7 @@ def replay(
         entries = list(recording.entries())
         stand_ins = replace(
             _stand_ins(manifest, entries, settings),
+            model=replay_models(entries, decider.roles),
             recorder=recorder,
             decider=decider,
             store=DataState(folder / "data", read_only=True),
@@ -207,7 +208,6 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
     return Resources(
         settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=replay_models(entries),
         on_clarify=recorded_on_clarify(manifest.spec, entries),
         checkpointer=InMemorySaver(),
         runner=ReplayCodeRunner(),
@@ -306,16 +306,16 @@ class _ToolModel(_Model):
         return self
 
 
-def replay_models(entries: Iterable[Entry]) -> dict[Role, BaseChatModel]:
+def replay_models(entries: Iterable[Entry], roles: Iterable[Role] = ()) -> dict[Role, BaseChatModel]:
     """A model for each role with the name and the address of the recorded one, which must not be called.
 
     Its kind is that of the recorded use, so that the choice between tools and text comes out as it did.
     """
-    requests: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
+    requests: dict[str, list[dict[str, Any]]] = {role: [] for role in (*ROLES, *roles)}
     for entry in entries:
         if entry.key.kind == "model":
             requests.setdefault(entry.facts.get("role", ""), []).append(json.loads(entry.request))
-    return {role: _model_of(requests[role]) for role in ROLES}
+    return {role: _model_of(asked) for role, asked in requests.items() if role}
 
 
 def _model_of(requests: Sequence[Mapping[str, Any]]) -> BaseChatModel:
@@ -434,7 +434,7 @@ def replay_from(
         on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
         ledger=None,
     )
-    models, prepare = _models(entries, given.model), partial(_copy_record, folder, entries)
+    models, prepare = _models(entries, given.model, decider.roles), partial(_copy_record, folder, entries)
     with begun_run(spec, new_folder, given, models=models, prepare=prepare) as (begun, opened):
         result = execute_run(begun, new_folder, opened, task=begun.graph_input, thread=begun.run_id)
     _check_repeated(place, recorded, new_folder, first)
@@ -477,13 +477,13 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _models(entries: Sequence[Entry], model: Model | None) -> dict[Role, Any]:
+def _models(entries: Sequence[Entry], model: Model | None, roles: Sequence[Role]) -> dict[Role, Any]:
     """Models by role; a stub for the roles that were called before the first session."""
     before = {entry.facts.get("role") for entry in entries if entry.session is None}
     stubs = {role: stub for role, stub in replay_models(entries).items() if role in before}
     if model is None or isinstance(model, Mapping):
         return {**(model or {}), **stubs}
-    return {**dict.fromkeys(ROLES, model), **stubs}
+    return {**dict.fromkeys((*ROLES, *roles), model), **stubs}
 
 
 def _check_repeated(place: str | Path, recorded: Manifest, new_folder: Path, first: str) -> None:

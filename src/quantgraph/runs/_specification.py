@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
+from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
 from quantgraph.broker import Account, TradePlan
 from quantgraph.data import DescribedSource, MarketDataSource, SourceLike, open_source
@@ -166,7 +167,8 @@ def recorded_source_name(stored: Mapping[str, Any]) -> str:
 
 
 def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
-    """Hashes of a source's content by name; of one that has none its class and name."""
+    """Hashes of a source's content by name, or its class and name; and those of its package's code."""
+    code = code_values("quantgraph.sources", type(source).__module__, "source.")
     if isinstance(source, DescribedSource):
-        return dict(source.fingerprint())
-    return {"source": f"{type(source).__qualname__} {source.name}"}
+        return {**source.fingerprint(), **code}
+    return {"source": f"{type(source).__qualname__} {source.name}", **code}

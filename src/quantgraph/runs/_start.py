@@ -245,6 +245,7 @@ def begun_run(
             decider=decider_place(given.decider),
             versions=library_versions(tuple(settings.sandbox_packages)),
             identity=identity,
+            labels=dict(given.decider.labels) if given.decider else {},
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))

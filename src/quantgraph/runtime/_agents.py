@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
-from quantgraph.llm.messages import Tag, wrap
+from quantgraph.llm.messages import wrap
 from quantgraph.recording.scope import recorded
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
@@ -223,7 +223,7 @@ def invoke_agent(
     agent: Agent,
     tools: ToolContext,
     prompt: str,
-    tag: Tag | None = None,
+    tag: str | None = None,
     facts: Mapping[str, Any] | None = None,
     *,
     earlier: Sequence[AnyMessage] = (),
@@ -249,7 +249,7 @@ def invoke_agent(
 
 
 def agent_question(
-    prompt: str, tag: Tag | None = None, facts: Mapping[str, Any] | None = None
+    prompt: str, tag: str | None = None, facts: Mapping[str, Any] | None = None
 ) -> list[AnyMessage]:
     """Return the messages of a prompt, before it ``facts`` as JSON inside ``tag``."""
     messages: list[AnyMessage] = [HumanMessage(prompt)]

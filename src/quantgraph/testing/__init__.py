@@ -1,9 +1,9 @@
 """For tests of your own graphs: models that follow a script or misbehave, an OpenAI server, pytest fixtures.
 
 ``ScriptedChatModel`` replies from a list and fails when asked too often; ``FaultyChatModel`` breaks replies
-as real models do; ``OpenAIStub`` speaks the protocol over HTTP on loopback. ``check_source``
-checks a source of market data. The fixtures come with the pytest plugin ``quantgraph``, which an installation
-registers.
+as real models do; ``OpenAIStub`` speaks the protocol over HTTP on loopback. ``DeciderContract``,
+``SourceContract`` and ``ToolContract`` are the tests that every one of its kind passes. The fixtures come
+with the pytest plugin ``quantgraph``, which an installation registers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.testing._contracts import DeciderContract, SourceContract, ToolContract, check_source
     from quantgraph.testing._faults import (
         INJECTIONS,
         MISBEHAVING,
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state
-    from quantgraph.testing._sources import check_source
 
 __all__ = [
     "INJECTIONS",
     "MISBEHAVING",
     "ChatRequest",
+    "DeciderContract",
     "Fault",
     "FaultyChatModel",
     "OpenAIStub",
@@ -37,6 +38,8 @@ __all__ = [
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
+    "SourceContract",
+    "ToolContract",
     "check_source",
     "flaky_model",
     "misbehaving_in",

@@ -5,7 +5,8 @@ A tool is a function with a docstring, decorated as LangChain's tool; it reads i
 message with a stable code. ``check_calculation`` holds what a model claims to have calculated against the
 data.
 
-To add a tool: a function in the module of its kind and its name in ``_catalog``.
+To add a tool: a function in the module of its kind and its name in ``_catalog``, or a package with an entry
+point of the group ``quantgraph.tools``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from quantgraph.tools._account import MOST_SYMBOLS
     from quantgraph.tools._calculations import ModelNumber, check_calculation
     from quantgraph.tools._call import call_tool, tools_catalog
-    from quantgraph.tools._catalog import TRADES, tools_of
+    from quantgraph.tools._catalog import TRADES, named_tool, tools_of
     from quantgraph.tools._code import code_runner
     from quantgraph.tools._context import ToolContext
     from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
@@ -35,6 +36,7 @@ __all__ = [
     "check_calculation",
     "code_runner",
     "known_symbol",
+    "named_tool",
     "python_repl",
     "read_window",
     "refusal",

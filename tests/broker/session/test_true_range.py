@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import talib
 
-from quantgraph.broker.session._true_range import average_true_ranges, range_of
+from quantgraph.broker.session._exits import average_true_ranges, range_of
 from quantgraph.data import open_source
 from quantgraph.state import DataState
 

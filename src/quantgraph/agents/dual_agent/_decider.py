@@ -27,6 +27,7 @@ from quantgraph.agents.dual_agent._decide import (
 )
 from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection, Session
@@ -194,6 +195,7 @@ class DualAgent(Decider):
     reads_rule: Final = True
     called: Final[tuple[str, ...]] = ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
     roles: Final[tuple[Role, ...]] = ROLES
+    keyless: Final = KEYLESS
 
     def __init__(self, cfg: Mapping[str, Any] | None = None, *, memory: EpisodicMemory | None = None) -> None:
         self._config = read_config(cfg)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from quantgraph._util.texts import Note, say
 from quantgraph.agents._model_decider import SESSIONS, log_step
 from quantgraph.agents.execution._actions import Action
+from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._prompt import prompt_texts
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
@@ -114,8 +115,8 @@ class ExecutionAgent(ExecutionOptions, Decider):
     Parameters
     ----------
     tools
-        Tools of your own, beside :data:`~quantgraph.tools.tools_catalog`. Their results are
-        recorded, and served in a replay.
+        Tools of your own, or their names, see :func:`~quantgraph.tools.named_tool`, beside
+        :data:`~quantgraph.tools.tools_catalog`. Their results are recorded, and served in a replay.
     size, share, cash
         What a buy aims at for the whole position. ``confidence``: ``share`` of the account's value, else one
         over the number of symbols, times the confidence. ``fixed``: ``cash``.
@@ -150,6 +151,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
     )
     needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
+    keyless: Final = KEYLESS
 
     @property
     def options(self) -> Mapping[str, Any]:

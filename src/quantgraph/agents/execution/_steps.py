@@ -18,6 +18,7 @@ from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents._model_decider import (
@@ -57,7 +58,14 @@ from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.state import View
-from quantgraph.tools import ToolContext, call_tool, check_calculation, known_symbol, tools_catalog
+from quantgraph.tools import (
+    ToolContext,
+    call_tool,
+    check_calculation,
+    known_symbol,
+    named_tool,
+    tools_catalog,
+)
 
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
@@ -114,6 +122,11 @@ class ExecutionState(ExecutionInput, total=False):
     decision: dict[str, Any]
 
 
+def _module_of(tool: BaseTool) -> str:
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)
+    return str(function.__module__)
+
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
 
 
@@ -121,7 +134,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds
 class ExecutionOptions:
     """The options of :class:`.ExecutionAgent`, which is made of them, with their defaults."""
 
-    tools: SkipValidation[Sequence[BaseTool]] = ()
+    tools: SkipValidation[Sequence[BaseTool | str]] = ()
     size: Annotated[SizeKind, Field(description=f"one of {', '.join(get_args(SizeKind))}")] = "confidence"
     share: Annotated[float | None, Field(gt=0, le=1, description="a number above 0, at most 1")] = None
     cash: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="a number above 0")] = None
@@ -132,13 +145,15 @@ class ExecutionOptions:
     calling: Annotated[Calling, Field(description=f"one of {', '.join(get_args(Calling))}")] = "json"
 
     def __post_init__(self) -> None:
+        named = tuple(named_tool(each) if isinstance(each, str) else each for each in self.tools)
+        object.__setattr__(self, "tools", named)
         if self.size == "fixed" and (self.cash is None or self.share is not None):
             raise BadOption(
                 "size='fixed' needs cash=, the value of a position, and no share=", parameter="cash"
             )
         if self.size == "confidence" and self.cash is not None:
             raise BadOption("cash= belongs to size='fixed'; size='confidence' has share=", parameter="cash")
-        for tool in self.tools:
+        for tool in named:
             if not isinstance(tool, BaseTool):
                 raise BadOption(
                     f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
@@ -153,7 +168,8 @@ class ExecutionOptions:
     @cached_property
     def catalog(self) -> Mapping[str, BaseTool]:
         """The tools that can be called, by name."""
-        return {**tools_catalog, **{tool.name: tool for tool in self.tools}}
+        own = {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
+        return {**tools_catalog, **own}
 
     @cached_property
     def described(self) -> Sequence[Mapping[str, Any]]:
@@ -172,12 +188,16 @@ class ExecutionOptions:
     @property
     def identity(self) -> dict[str, Any]:
         """The options as plain JSON: a run is not continued with others."""
+        tools = {name: tool for name, tool in self.catalog.items() if name not in tools_catalog}
         own = {
-            tool.name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
-            for tool in self.tools
+            name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
+            for name, tool in tools.items()
         }
+        code: dict[str, str] = {}
+        for name, tool in tools.items():
+            code |= code_values("quantgraph.tools", _module_of(tool), f"tool.{name}.")
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
-        return {**limits, **({"tools": own} if own else {})}
+        return {**limits, **({"tools": own} if own else {}), **code}
 
     def loop(
         self,

@@ -10,11 +10,13 @@ from typing import Any, Final, Literal
 
 from langchain_core.tools import BaseTool
 
+from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
 from quantgraph.agents._model_decider import SESSIONS, Memos, log_step
 from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState
+from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
 from quantgraph.errors import BadOption, ModelUnavailable
@@ -153,6 +155,7 @@ class TraderAgent(TraderOptions, Decider):
     )
     needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
+    keyless: Final = KEYLESS
 
     def __post_init__(self) -> None:
         self._toolset = check_toolset(self.tools, allow_leaky_tools=self.allow_leaky_tools)
@@ -165,7 +168,8 @@ class TraderAgent(TraderOptions, Decider):
     def options(self) -> Mapping[str, Any]:
         """The options as given."""
         news = self._news
-        searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
+        searched: dict[str, Any] = {"news": news.name, "allow_leaky_search": news.live} if news else {}
+        searched |= code_values("quantgraph.news", type(news).__module__, "news.")
         called: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
         if isinstance(self._toolset, tuple):
             called = {"tools": list(self._toolset), "allow_leaky_tools": True}

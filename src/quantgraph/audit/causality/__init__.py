@@ -15,14 +15,12 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.audit.causality._check import check_causality, planned_runs
     from quantgraph.audit.causality._comparison import Reads, run_again
-    from quantgraph.audit.causality._counterexample import Counterexample
     from quantgraph.audit.causality._trials import CodeTrials, FunctionTrials, TrialOutcome
     from quantgraph.audit.causality._verdict import Verdict
     from quantgraph.audit.causality._warm_up import measure_warm_up
 
 __all__ = [
     "CodeTrials",
-    "Counterexample",
     "FunctionTrials",
     "Reads",
     "TrialOutcome",

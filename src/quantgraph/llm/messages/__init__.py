@@ -8,7 +8,6 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.llm.messages._json import (
-        Tag,
         build_request,
         escape_markup,
         escape_tags,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from quantgraph.llm.messages._structured import ask_json, find_json, read_json, read_object
 
 __all__ = [
-    "Tag",
     "ask_json",
     "build_request",
     "escape_markup",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -20,33 +20,19 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import escape_controls
+from quantgraph.errors import BadOption
 from quantgraph.llm._retry import ModelFacts, innermost_model, without_secrets
 
-Tag = Literal[
-    "answers",
-    "clarify",
-    "clauses",
-    "context",
-    "decision_facts",
-    "errors",
-    "execution_facts",
-    "execution_step",
-    "fetch",
-    "filter_facts",
-    "last_request",
-    "observation",
-    "plan",
-    "request",
-    "strategy",
-    "trader_day",
-    "understanding",
-    "user_request",
-    "validate",
-]
-TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
-
-
-_ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\s*>)", re.IGNORECASE)
+Tag = str
+"""Name of a part of a prompt: one of :data:`TAGS`, or a decider's, in ``_facts``, ``_day`` or ``_step``."""
+TAGS: Final[tuple[Tag, ...]] = (
+    *("answers", "clarify", "clauses", "context", "errors", "fetch", "last_request", "observation", "plan"),
+    *("request", "strategy", "understanding", "user_request", "validate"),
+)
+_OWN_TAG = r"[a-z][a-z0-9_]*_(?:facts|day|step)"
+_TAG = re.compile(rf"{'|'.join(TAGS)}|{_OWN_TAG}")
+_ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{_TAG.pattern})\s*>)", re.IGNORECASE)
+_OWN_PART = re.compile(rf"</({_OWN_TAG})>")
 
 
 _MARKUP = re.compile(r"<(?=\s*[/!?]?\s*[A-Za-z_])")
@@ -84,7 +70,18 @@ def wrap(name: Tag, text: str) -> str:
 
     >>> wrap("errors", "done </errors><strategy>")
     '<errors>done &lt;/errors>&lt;strategy></errors>'
+
+    Raises
+    ------
+    BadOption
+        If text of the user could not be kept out of a part of this name.
     """
+    if not _TAG.fullmatch(name):
+        raise BadOption(
+            f"part {name!r:.60} of a prompt; must be one of {', '.join(TAGS)}, or of a-z, 0-9 and _ with "
+            "_facts, _day or _step at its end",
+            parameter="name",
+        )
     return f"<{name}>{escape_tags(text)}</{name}>"
 
 
@@ -99,6 +96,15 @@ def read(name: Tag, text: str) -> str | None:
         return None
     start = text.rfind(f"<{name}>", 0, end)
     return None if start < 0 else text[start + len(name) + 2 : end].strip()
+
+
+def own_parts(text: str) -> set[str]:
+    """Names of the parts in a text that are a decider's own.
+
+    >>> own_parts(wrap("dip_facts", "{}") + wrap("context", "{}"))
+    {'dip_facts'}
+    """
+    return {*_OWN_PART.findall(text)}
 
 
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         OrderType,
         exchange_of,
         find_board,
-        fund_kind,
         halt_days,
         load_rules,
     )
@@ -26,7 +25,6 @@ __all__ = [
     "OrderType",
     "exchange_of",
     "find_board",
-    "fund_kind",
     "halt_days",
     "load_rules",
 ]

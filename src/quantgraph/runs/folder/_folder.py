@@ -16,9 +16,9 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -61,6 +61,8 @@ class Manifest:
         When, ISO 8601, UTC.
     budgets
         ``budget`` and ``session_budget`` of the settings.
+    labels
+        The decider's words for the page, see :attr:`.Decider.labels`.
     """
 
     run_id: str
@@ -72,6 +74,7 @@ class Manifest:
     decider: str | None
     versions: Mapping[str, str]
     identity: Identity
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def graph_input(self) -> Mapping[str, Any]:
@@ -105,6 +108,8 @@ class Manifest:
             "spec": self.spec.as_json(),
             "identity": {"hash": self.identity.hash, **vars(self.identity)},
         }
+        if not self.labels:
+            del stored["labels"]
         text = json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False)
         write_atomic(folder / MANIFEST_FILE, f"{text}\n".encode())
 

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import requests
 from pydantic import SecretStr
 
+from quantgraph._util.packages import entries, entry_named, made_by
 from quantgraph.data.tushare import Endpoint, TushareClient
 from quantgraph.errors import (
     BadOption,
@@ -138,6 +139,7 @@ NEWS_ENDPOINT = Endpoint(
     access="list",
     may_be_empty=True,
 )
+_GROUP = "quantgraph.news"
 _PUBLISHER, _DAYS = "sina", timedelta(days=3)
 _MOST_RESULTS = 10
 _MISSING = {"None", "nan", "<NA>"}
@@ -180,6 +182,9 @@ NEWS_NAMES = ("commit", "jina", "tushare")
 def named_news(name: str, settings: Settings | None = None) -> NewsSource | None:
     """Return a source of news; None for ``commit``, the news that a view has.
 
+    Another package brings one by an entry point of the group ``quantgraph.news``: a class that is called
+    without arguments, whose ``name`` is that of the entry point.
+
     Raises
     ------
     BadOption
@@ -193,9 +198,12 @@ def named_news(name: str, settings: Settings | None = None) -> NewsSource | None
     if name == "tushare":
         token = settings.tushare_token
         return TushareNews(TushareClient(token=token.get_secret_value() if token else None))
-    raise BadOption(
-        f"news={name!r:.60}; valid are {', '.join(NEWS_NAMES)}, or a NewsSource", parameter="news"
-    )
+    entry = entry_named(_GROUP, name)
+    found = made_by(entry) if entry else None
+    if found is not None and found.name == name:
+        return found  # type: ignore[no-any-return]
+    known = ", ".join([*NEWS_NAMES, *(each.name for each in entries(_GROUP))])
+    raise BadOption(f"news={name!r:.60}; valid are {known}, or a NewsSource", parameter="news")
 
 
 class RecordedNews:

@@ -1,0 +1,180 @@
+"""The keyless planner as the filter and the decision of the dual agent: fixed rules.
+
+Its reasons begin with ``keyless rule:``, so that nobody takes them for a language model's. The rules are
+documented in ``docs/keyless-planner.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from quantgraph._util.values import finite_number
+from quantgraph.llm.messages import read
+
+_RANGE = 0.05
+_MOMENTUM = 0.02
+_INVESTED = 0.9
+_CONFIDENCE = "0.5"
+
+Facts = Mapping[str, Any]
+
+
+def symbols_of(facts: Facts) -> list[str]:
+    """The symbols that facts are about."""
+    return list(_mapping(facts.get("symbols")))
+
+
+def filter_symbols(facts: Facts) -> dict[str, Any]:
+    """Choose the symbols whose fundamentals are read: those held, and those whose 7-day range is above 5 %.
+
+    The range is the highest close of ``close_7d`` less the lowest, over the lowest.
+    """
+    reasoning, need = {}, []
+    for symbol, entry in _mapping(facts.get("symbols")).items():
+        closes, value = _closes(entry), _position_value(entry)
+        spread = (max(closes) - min(closes)) / min(closes) if closes else 0.0
+        if value > 0:
+            why = "it is held"
+        elif spread > _RANGE:
+            why = f"the range of close_7d is {spread:.2%}, above {_RANGE:.0%}"
+        else:
+            reasoning[symbol] = _reason(f"it is not held, and the range of close_7d is {spread:.2%}")
+            continue
+        need.append(symbol)
+        reasoning[symbol] = _reason(why)
+    return {"stocks_need_fundamental": need, "reasoning": reasoning}
+
+
+def decide_portfolio(
+    facts: Facts,
+    *,
+    symbols: Collection[str],
+    universe: int,
+    retries: int = 0,
+    rejected: Collection[str] = (),
+) -> dict[str, Any]:
+    """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
+    portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))
+    total, cost = (
+        finite_number(portfolio.get("total_assets")) or 0.0,
+        finite_number(limits.get("cost_rate")) or 0.0,
+    )
+    reserve = (finite_number(limits.get("min_cash_ratio")) or 0.0) * total
+    room = max(0.0, (finite_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
+    share = total * _INVESTED / max(1, universe) / 2**retries
+    unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
+    decisions = {}
+    for symbol, entry in _mapping(facts.get("symbols")).items():
+        if symbol not in symbols:
+            continue
+        action, target, why = _decide(entry, share=share, room=room, retries=retries)
+        if symbol in rejected:
+            action, target, why = "hold", _position_value(entry), "the market refused the order"
+        if action == "increase":
+            room -= target
+        decisions[symbol] = {
+            "action": action,
+            "target_cash_amount": f"{target:.2f}",
+            "confidence": _CONFIDENCE,
+            "reasons": [_reason(why), *unexecuted],
+        }
+    return {"decisions": decisions}
+
+
+def _decide(entry: Any, *, share: float, room: float, retries: int) -> tuple[str, float, str]:
+    """Return action, target and reason for one symbol."""
+    closes, value = _closes(entry), _position_value(entry)
+    features = _features(entry)
+    price = finite_number(_mapping(features.get("market_data")).get("open"))
+    if price is None or price <= 0:
+        return "hold", value, "there is no open today"
+    if len(closes) < 2:
+        return "hold", value, "close_7d has fewer than 2 closes"
+    momentum = (closes[-1] - closes[0]) / closes[0]
+    said = f"the momentum of close_7d is {momentum:+.2%}"
+    if momentum < -_MOMENTUM and value > 0:
+        if retries or not _is_sellable(features):
+            return "hold", value, f"{said}, and the position cannot be sold now"
+        return "close", 0.0, f"{said}, below -{_MOMENTUM:.0%}, and there is a position"
+    if momentum > _MOMENTUM and value <= 0:
+        target = math.floor(100 * min(share, room)) / 100
+        if target < price:
+            return "hold", value, f"{said}, and the cash left does not buy a share"
+        return "increase", target, f"{said}, above +{_MOMENTUM:.0%}, and there is no position"
+    return "hold", value, said
+
+
+def _reason(text: str) -> str:
+    return f"keyless rule: {text}"
+
+
+def _features(entry: Any) -> Mapping[str, Any]:
+    return _mapping(_mapping(entry).get("features"))
+
+
+def _closes(entry: Any) -> list[float]:
+    closes = _mapping(_features(entry).get("market_data")).get("close_7d")
+    numbers = [finite_number(each) for each in closes] if isinstance(closes, list) else []
+    return [each for each in numbers if each is not None and each > 0]
+
+
+def _position_value(entry: Any) -> float:
+    return (
+        finite_number(_mapping(_features(entry).get("position_state")).get("current_position_value")) or 0.0
+    )
+
+
+def _is_sellable(features: Mapping[str, Any]) -> bool:
+    """Whether all of a position may be sold, as far as the facts say."""
+    state = _mapping(features.get("position_state"))
+    shares, sellable = finite_number(state.get("shares")), finite_number(state.get("sellable"))
+    return shares is None or sellable is None or sellable >= shares
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def reply_to_filter(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:  # noqa: ARG001 - one signature
+    """The filter's reply to ``filter_facts``."""
+    return filter_symbols(_object(text))
+
+
+def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
+    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
+    facts = _object(text)
+    symbols = symbols_of(facts)
+    facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
+    asked_for = _listed_last(behind, symbols)
+    retries = sum(isinstance(message, AIMessage) for message in messages)
+    given = (read("decision_facts", message.text) for message in messages)
+    return decide_portfolio(
+        facts,
+        symbols=symbols if facts_of_message else asked_for or symbols,
+        universe=max(len(symbols_of(_object(part))) for part in given),
+        retries=retries,
+        rejected=asked_for if facts_of_message else (),
+    )
+
+
+def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
+    """The symbols that a text lists behind its last colon."""
+    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
+    return [symbol for symbol in symbols if symbol in listed]
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+KEYLESS = {"decision_facts": reply_to_decision, "filter_facts": reply_to_filter}
