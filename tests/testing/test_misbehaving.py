@@ -128,7 +128,7 @@ def test_only_the_chosen_role_misbehaves():
     cast = misbehaving_in("clarify", "refuses")
     assert {role for role, model in cast.items() if isinstance(model, FaultyChatModel)} == {"clarify"}
     with pytest.raises(BadOption, match="role"):
-        misbehaving_in("director", "refuses")
+        misbehaving_in("the director", "refuses")
     with pytest.raises(BadOption, match="valid are prose, "):
         misbehaving_in("clarify", "sings")
 
