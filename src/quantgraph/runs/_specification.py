@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from quantgraph._util.texts import Language
 from quantgraph.broker import Account, TradePlan
@@ -20,6 +20,44 @@ from quantgraph.sentences.phrases import said_symbols
 from quantgraph.settings import Settings, TableOptions
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSignal:
+    """A signal of the caller's, computed and proved before the run: no model codes one.
+
+    Attributes
+    ----------
+    kind
+        ``frame``, which nothing proves; ``function``, which is proved and runs with the caller's rights; or
+        ``file``, whose code is proved and runs sealed.
+    name, origin
+        Of the signal, and of the function or the file.
+    cells, code_hash
+        Source of the function or the file, none of a frame; and its content hash, a frame's own.
+    ref
+        Commit of the signal (sessions of the window x symbols) in the run's folder.
+    said
+        Whether the question is the sentence that it is held against; else it is a title.
+    proof
+        The verdict on its causality as JSON, None of a frame.
+    warm_up, data_start
+        Sessions that a row needs, None if that was not measured; and the first one of them, ``YYYYMMDD``.
+    frame
+        The signal itself, until the run's folder has it.
+    """
+
+    kind: Literal["frame", "function", "file"]
+    name: str
+    origin: str = ""
+    cells: tuple[str, ...] = ()
+    code_hash: str
+    ref: str
+    said: bool = False
+    proof: Mapping[str, Any] | None = None
+    warm_up: int | None = None
+    data_start: str | None = None
+    frame: Annotated[Any, Field(exclude=True)] = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +91,8 @@ class RunSpec:
         ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed with an answer, unless
         ``Resources.answer`` gives one, and ``function`` calls ``Resources.on_clarify``, whose answers are
         listed in ``assumptions``. With ``Resources.answer``, ``default`` becomes ``ask``.
+    own
+        A signal of the caller's in place of a model's; :func:`run_strategy` makes it of its ``strategy``.
     branch_of, branch_from
         Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
     """
@@ -70,6 +110,7 @@ class RunSpec:
     approve: bool = False
     confirm: bool = False
     on_clarify: OnClarifyMode = "default"
+    own: OwnSignal | None = None
     branch_of: str = ""
     branch_from: str = ""
 

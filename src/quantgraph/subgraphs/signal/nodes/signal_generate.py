@@ -31,7 +31,7 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
+from quantgraph.subgraphs.signal._meaning import clauses_beside, own_words, said_words
 from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
@@ -64,6 +64,8 @@ def signal_generate_node(
     """
     resources = open_resources(resources)
     count = progress_of(state)["generated"] + 1
+    if (own := request_of(state)["own"]) is not None:
+        return written(state, _own_update(state, resources, own))
     generated = _generated(with_request(state, resources), resources, agent)
     return written(state, {**generated, "generated": count})
 
@@ -154,6 +156,37 @@ def _signal_update(
         "signal_ready": True,
         "current_task": "validate",
         **success_update(state, f"signal_generate: {name}"),
+    }
+
+
+def _own_update(state: SignalSubgraphState, resources: OpenResources, own: Mapping[str, Any]) -> Update:
+    """Return the update that trades a signal of the caller's, which is among the run's data."""
+    request, store, name = request_of(state)["checked"], resources.store, own["name"]
+    data_ref = store.without("signal", current_ref(state, resources))
+    _prepare_trading(resources, data_ref)
+
+    def commit() -> str:
+        signal = store.snapshot(own["ref"])["indicators"][name]
+        return store.update("signal", {name: signal}, base=data_ref)
+
+    facts = {"step": "own_signal", "data_ref": data_ref, "ref": own["ref"], "name": name}
+    strategy = {
+        "name": name,
+        "signals": [name],
+        "cells": own["cells"],
+        "code_hash": own["code_hash"],
+        "data_ref": data_ref,
+        "longest_ref": data_ref,
+        "request": request_hash(request),
+        "warm_up": own["warm_up"],
+        "said": "",
+    }
+    return {
+        "data_ref": recorded("code", facts, commit),
+        "strategy": strategy,
+        "signal_ready": True,
+        "current_task": "validate",
+        **success_update(state, f"signal_generate: {own_words(own, language(state))}"),
     }
 
 

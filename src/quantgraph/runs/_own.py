@@ -1,0 +1,249 @@
+"""A signal of the caller's as a run: a frame, a function or a file is read, computed and proved beforehand.
+
+What is traded is then data of the run's folder. A run of it is resumed and replayed without the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.texts import language_of, say
+from quantgraph.audit.causality import (
+    CodeTrials,
+    FunctionTrials,
+    TrialOutcome,
+    Verdict,
+    check_causality,
+    measure_warm_up,
+)
+from quantgraph.data import AsOfSource, MarketDataSource
+from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
+from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.runs._outputs import StrategyFile, read_strategy
+from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
+from quantgraph.runs.verification._verification import signal_of_cells, strategy_data
+from quantgraph.runtime import OpenResources, Resources, open_resources
+from quantgraph.settings import load_settings
+from quantgraph.state import DataState, View
+from quantgraph.state.frames import freeze
+from quantgraph.subgraphs.signal import words_in
+from quantgraph.tools import read_window
+
+Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str
+"""A signal frame, a function ``panels -> signal``, or a file in the form of a run's ``strategy.py``."""
+
+_NAME = "yours"
+_EARLIER = 250
+"""Sessions before the window on which code runs, too, so that its averages have begun."""
+
+
+def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunSpec:
+    """Return the specification of the run that trades ``strategy``; nothing is written yet.
+
+    Raises
+    ------
+    BadFile, BadFrame, BadOption, BadWindow, CodeFailed, NoData, NoSignal, UnknownSymbol
+        If the strategy cannot be read or run, or its signal does not fit the prices.
+    NotCausal
+        If its code uses the future, or was not proved not to.
+    """
+    if isinstance(strategy, str):
+        strategy = Path(strategy)
+    if not (isinstance(strategy, pd.DataFrame | Path) or callable(strategy)):
+        raise BadOption(
+            f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
+            parameter="strategy",
+        )
+    settings = given.settings or load_settings()
+    if isinstance(strategy, pd.DataFrame):
+        codes = spec.symbols or tuple(map(str, strategy.columns))
+        market = open_for(replace(spec, symbols=codes), given.source, settings)
+        return _of_frame(spec, strategy, market)
+    market = open_for(spec, given.source, settings)
+    opened = open_resources(replace(given, settings=settings, source=market, ledger=None, recorder=None))
+    code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
+    return _of_code(spec, code, opened)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Code:
+    """The code of a signal; ``said`` are words that may name its symbols and dates."""
+
+    file: StrategyFile
+    origin: str
+    function: Callable[[Any], Any] | None = None
+    said: str = ""
+
+    @classmethod
+    def of_file(cls, path: Path, spec: RunSpec) -> _Code:
+        file = read_strategy(path)
+        return cls(file=file, origin=path.name, said=spec.question or file.about)
+
+    @classmethod
+    def of_function(cls, function: Callable[[Any], Any]) -> _Code:
+        name = getattr(function, "__name__", type(function).__name__)
+        file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=_NAME)
+        return cls(file=file, origin=name, function=function)
+
+    def trials(self, opened: OpenResources, name: str) -> CodeTrials | FunctionTrials:
+        if self.function is not None:
+            return FunctionTrials(self.function)
+        return CodeTrials(opened.runner, self.file.cells, name)
+
+    def signal(self, view: View, opened: OpenResources) -> tuple[str, pd.DataFrame]:
+        """Run the code once; return the name and the frame of its signal."""
+        if self.function is None:
+            return signal_of_cells(self.file, opened.runner, view, self.origin)
+        outcome = FunctionTrials(self.function).whole(view.frozen())
+        if outcome.signal is None:
+            raise NoSignal(f"{self.origin} gave no signal: {outcome.error}")
+        return _NAME, outcome.signal.frame
+
+
+def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> RunSpec:
+    if frame.isna().to_numpy().all():
+        raise BadFrame("the signal is NaN in all of its cells; mark at least one with 1, 0 or -1")
+    freeze("signal", _NAME, frame)  # which says what is wrong with its form
+    listed = set(market.symbols())
+    unknown = [str(code) for code in frame.columns if code not in listed]
+    if unknown:
+        raise UnknownSymbol(
+            f"{market.name} has no prices of {', '.join(unknown[:5])}, which the signal has",
+            symbols=tuple(unknown),
+        )
+    codes = ",".join(map(str, frame.columns))
+    first, last = (spec.start or f"{frame.index[0]:%Y%m%d}", spec.end or f"{frame.index[-1]:%Y%m%d}")
+    _, sessions = _window(market, codes, first, last)
+    outside = frame.loc[session_of(first) : session_of(last)].index.difference(sessions)
+    if len(outside):
+        raise BadFrame(
+            f"the signal has {len(outside)} rows that are not sessions of {market.name}, the first is "
+            f"{outside[0]:%Y-%m-%d}"
+        )
+    own = OwnSignal(kind="frame", name=_NAME, code_hash="", ref="")
+    return _with(spec, own, frame, sessions)
+
+
+def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
+    market, language = opened.source, language_of(spec.question or code.said)
+    read = words_in(code.said, market).read if code.said else None
+    trade, watch = (read.trade, read.watch) if read else ((), ())
+    span = market.sessions()
+    start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
+    end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
+    indices = [each for each in watch if each not in {*market.symbols(), *trade}]
+    symbols = spec.symbols or tuple(dict.fromkeys(each for each in (*trade, *watch) if each not in indices))
+    listed, sessions = _window(market, ",".join(symbols) or "ALL", start, end)
+
+    def data(before: int) -> View:
+        begin = span[max(0, int(span.searchsorted(sessions[0])) - before)]
+        first = f"{begin:%Y%m%d}"
+        store = strategy_data(code.file, market, symbols=listed, start=first, end=end, indices=indices)
+        return store.view(Moment(span[-1]))
+
+    name, need = _need(code, data(_EARLIER), opened)
+    view = data(_EARLIER if need is None else need - 1)
+    name, signal = code.signal(view, opened)
+    verdict = _prove(code.trials(opened, name), view, opened)
+    if not verdict.causal:
+        message = verdict.findings(language)[0].message
+        raise NotCausal(f"{code.origin}: {message}", verdict=verdict.as_json())
+    first = pd.DatetimeIndex(view["ohlcv"]["close"].index)[0]
+    own = OwnSignal(
+        kind="file" if code.function is None else "function",
+        name=name,
+        origin=code.origin,
+        cells=code.file.cells,
+        code_hash=content_hash("\n# cell\n".join(code.file.cells)),
+        ref="",
+        said=code.function is None and bool(spec.question),
+        proof={**verdict.as_json(), "text": verdict.text(language), "warm_up": need, "seconds": 0.0},
+        warm_up=need,
+        data_start=f"{first:%Y%m%d}" if first < sessions[0] else None,
+    )
+    whole = signal if verdict.signal is None else verdict.signal
+    if set(listed) == set(whole.columns):  # as they were said: an index, whose levels are compared
+        spec = replace(spec, symbols=spec.symbols or trade)
+    else:
+        spec = replace(spec, symbols=())
+    about = "" if spec.question else code.file.about
+    return _with(replace(spec, start=start, end=end), own, whole, sessions, about=about)
+
+
+def _need(code: _Code, view: View, opened: OpenResources) -> tuple[str, int | None]:
+    """Name of the signal, and the sessions that a row of it needs, measured over more than the window."""
+    name, signal = code.signal(view, opened)
+    whole = TrialOutcome(signal=freeze("signal", name, signal))
+    return name, measure_warm_up(code.trials(opened, name), view.frozen(), whole=whole)
+
+
+def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:
+    audit = opened.settings.audit
+    return check_causality(
+        trials,
+        view.frozen(),
+        cuts=audit.cuts,
+        seconds=audit.walk_seconds,
+        seed=audit.seed,
+        warm_up=False,
+    )
+
+
+def _window(
+    market: MarketDataSource, codes: str, start: str, end: str
+) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
+    """The symbols of a window, as its run resolves them, and its sessions."""
+    known = AsOfSource(market, Moment(market.sessions()[-1]))
+    _, first, last, _ = read_window(market, known.moment, codes, start, end)
+    symbols = read_window(known, Moment.at(f"{last:%Y%m%d}"), codes, start, f"{last:%Y%m%d}")[0].symbols
+    return symbols, sessions_between(known.sessions_of(symbols), first, last)
+
+
+def _with(
+    spec: RunSpec,
+    own: OwnSignal,
+    frame: pd.DataFrame,
+    sessions: pd.DatetimeIndex,
+    *,
+    about: str = "",
+) -> RunSpec:
+    """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
+    signal = frame.reindex(index=sessions)
+    if signal.empty or signal.isna().to_numpy().all():
+        raise BadWindow(f"the signal has no opinion from {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}")
+    ref = _kept(own.name, signal, DataState())
+    own = replace(own, ref=ref, code_hash=own.code_hash or ref, frame=signal)
+    return replace(
+        spec,
+        question=spec.question or own_title(own, about),
+        symbols=spec.symbols or tuple(map(str, signal.columns)),
+        start=spec.start or f"{sessions[0]:%Y%m%d}",
+        end=spec.end or f"{sessions[-1]:%Y%m%d}",
+        own=own,
+    )
+
+
+def own_title(own: OwnSignal, about: str) -> str:
+    """What a run is called whose signal is the caller's, and that was given no words."""
+    if own.kind == "frame":
+        return "own signal"
+    if own.kind == "function":
+        return f"own function {own.origin}"
+    title = say(language_of(about), zh=f"自有代码 {own.origin}", en=f"own code {own.origin}")
+    return f"{title}: {about}" if about else title
+
+
+def keep_own_signal(own: OwnSignal, folder: Path) -> None:
+    """Write the signal into the data of a run's folder."""
+    _kept(own.name, own.frame, DataState(folder / "data"))
+
+
+def _kept(name: str, signal: pd.DataFrame, store: DataState) -> str:
+    """Commit a signal without the bars that a commit's own signals are held against."""
+    return store.update("indicators", {name: signal}, base=store.empty)
