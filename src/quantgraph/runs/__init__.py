@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.runs._notebook import step_words
-    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result, read_strategy
+    from quantgraph.runs._execute import step_words
+    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
@@ -37,7 +37,6 @@ __all__ = [
     "open_run",
     "prepare_run",
     "read_result",
-    "read_strategy",
     "replay",
     "replay_from",
     "resume_run",

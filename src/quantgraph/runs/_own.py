@@ -60,6 +60,8 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunS
             f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
             parameter="strategy",
         )
+    if given.decider is not None and not given.decider.uses_signal:
+        raise BadOption(f"decider {given.decider.name} trades no signal: give it without a strategy")
     settings = given.settings or load_settings()
     if isinstance(strategy, pd.DataFrame):
         codes = spec.symbols or tuple(map(str, strategy.columns))

@@ -26,12 +26,12 @@ from quantgraph.runs._execute import (
     OpenRun,
     check_resources,
     execute_run,
+    notebook_watch,
     opened_run,
     thread_question,
     thread_state,
 )
 from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
-from quantgraph.runs._notebook import notebook_watch
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
