@@ -133,8 +133,8 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         )
         table.add_row(words("信号", "signal"), text)
     plan, spoken = result.get("plan") or {}, language_of(result["question"])
-    if result.get("account") and (plan or result.get("strategy")):
-        traded = len(result["symbols"]) if result.get("strategy") else None  # who else decides has own sizes
+    if result.get("account") and (plan or result["signal"]):
+        traded = len(result["symbols"]) if result["signal"] else None  # who else decides has own sizes
         text = words("；", "; ").join(plan_words(plan, spoken, traded))
         table.add_row(words("计划", "plan"), literal(text))
     if result.get("causality"):

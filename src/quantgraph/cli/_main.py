@@ -126,7 +126,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         Path | None,
         typer.Option(
             metavar="FILE.py",
-            help="Your own code in place of a sentence, like a run's strategy.py: sealed, and proved. Symbols "
+            help="Your own code in place of a sentence, like a run's strategy.py: sealed, proved. Symbols "
             "and dates not given are its docstring's.",
             rich_help_panel=_STRATEGY,
         ),

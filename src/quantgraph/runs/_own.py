@@ -162,7 +162,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
         name=name,
         origin=code.origin,
         cells=code.file.cells,
-        code_hash=content_hash("\n# cell\n".join(code.file.cells)),
+        code_hash=content_hash("\n# cell\n".join(code.file.cells)) if code.file.cells else "",
         ref="",
         said=code.function is None and bool(spec.question),
         proof={**verdict.as_json(), "text": verdict.text(language), "warm_up": need, "seconds": 0.0},
@@ -174,8 +174,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
         spec = replace(spec, symbols=spec.symbols or trade)
     else:
         spec = replace(spec, symbols=())
-    about = "" if spec.question else code.file.about
-    return _with(replace(spec, start=start, end=end), own, whole, sessions, about=about)
+    return _with(replace(spec, start=start, end=end), own, whole, sessions, about=code.file.about)
 
 
 def _need(code: _Code, view: View, opened: OpenResources) -> tuple[str, int | None]:
@@ -216,14 +215,14 @@ def _with(
     about: str = "",
 ) -> RunSpec:
     """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
-    signal = frame.reindex(index=sessions)
+    signal = frame.reindex(index=sessions, columns=sorted(frame.columns))
     if signal.empty or signal.isna().to_numpy().all():
         raise BadWindow(f"the signal has no opinion from {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}")
     ref = _kept(own.name, signal, DataState())
     own = replace(own, ref=ref, code_hash=own.code_hash or ref, frame=signal)
     return replace(
         spec,
-        question=spec.question or own_title(own, about),
+        question=spec.question if own.said else _title(own, spec.question or about),
         symbols=spec.symbols or tuple(map(str, signal.columns)),
         start=spec.start or f"{sessions[0]:%Y%m%d}",
         end=spec.end or f"{sessions[-1]:%Y%m%d}",
@@ -231,18 +230,23 @@ def _with(
     )
 
 
-def own_title(own: OwnSignal, about: str) -> str:
-    """What a run is called whose signal is the caller's, and that was given no words."""
-    if own.kind == "frame":
-        return "own signal"
-    if own.kind == "function":
-        return f"own function {own.origin}"
-    title = say(language_of(about), zh=f"自有代码 {own.origin}", en=f"own code {own.origin}")
-    return f"{title}: {about}" if about else title
+def _title(own: OwnSignal, about: str) -> str:
+    """What a run is called, which begins with whose signal it is unless that is held against a sentence."""
+    language = language_of(about)
+    what = {
+        "frame": say(language, zh="自有信号（未经证明）", en="own signal (not proved)"),
+        "function": say(
+            language, zh=f"自有函数 {own.origin}（未密封）", en=f"own function {own.origin} (unsealed)"
+        ),
+        "file": say(language, zh=f"自有代码 {own.origin}", en=f"own code {own.origin}"),
+    }[own.kind]
+    return what + (say(language, zh="：", en=": ") + about if about else "")
 
 
 def keep_own_signal(own: OwnSignal, folder: Path) -> None:
     """Write the signal into the data of a run's folder."""
+    if own.frame is None:
+        raise BadOption(f"the signal of {own.origin or 'a frame'} is in another run; give strategy= again")
     _kept(own.name, own.frame, DataState(folder / "data"))
 
 

@@ -29,22 +29,17 @@ class OwnSignal:
     Attributes
     ----------
     kind
-        ``frame``, which nothing proves; ``function``, which is proved and runs with the caller's rights; or
-        ``file``, whose code is proved and runs sealed.
+        ``frame``: not proved; ``function``: proved, with the caller's rights; ``file``: proved and sealed.
     name, origin
         Of the signal, and of the function or the file.
     cells, code_hash
-        Source of the function or the file, none of a frame; and its content hash, a frame's own.
-    ref
-        Commit of the signal (sessions of the window x symbols) in the run's folder.
+        Source of the function or the file, and its content hash; a frame's hash is its ``ref``.
+    ref, frame
+        Commit of the signal in the run's folder; and the signal, until it is there.
     said
-        Whether the question is the sentence that it is held against; else it is a title.
-    proof
-        The verdict on its causality as JSON, None of a frame.
-    warm_up, data_start
-        Sessions that a row needs, None if that was not measured; and the first one of them, ``YYYYMMDD``.
-    frame
-        The signal itself, until the run's folder has it.
+        Whether the question is a sentence that it is held against; else it is a title.
+    proof, warm_up, data_start
+        The verdict on its causality, sessions that a row needs, and the first of them; None if not known.
     """
 
     kind: Literal["frame", "function", "file"]

@@ -428,8 +428,9 @@ def strategy_data(
 
 
 def _constants(cell: str) -> Iterator[str]:
-    nodes = (node for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
-    yield from (node.value for node in nodes if isinstance(node.value, str))
+    with suppress(SyntaxError):  # the lines around a lambda
+        nodes = (node for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
+        yield from (node.value for node in nodes if isinstance(node.value, str))
 
 
 def audit_said(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language, Note, say
+from quantgraph._util.texts import Note
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.broker import TradePlan
@@ -99,13 +99,6 @@ class Words:
         with suppress(BadWindow):
             return read_request(self.text, self.context)
         return None
-
-
-def own_words(own: Mapping[str, Any], user_language: Language) -> str:
-    """Return what a signal of the caller's is called."""
-    zh = {"frame": "自有信号", "function": "自有函数", "file": "自有代码"}[own["kind"]]
-    en = {"frame": "own signal", "function": "own function", "file": "own code"}[own["kind"]]
-    return f"{say(user_language, zh=zh, en=en)} {own['origin']}".rstrip()
 
 
 def words_in(text: str, source: MarketDataSource) -> Words:

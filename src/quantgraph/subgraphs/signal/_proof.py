@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,60 +105,12 @@ def prove_causality(
             "causality": _verdict_json(verdict, language(state)) | {"warm_up": warm_up},
             "warm_up": warm_up,
             "evaluated_from": None if first is None else f"{first:%Y%m%d}",
-            "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
+            "not_judged": count_sessions(sessions, session_of(request["start"]), first),
         },
     )
     if verdict.signal is None:
         return CausalityProof(report=report)
     return CausalityProof(report=report, signal=in_window(verdict.signal, request)[signal.columns])
-
-
-def own_proof(state: SignalSubgraphState, resources: OpenResources) -> CausalityProof:
-    """Return the proof of a signal of the caller's, from before the run, or that it has none."""
-    own, request = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["checked"]
-    strategy, proof = strategy_of(state), own["proof"]
-    view = resources.store.view(as_of(state, resources), strategy["data_ref"])
-    sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
-    first = evaluated_from(sessions, request, own["warm_up"])
-    return CausalityProof(
-        report=Report(
-            checks=("causality",) if proof else (),
-            findings=tuple(_own_findings(own, strategy["name"], first)),
-            summary={
-                "causality": proof,
-                "warm_up": own["warm_up"],
-                "evaluated_from": None if first is None else f"{first:%Y%m%d}",
-                "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
-            },
-        )
-    )
-
-
-def _own_findings(own: Mapping[str, Any], name: str, first: pd.Timestamp | None) -> Iterator[Finding]:
-    """What a person must know first of a signal of the caller's."""
-    if own["kind"] == "frame":
-        yield Finding(
-            severity="warning",
-            code="own_not_proved",
-            message="Not proved: the signal is a frame of yours, and nothing shows that it uses no future.",
-            zh="未经证明：信号是您给出的表格，无法证明它没有用到未来数据。",
-        )
-    if own["kind"] == "function":
-        part, whole = (own["proof"]["coverage"][key] for key in ("proved", "sessions"))
-        yield Finding(
-            severity="warning",
-            code="own_unsealed",
-            message=f"Unsealed: the function {own['origin']} ran with your rights and within reach of all "
-            f"data; its signal is proved at {part} of {whole} sessions.",
-            zh=f"未密封：函数 {own['origin']} 以您的权限运行，全部数据都在其可及范围；"
-            f"信号在 {whole} 个交易日中的 {part} 个上得到证明。",
-        )
-    if first is None:
-        yield Finding(
-            severity="error",
-            code="warm_up",
-            message=f"{name} needs {own['warm_up']} sessions before its signal counts: use a longer window",
-        )
 
 
 def _run_again(
@@ -195,7 +147,7 @@ def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
     return verdict_json | {"text": verdict.text(user_language)}
 
 
-def _count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
+def count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
     """Count the sessions from ``start`` up to but not including ``first``; None means up to the last."""
     inside = sessions[sessions >= start]
     return len(inside) if first is None else int((inside < first).sum())

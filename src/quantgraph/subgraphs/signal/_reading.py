@@ -27,7 +27,6 @@ from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
 from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, said_windows, says_a_rule
 from quantgraph.subgraphs.signal._agents import (
-    Intent,
     Params,
     ReflectionReply,
     current_decider,
@@ -36,7 +35,6 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._coverage import unparsed
 from quantgraph.subgraphs.signal._impossible_bars import leave_out
-from quantgraph.subgraphs.signal._meaning import own_words, words_in
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
     check_known_fields,
@@ -52,7 +50,6 @@ from quantgraph.subgraphs.signal._needs import (
     said_rule,
     unsaid_rule_note,
 )
-from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._slips import Slip, names_no_dates, names_one_day
 from quantgraph.subgraphs.signal._source_facts import (
     indices_with_levels,
@@ -509,33 +506,6 @@ def _understood_so_far(reading: Reading) -> list[str]:
     return [line for line in lines if not line.rstrip(" -").endswith((":", "："))]
 
 
-def read_own(reading: Reading) -> Reading:
-    """Take symbols and dates of a signal of the caller's; a sentence beside it says what else is watched."""
-    state, source = reading.state, reading.source
-    own, given = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["given"]
-    rule = own_words(own, language(state))
-    params = Params.model_validate({**given, "strategy_desc": rule}).model_dump()
-    read = words_in(said_text(state), source).read if own["said"] else None
-    if read is not None:
-        watch = [code for code in read.watch if code not in read.trade]
-        params |= {
-            "watch": ",".join(watch),
-            "required_indicators": list(read.fields),
-            "plan": dict(read.plan),
-        }
-        params = with_plan(params, said_text(state), current_decider(reading.resources).executes)
-    reply = ReflectionReply(task_type="signal_gen", user_intent=Intent(type="signal_gen"))
-    symbols = symbols_of(params, fixed=given["ts_code"])
-    return replace(reading, given=given, reply=reply, kind="signal_gen", params=params, symbols=symbols)
-
-
-def understand_own(reading: Reading) -> Reading:
-    """Say what is traded by a signal of the caller's."""
-    return _said(reading, understand(reading.params, reading.request, reading.symbols, ()))
-
-
-OWN_STEPS: tuple[Step, ...] = (read_own, read_fields, check_with_source, add_needs, understand_own)
-"""The steps for a signal of the caller's, which no model reads."""
 ASKING_STEPS: tuple[Step, ...] = (*_CHECKS, read_plan)
 """The steps whose questions are asked together with what else is open."""
 

@@ -58,15 +58,15 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     known_source,
+    prompt_text,
     tool_context,
 )
 from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
+from quantgraph.subgraphs.signal._own import OWN_STEPS
 from quantgraph.subgraphs.signal._plan import with_plan
-from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import (
     ASKING_STEPS,
-    OWN_STEPS,
     Question,
     Reading,
     Step,

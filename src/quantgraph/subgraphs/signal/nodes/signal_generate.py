@@ -20,7 +20,13 @@ from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, op
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
 from quantgraph.state import View
-from quantgraph.subgraphs.signal._agents import build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal._agents import (
+    build_agent,
+    current_ref,
+    known_source,
+    prompt_text,
+    tool_context,
+)
 from quantgraph.subgraphs.signal._attempts import (
     NotCoded,
     attempt_of,
@@ -31,8 +37,8 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal._meaning import clauses_beside, own_words, said_words
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
+from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, run_with_warm_up
@@ -65,7 +71,8 @@ def signal_generate_node(
     resources = open_resources(resources)
     count = progress_of(state)["generated"] + 1
     if (own := request_of(state)["own"]) is not None:
-        return written(state, _own_update(state, resources, own))
+        _prepare_trading(resources, current_ref(state, resources))
+        return written(state, own_update(state, resources, own))
     generated = _generated(with_request(state, resources), resources, agent)
     return written(state, {**generated, "generated": count})
 
@@ -156,37 +163,6 @@ def _signal_update(
         "signal_ready": True,
         "current_task": "validate",
         **success_update(state, f"signal_generate: {name}"),
-    }
-
-
-def _own_update(state: SignalSubgraphState, resources: OpenResources, own: Mapping[str, Any]) -> Update:
-    """Return the update that trades a signal of the caller's, which is among the run's data."""
-    request, store, name = request_of(state)["checked"], resources.store, own["name"]
-    data_ref = store.without("signal", current_ref(state, resources))
-    _prepare_trading(resources, data_ref)
-
-    def commit() -> str:
-        signal = store.snapshot(own["ref"])["indicators"][name]
-        return store.update("signal", {name: signal}, base=data_ref)
-
-    facts = {"step": "own_signal", "data_ref": data_ref, "ref": own["ref"], "name": name}
-    strategy = {
-        "name": name,
-        "signals": [name],
-        "cells": own["cells"],
-        "code_hash": own["code_hash"],
-        "data_ref": data_ref,
-        "longest_ref": data_ref,
-        "request": request_hash(request),
-        "warm_up": own["warm_up"],
-        "said": "",
-    }
-    return {
-        "data_ref": recorded("code", facts, commit),
-        "strategy": strategy,
-        "signal_ready": True,
-        "current_task": "validate",
-        **success_update(state, f"signal_generate: {own_words(own, language(state))}"),
     }
 
 

@@ -39,6 +39,7 @@ from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
     known_source,
+    prompt_text,
     tool_context,
 )
 from quantgraph.subgraphs.signal._impossible_bars import doubtful_bars_question, with_doubtful_bars
@@ -49,11 +50,10 @@ from quantgraph.subgraphs.signal._meaning import (
     said_words,
     words_of,
 )
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import (
     is_reproduced,
     issue_finding,
-    own_proof,
     prove_causality,
     review_facts,
 )
