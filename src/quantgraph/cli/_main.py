@@ -134,7 +134,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     said: Annotated[
         str | None,
         typer.Option(
-            help="With --strategy: the sentence that its positions are held against.",
+            help="With --strategy: the sentence that its positions are compared with.",
             rich_help_panel=_STRATEGY,
         ),
     ] = None,

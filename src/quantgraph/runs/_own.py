@@ -39,8 +39,8 @@ Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str
 """A signal frame, a function ``panels -> signal``, or a file in the form of a run's ``strategy.py``."""
 
 _NAME = "yours"
-_EARLIER = 250
-"""Sessions before the window on which code runs, too, so that its averages have begun."""
+_EARLIER = (250, 500, 1000)
+"""Sessions before the window over which the need of a row is measured, until one shows it."""
 
 
 def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunSpec:
@@ -132,56 +132,96 @@ def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> R
     return _with(spec, own, frame, sessions)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What code is run for: symbols and window as given, else as said, else all that the source has."""
+
+    market: MarketDataSource
+    symbols: tuple[str, ...]
+    indices: tuple[str, ...]
+    start: str
+    end: str
+    listed: tuple[str, ...]
+    sessions: pd.DatetimeIndex
+    trade: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: RunSpec, said: str, market: MarketDataSource) -> _Request:
+        read, span = words_in(said, market).read if said else None, market.sessions()
+        trade, watch = (read.trade, read.watch) if read else ((), ())
+        start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
+        end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
+        indices = tuple(each for each in watch if each not in {*market.symbols(), *trade})
+        named = dict.fromkeys(each for each in (*trade, *watch) if each not in indices)
+        symbols = spec.symbols or tuple(named)
+        listed, sessions = _window(market, ",".join(symbols) or "ALL", start, end)
+        return cls(
+            market=market,
+            symbols=symbols,
+            indices=indices,
+            start=start,
+            end=end,
+            listed=listed,
+            sessions=sessions,
+            trade=spec.symbols or trade,
+        )
+
+    @property
+    def before(self) -> pd.DatetimeIndex:
+        """Sessions before the window."""
+        span = self.market.sessions()
+        return span[span < self.sessions[0]]
+
+    def view(self, file: StrategyFile, before: int) -> View:
+        """The data of the window and of at most so many sessions before it."""
+        first = (self.before[-before:] if before else self.before[:0]).append(self.sessions)[0]
+        names = {"symbols": self.listed, "indices": self.indices}
+        store = strategy_data(file, self.market, start=f"{first:%Y%m%d}", end=self.end, **names)
+        return store.view(Moment(self.market.sessions()[-1]))
+
+
 def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
-    market, language = opened.source, language_of(spec.question or code.said)
-    read = words_in(code.said, market).read if code.said else None
-    trade, watch = (read.trade, read.watch) if read else ((), ())
-    span = market.sessions()
-    start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
-    end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
-    indices = [each for each in watch if each not in {*market.symbols(), *trade}]
-    symbols = spec.symbols or tuple(dict.fromkeys(each for each in (*trade, *watch) if each not in indices))
-    listed, sessions = _window(market, ",".join(symbols) or "ALL", start, end)
-
-    def data(before: int) -> View:
-        begin = span[max(0, int(span.searchsorted(sessions[0])) - before)]
-        first = f"{begin:%Y%m%d}"
-        store = strategy_data(code.file, market, symbols=listed, start=first, end=end, indices=indices)
-        return store.view(Moment(span[-1]))
-
-    name, need = _need(code, data(_EARLIER), opened)
-    view = data(_EARLIER if need is None else need - 1)
+    request = _Request.of(spec, code.said, opened.source)
+    need = _need(code, request, opened)
+    view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
     name, signal = code.signal(view, opened)
-    verdict = _prove(code.trials(opened, name), view, opened)
+    verdict, language = (
+        _prove(code.trials(opened, name), view, opened),
+        language_of(spec.question or code.said),
+    )
     if not verdict.causal:
         message = verdict.findings(language)[0].message
         raise NotCausal(f"{code.origin}: {message}", verdict=verdict.as_json())
-    first = pd.DatetimeIndex(view["ohlcv"]["close"].index)[0]
+    first, cells = pd.DatetimeIndex(view["ohlcv"]["close"].index)[0], code.file.cells
     own = OwnSignal(
         kind="file" if code.function is None else "function",
         name=name,
         origin=code.origin,
-        cells=code.file.cells,
-        code_hash=content_hash("\n# cell\n".join(code.file.cells)) if code.file.cells else "",
+        cells=cells,
+        code_hash=content_hash("\n# cell\n".join(cells)) if cells else "",
         ref="",
         said=code.function is None and bool(spec.question),
         proof={**verdict.as_json(), "text": verdict.text(language), "warm_up": need, "seconds": 0.0},
         warm_up=need,
-        data_start=f"{first:%Y%m%d}" if first < sessions[0] else None,
+        data_start=f"{first:%Y%m%d}" if first < request.sessions[0] else None,
     )
     whole = signal if verdict.signal is None else verdict.signal
-    if set(listed) == set(whole.columns):  # as they were said: an index, whose levels are compared
-        spec = replace(spec, symbols=spec.symbols or trade)
-    else:
-        spec = replace(spec, symbols=())
-    return _with(replace(spec, start=start, end=end), own, whole, sessions, about=code.file.about)
+    # An index stays one, so that its levels are compared, if all of its members have a column.
+    symbols = request.trade if set(request.listed) == set(whole.columns) else ()
+    spec = replace(spec, symbols=symbols, start=request.start, end=request.end)
+    return _with(spec, own, whole, request.sessions, about=code.file.about)
 
 
-def _need(code: _Code, view: View, opened: OpenResources) -> tuple[str, int | None]:
-    """Name of the signal, and the sessions that a row of it needs, measured over more than the window."""
-    name, signal = code.signal(view, opened)
-    whole = TrialOutcome(signal=freeze("signal", name, signal))
-    return name, measure_warm_up(code.trials(opened, name), view.frozen(), whole=whole)
+def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
+    """The sessions that a row of the signal needs, measured over more and more of them; None if unknown."""
+    need, there = None, len(request.before)
+    for count, less in zip(_EARLIER, (-1, *_EARLIER), strict=False):
+        if need is None and less < there:
+            view = request.view(code.file, count)
+            name, signal = code.signal(view, opened)
+            whole = TrialOutcome(signal=freeze("signal", name, signal))
+            need = measure_warm_up(code.trials(opened, name), view.frozen(), whole=whole)
+    return need
 
 
 def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:

@@ -37,7 +37,7 @@ class OwnSignal:
     ref, frame
         Commit of the signal in the run's folder; and the signal, until it is there.
     said
-        Whether the question is a sentence that it is held against; else it is a title.
+        Whether the question is a sentence that it is compared with; else it is a title.
     proof, warm_up, data_start
         The verdict on its causality, sessions that a row needs, and the first of them; None if not known.
     """

@@ -98,8 +98,8 @@ def run_strategy(
     strategy
         Your own in place of one that a model codes, without a model and a key: a function of frames by panel
         and field that returns a signal, proved and run with your rights; or the path of a file like a run's
-        ``strategy.py``, sealed and proved. A file's signal is held against ``question``, if there is one. For
-        a frame see :func:`run_signal`.
+        ``strategy.py``, sealed and proved, whose signal is compared with ``question``, if there is one. For a
+        frame see :func:`run_signal`.
     symbols, start, end, cash, plan
         See :class:`RunSpec`, in which they are given if ``question`` is one.
     source, decider, model

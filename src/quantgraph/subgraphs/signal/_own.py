@@ -29,7 +29,7 @@ from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._proof import CausalityProof, count_sessions
 from quantgraph.subgraphs.signal._reading import Reading, Step, add_needs, check_with_source, read_fields
 from quantgraph.subgraphs.signal._updates import said_text
-from quantgraph.subgraphs.signal._warm_up import evaluated_from
+from quantgraph.subgraphs.signal._warm_up import evaluated_from, unmeasured_note
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     request_hash,
@@ -70,7 +70,11 @@ def understand_own(reading: Reading) -> Reading:
     """Say what is traded by a signal of the caller's."""
     understanding = understand(reading.params, reading.request, reading.symbols, ())
     emit_said(understanding_lines(understanding, language(reading.state)))
-    return replace(reading, understanding=understanding)
+    own, request = request_of(reading.state)["own"] or {}, reading.request
+    if own.get("proof") and own["warm_up"] is None:
+        note = unmeasured_note(request.get("data_start", request["start"])).text(language(reading.state))
+        request = {**request, "notes": [*request["notes"], note]}
+    return replace(reading, request=request, understanding=understanding)
 
 
 OWN_STEPS: tuple[Step, ...] = (read_own, read_fields, check_with_source, add_needs, understand_own)
