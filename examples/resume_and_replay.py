@@ -21,7 +21,7 @@ def main() -> None:
     print(done["ended_because"], "|", done["account"]["trades"], "trades")
     edited = Path("edited.py")
     edited.write_text(done.code.replace("rolling(20)", "rolling(30)"), encoding="utf-8")
-    own = run_strategy(strategy=edited, start="20250101", end="20250630", out="runs")  # sealed and proved
+    own = run_strategy(edited, start="20250101", end="20250630", out="runs")  # sealed and proved
     print(own["question"], "|", own["account"]["trades"], "trades")
     replayed = replay(own["run_dir"])
     print("identical" if replayed.identical else replayed.differences)

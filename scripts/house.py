@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 85_784,
-    "lines of statements": 45_278,
+    "lines": 86_421,
+    "lines of statements": 45_619,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 612,

@@ -35,9 +35,9 @@ def run_own(kind, demo, out, **options):
     if kind == "frame":
         return run_signal(pd.read_parquet(demo / "signal.parquet"), prices="sample", out=out, **options)
     if kind == "file":
-        return run_strategy(strategy=demo / "strategy.py", source="sample", out=out, **options)
+        return run_strategy(demo / "strategy.py", source="sample", out=out, **options)
     window = {"symbols": MEMBERS, "start": START, "end": END}
-    return run_strategy(strategy=average_cross, source="sample", out=out, **window, **options)
+    return run_strategy(average_cross, source="sample", out=out, **window, **options)
 
 
 def _die_at_session(number):

@@ -70,7 +70,7 @@ _GOES_ON = {None, "done"}
 
 
 def run_strategy(
-    question: str | RunSpec = "",
+    question: str | RunSpec | Callable[[Any], Any] | Path = "",
     *,
     strategy: Strategy | None = None,
     symbols: str | Sequence[str] = (),
@@ -94,7 +94,7 @@ def run_strategy(
     ----------
     question
         The sentence, or the whole specification of the run, which also has the market's rules, and whether
-        to trade, to ask for approval, and to ask at all.
+        to trade, to ask for approval, and to ask at all; or ``strategy``, where no sentence is given.
     strategy
         Your own in place of one that a model codes, without a model and a key: a function of frames by panel
         and field that returns a signal, proved and run with your rights; or the path of a file like a run's
@@ -132,6 +132,8 @@ def run_strategy(
         ``result.json`` says ``failed`` then, and the run can be resumed after the repair; the ``data`` of a
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
+    if callable(question) or isinstance(question, Path):
+        question, strategy = "", strategy or question
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
     spec, folder, given = prepare_run(question, given, options, out=out, strategy=strategy)
