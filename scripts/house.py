@@ -24,15 +24,15 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 86_420,
-    "lines of statements": 45_552,
-    "modules": 339,
+    "lines": 86_977,
+    "lines of statements": 45_877,
+    "modules": 338,
     "modules that a stranger sees": 76,
     "exported names": 614,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 1_968,
+    "lines with words of our own": 2_031,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
 OWN_WORDS = re.compile(

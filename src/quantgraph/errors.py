@@ -167,6 +167,12 @@ class BadOption(QuantGraphError, ValueError):
     code = "bad_option"
 
 
+class NotCausal(QuantGraphError, ValueError):
+    """A strategy of the caller's uses the future, or was not proved not to; ``verdict`` has the cell."""
+
+    code = "not_causal"
+
+
 class CodeFailed(QuantGraphError, RuntimeError):
     """Generated code raised, or its process died."""
 

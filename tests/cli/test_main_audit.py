@@ -12,9 +12,9 @@ from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.cli._main import app
 from quantgraph.data import open_source
 from quantgraph.market import Moment
-from quantgraph.runs import RunSpec, read_strategy, run_strategy
+from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.runs._outputs import strategy_source
-from quantgraph.runs.verification import audit_strategy
+from quantgraph.runs.verification import audit_strategy, read_strategy
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 

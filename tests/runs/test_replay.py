@@ -22,7 +22,7 @@ from quantgraph.errors import BadFile
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._agents import prompt_text
 from quantgraph.subgraphs.signal.nodes import reflection
 from quantgraph.testing import Fault, OpenAIStub
 

@@ -18,7 +18,7 @@ import pytest
 
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs import RunResult, RunSpec, open_run, replay, run_strategy
-from quantgraph.runs._notebook import notebook_watch
+from quantgraph.runs._execute import notebook_watch
 from quantgraph.runs.folder import unpack_example_run
 from quantgraph.runtime.dialogue import RunEvent
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.audit._findings import OPEN_FINDING, Finding, Report, issue_text, meaning_lines
+    from quantgraph.audit._findings import Finding, Report, first_lines, issue_text
 
-__all__ = ["OPEN_FINDING", "Finding", "Report", "issue_text", "meaning_lines"]
+__all__ = ["Finding", "Report", "first_lines", "issue_text"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

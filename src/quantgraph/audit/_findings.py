@@ -129,14 +129,25 @@ def issue_text(issue: Mapping[str, Any], language: str) -> str:
     return f"{title}（{detail}）" if detail else title
 
 
-OPEN_FINDING = Note(zh="完成（有未解决的问题）", en="done, with an open finding")
-"""How a run is titled whose signal was traded with one of these."""
+_OPEN = Note(zh="完成（有未解决的问题）", en="done, with an open finding")
+_OWN = {
+    "own_not_proved": Note(zh="完成（信号未经证明）", en="done, signal not proved"),
+    "own_unsealed": Note(zh="完成（未密封）", en="done, unsealed"),
+}
+"""How a run is titled that traded a signal of the caller's."""
 
 
-def meaning_lines(report: Mapping[str, Any], language: str) -> list[str]:
-    """Return where a signal may not be what was said, by its report: what a person reads first."""
-    issues = report.get("issues_found", ())
-    return [issue_text(issue, language) for issue in issues if issue["code"].startswith("meaning")]
+def first_lines(report: Mapping[str, Any], language: str) -> tuple[str, list[str]]:
+    """Return what a person reads first of a traded signal, by its report: a title, and lines.
+
+    They say that a signal of the caller's is not proved or not sealed, and where one may not be what was
+    said. Without any both are empty.
+    """
+    issues = list(report.get("issues_found", ()))
+    own = [issue for issue in issues if issue["code"] in _OWN]
+    open_issues = [issue for issue in issues if issue["code"].startswith("meaning")]
+    title = _OPEN if open_issues else _OWN[own[0]["code"]] if own else Note(zh="", en="")
+    return title.text(language), [issue_text(issue, language) for issue in (*own, *open_issues)]
 
 
 _ADVICE = {

@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from quantgraph._util.texts import Language, escape_controls, language_of, say
-from quantgraph.audit import issue_text, meaning_lines
+from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
 from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
 from quantgraph.report import format_counts
@@ -78,7 +78,7 @@ def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
 
 def _show_first_lines(console: SafeConsole, report: Mapping[str, Any], language: Language) -> None:
     """Print where the code may not be what was said, and conventions that it chose."""
-    for line in meaning_lines(report, language):
+    for line in first_lines(report, language)[1]:
         console.print(literal(line, style="yellow"), soft_wrap=True)
     for issue in report.get("issues_found", ()):
         if issue["code"].startswith("convention"):
@@ -133,8 +133,8 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         )
         table.add_row(words("信号", "signal"), text)
     plan, spoken = result.get("plan") or {}, language_of(result["question"])
-    if result.get("account") and (plan or result.get("strategy")):
-        traded = len(result["symbols"]) if result.get("strategy") else None  # who else decides has own sizes
+    if result.get("account") and (plan or result["signal"]):
+        traded = len(result["symbols"]) if result["signal"] else None  # who else decides has own sizes
         text = words("；", "; ").join(plan_words(plan, spoken, traded))
         table.add_row(words("计划", "plan"), literal(text))
     if result.get("causality"):
@@ -151,7 +151,7 @@ def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["usage"] or result.get("cached"):
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
-        if issue["severity"] != "info" and not issue["code"].startswith("meaning"):
+        if issue["severity"] != "info" and not issue["code"].startswith(("meaning", "own")):
             text = issue_text(issue, language_of(result["question"]))
             table.add_row(words("检查", "check"), text, style="yellow")
     for line in _assumption_lines(result["assumptions"], words):

@@ -92,8 +92,10 @@ app.add_typer(ledger, name="ledger")
 for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader):
     app.command(cls=PanelCommand)(_command)
 
-Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
-_DATA, _ACCOUNT, _ASKING = "Data", "Account", "Questions"
+Question = Annotated[
+    str | None, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")
+]
+_STRATEGY, _DATA, _ACCOUNT, _ASKING = "Strategy", "Data", "Account", "Questions"
 _MODEL, _OUTPUT = "Model", "Output"
 """Panels of the options in help."""
 Source = Annotated[
@@ -119,7 +121,23 @@ Symbols = Annotated[
 
 @app.command(cls=PanelCommand)
 def run(  # noqa: PLR0917 - typer reads options from the parameters
-    question: Question,
+    question: Question = None,
+    strategy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Your own code in place of a sentence, like a run's strategy.py: sealed, proved. Symbols "
+            "and dates not given are its docstring's.",
+            rich_help_panel=_STRATEGY,
+        ),
+    ] = None,
+    said: Annotated[
+        str | None,
+        typer.Option(
+            help="With --strategy: the sentence that its positions are compared with.",
+            rich_help_panel=_STRATEGY,
+        ),
+    ] = None,
     source: Source = None,
     start: Start = None,
     end: End = None,
@@ -225,8 +243,9 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
         settings = with_tables(settings_with(budget, session_budget), table)
-        _check_at_once(question, model, settings)
-        own = open_own(source, settings, symbols, said=question, asks=not headless)
+        question, shown_in = _sentence(question, strategy, said)
+        _check_at_once(shown_in, model, settings)
+        own = open_own(source, settings, symbols, said=shown_in, asks=not headless)
         settings, symbols = own.settings, own.symbols
         if costs == "none" and market is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
@@ -256,16 +275,32 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             benchmark=benchmark,
         )
         rules = None if signal_only else _rules(market, fund or [], costs)
-    with shown_run(question, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
+    with shown_run(shown_in, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules, plan=plan),
+            strategy=strategy,
             source=own.source or source,
             decider=made,
             model=model,
             out=out,
             resources=live,
         )
+
+
+def _sentence(question: str | None, strategy: Path | None, said: str | None) -> tuple[str, str]:
+    """The sentence, and the text in whose language a run is shown: of a file without one its docstring."""
+    if strategy is None:
+        if said is not None:
+            raise BadOption("--said needs --strategy FILE.py", parameter="said")
+        if question is None:
+            raise BadOption("missing argument 'SENTENCE' (help: quantgraph run --help)")
+        return question, question
+    if question is not None:
+        raise BadOption("SENTENCE and --strategy are both given; write --said SENTENCE")
+    from quantgraph.runs.verification import read_strategy
+
+    return said or "", said or read_strategy(strategy).about or strategy.name
 
 
 def _check_at_once(question: str, model: str | None, settings: Settings) -> None:
@@ -316,8 +351,7 @@ def audit(  # noqa: PLR0917
             problem = f"STRATEGY.py={strategy} is neither a file nor a run's folder"
             raise BadOption(problem, parameter="strategy")
     from quantgraph._util.texts import language_of
-    from quantgraph.runs import read_strategy
-    from quantgraph.runs.verification import audit_strategy
+    from quantgraph.runs.verification import audit_strategy, read_strategy
     from quantgraph.settings import load_settings
 
     with usage_errors():

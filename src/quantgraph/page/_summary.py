@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quantgraph._util.texts import Language, say
-from quantgraph.audit import OPEN_FINDING, issue_text, meaning_lines
+from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
 from quantgraph.page._data import RunView
 from quantgraph.page._drawings import labels, words_of
@@ -23,8 +23,9 @@ _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 def ending(view: RunView) -> dict[str, str]:
     """How the run ended: whether well, and in a word."""
     because = view.result["ended_because"] or view.result["state"]
-    if because == "done" and open_findings(view):
-        return {"kind": "bad", "text": OPEN_FINDING.text(view.language)}
+    title, _ = first_lines(view.result.get("validation") or {}, view.language)
+    if because == "done" and title:
+        return {"kind": "bad", "text": title}
     if because == "done":
         return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
     endings = {
@@ -40,8 +41,8 @@ def ending(view: RunView) -> dict[str, str]:
 
 
 def open_findings(view: RunView) -> list[str]:
-    """Where the code is not what was said, a line each."""
-    return meaning_lines(view.result.get("validation") or {}, view.language)
+    """That a signal is not proved or not sealed, and where its code is not what was said, a line each."""
+    return first_lines(view.result.get("validation") or {}, view.language)[1]
 
 
 def caption(view: RunView) -> str:
@@ -99,7 +100,7 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
     """What a reader should know beside: findings of the checks, costs, what the result cannot tell."""
     result, words = view.result, labels(view.language)
     issues = (result.get("validation") or {}).get("issues_found", [])
-    others = (each for each in issues if not each["code"].startswith("meaning"))
+    others = (each for each in issues if not each["code"].startswith(("meaning", "own")))
     yield words["check"], [_issue(each, view.language) for each in others if each["severity"] != "info"]
     if proof := proof_text(result.get("causality"), view.language):
         yield words["proof"], [proof + _sessions_before(view)]
@@ -247,6 +248,8 @@ def _fall(dates: Mapping[str, str | None], language: Language) -> str:
 def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
     causality = view.result.get("causality")
     text, note, kind = words["proof_daily"], words["proof_daily_note"], ""
+    if view.result.get("signal"):  # a frame of the caller's
+        text, note, kind = words["proof_none"], words["proof_none_note"], "bad"
     if causality:
         coverage, passed = causality["coverage"], causality["causal"]
         sampled = coverage["method"] == "sampled"

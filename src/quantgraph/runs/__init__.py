@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.runs._notebook import step_words
-    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result, read_strategy
+    from quantgraph.runs._execute import step_words
+    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
     from quantgraph.runs._specification import RunSpec
-    from quantgraph.runs._start import prepare_run, resume_run, run_strategy, start_run
+    from quantgraph.runs._start import (
+        prepare_run,
+        resume_run,
+        run_signal,
+        run_strategy,
+        start_run,
+    )
 
 __all__ = [
     "PAGE_FILE",
@@ -31,10 +37,10 @@ __all__ = [
     "open_run",
     "prepare_run",
     "read_result",
-    "read_strategy",
     "replay",
     "replay_from",
     "resume_run",
+    "run_signal",
     "run_strategy",
     "start_run",
     "step_words",

@@ -256,11 +256,13 @@ def _spec_values(spec: RunSpec) -> dict[str, Any]:
     """All of the specification but how questions are answered."""
     values = spec.as_json()
     rules, plan = values.pop("rules"), spec.plan.to_json() if spec.plan else {}
+    own = values.pop("own") or {}
     del values["on_clarify"], values["plan"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
     if values["cash"] is None:  # nobody fixed it
         del values["cash"]
-    return values | parts | {f"plan.{name}": value for name, value in plan.items()}
+    parts |= {f"plan.{name}": value for name, value in plan.items()}
+    return values | parts | {f"own.{name}": value for name, value in own.items()}
 
 
 def _of_decider(name: str) -> bool:

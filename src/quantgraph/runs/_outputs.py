@@ -144,17 +144,20 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
     strategy, summary = strategy_of(state), state.get("summary") or {}
     saved: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
-        path = folder / "strategy.py"
-        write_atomic(path, strategy_source(strategy, question).encode())
-        saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref", "said")} | {
-            "path": str(path)
-        }
+        if (request_of(state)["own"] or {"kind": "file"})["kind"] == "file":
+            saved["strategy"] = _save_strategy(folder / "strategy.py", strategy, question)
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     data_summary = progress_of(state)["validation"].get("data_summary", {})
     saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
     planned = {"plan": summary["plan"]} if summary.get("plan") else {}
     return saved | planned | {key: summary.get(key) for key in _REPORTED}
+
+
+def _save_strategy(path: Path, strategy: Mapping[str, Any], question: str) -> dict[str, Any]:
+    write_atomic(path, strategy_source(strategy, question).encode())
+    kept = {key: strategy[key] for key in ("name", "code_hash", "data_ref", "said")}
+    return {**kept, "path": str(path)}
 
 
 def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:

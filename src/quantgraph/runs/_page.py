@@ -277,7 +277,7 @@ def _data(folder: Path, result: Mapping[str, Any]) -> tuple[Snapshot | None, pd.
         return None, None
     with suppress(QuantGraphError):
         panels = DataState(folder / "data", read_only=True).snapshot(ref)
-        return panels, panels["signal"].get((result.get("strategy") or {}).get("name", ""))
+        return panels, panels["signal"].get((result.get("signal") or {}).get("name", ""))
     return None, None
 
 

@@ -26,7 +26,7 @@ from quantgraph._util.texts import (
     say,
     short_line,
 )
-from quantgraph.audit import OPEN_FINDING, meaning_lines
+from quantgraph.audit import first_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
@@ -321,9 +321,9 @@ class RunResult(dict[str, Any]):
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
         question = str(self._part("open_question").get("question", ""))
-        unsettled = meaning_lines(self._part("validation"), self._language)
-        if ended == "done" and unsettled:
-            ended = OPEN_FINDING.text(self._language)
+        title, unsettled = first_lines(self._part("validation"), self._language)
+        if ended == "done" and title:
+            ended = title
         synthetic = Note(zh="合成数据，不代表任何真实股票", en="synthetic data, not real stocks")
         first = [
             error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),

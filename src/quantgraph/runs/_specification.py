@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
@@ -21,6 +21,39 @@ from quantgraph.sentences.phrases import said_symbols
 from quantgraph.settings import Settings, TableOptions
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSignal:
+    """A signal of the caller's, computed and proved before the run: no model codes one.
+
+    Attributes
+    ----------
+    kind
+        ``frame``: not proved; ``function``: proved, with the caller's rights; ``file``: proved and sealed.
+    name, origin
+        Of the signal, and of the function or the file.
+    cells, code_hash
+        Source of the function or the file, and its content hash; a frame's hash is its ``ref``.
+    ref, frame
+        Commit of the signal in the run's folder; and the signal, until it is there.
+    said
+        Whether the question is a sentence that it is compared with; else it is a title.
+    proof, warm_up, data_start
+        The verdict on its causality, sessions that a row needs, and the first of them; None if not known.
+    """
+
+    kind: Literal["frame", "function", "file"]
+    name: str
+    origin: str = ""
+    cells: tuple[str, ...] = ()
+    code_hash: str
+    ref: str
+    said: bool = False
+    proof: Mapping[str, Any] | None = None
+    warm_up: int | None = None
+    data_start: str | None = None
+    frame: Annotated[Any, Field(exclude=True)] = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +87,8 @@ class RunSpec:
         ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed with an answer, unless
         ``Resources.answer`` gives one, and ``function`` calls ``Resources.on_clarify``, whose answers are
         listed in ``assumptions``. With ``Resources.answer``, ``default`` becomes ``ask``.
+    own
+        A signal of the caller's in place of a model's; :func:`run_strategy` makes it of its ``strategy``.
     branch_of, branch_from
         Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
     """
@@ -71,6 +106,7 @@ class RunSpec:
     approve: bool = False
     confirm: bool = False
     on_clarify: OnClarifyMode = "default"
+    own: OwnSignal | None = None
     branch_of: str = ""
     branch_from: str = ""
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.files import check_sentence, check_text, new_run_id
@@ -25,12 +26,12 @@ from quantgraph.runs._execute import (
     OpenRun,
     check_resources,
     execute_run,
+    notebook_watch,
     opened_run,
     thread_question,
     thread_state,
 )
 from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
-from quantgraph.runs._notebook import notebook_watch
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
@@ -38,6 +39,7 @@ from quantgraph.runs._outputs import (
     read_result,
     write_result,
 )
+from quantgraph.runs._own import Strategy, keep_own_signal, with_own_signal
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import (
     OnClarifyMode,
@@ -68,8 +70,9 @@ _GOES_ON = {None, "done"}
 
 
 def run_strategy(
-    question: str | RunSpec,
+    question: str | RunSpec | Callable[[Any], Any] | Path = "",
     *,
+    strategy: Strategy | None = None,
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
@@ -91,7 +94,12 @@ def run_strategy(
     ----------
     question
         The sentence, or the whole specification of the run, which also has the market's rules, and whether
-        to trade, to ask for approval, and to ask at all.
+        to trade, to ask for approval, and to ask at all; or ``strategy``, where no sentence is given.
+    strategy
+        Your own in place of one that a model codes, without a model and a key: a function of frames by panel
+        and field that returns a signal, proved and run with your rights; or the path of a file like a run's
+        ``strategy.py``, sealed and proved, whose signal is compared with ``question``, if there is one. For a
+        frame see :func:`run_signal`.
     symbols, start, end, cash, plan
         See :class:`RunSpec`, in which they are given if ``question`` is one.
     source, decider, model
@@ -115,6 +123,8 @@ def run_strategy(
     ------
     BadOption
         If an argument is not valid; nothing is written then.
+    NotCausal
+        If ``strategy`` uses the future or was not proved not to; nothing is written then.
     StorageUnavailable
         If a file or database of the run cannot be written or read, such as on a full disk.
     Exception
@@ -122,13 +132,42 @@ def run_strategy(
         ``result.json`` says ``failed`` then, and the run can be resumed after the repair; the ``data`` of a
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
+    if callable(question) or isinstance(question, Path):
+        question, strategy = "", strategy or question
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
-    spec, folder, given = prepare_run(question, given, options, out=out)
+    spec, folder, given = prepare_run(question, given, options, out=out, strategy=strategy)
     given = replace(given, watch=given.watch or notebook_watch(spec.question))
     with begun_run(spec, folder, given) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result)
+
+
+def run_signal(
+    signal: pd.DataFrame, *, prices: SourceLike | None = None, about: str = "", **options: Any
+) -> RunResult:
+    """Trade a signal of your own as a run, which says on its first line that nothing proves it.
+
+    Parameters
+    ----------
+    signal
+        Sessions x symbols: 1 buys at the next open, -1 sells, 0 and NaN change nothing. Its sessions and
+        symbols are those of the run.
+    prices
+        See ``source`` of :class:`~quantgraph.runtime.Resources`; a frame or frames of bars, too.
+    about
+        The run's title, Chinese or English, which is the language that it answers in.
+    **options
+        Others of :func:`run_strategy`, such as ``plan``.
+
+    Raises
+    ------
+    BadFrame
+        If it has other values, is NaN throughout, or has a row that is not a session of the prices.
+    UnknownSymbol
+        If a symbol has no prices.
+    """
+    return run_strategy(about, strategy=signal, source=prices, **options)
 
 
 def prepare_run(
@@ -137,6 +176,7 @@ def prepare_run(
     options: Mapping[str, Any] | None = None,
     *,
     out: str | Path | None = None,
+    strategy: Strategy | None = None,
 ) -> tuple[RunSpec, Path, Resources]:
     """Check what a run is begun with, and return what :func:`start_run` takes; nothing is written yet.
 
@@ -150,6 +190,8 @@ def prepare_run(
     spec = _specification(question, wanted, given)
     _check_texts(spec, source=given.source, model=given.model, out=out, ledger=given.ledger_place)
     settings = given.settings or load_settings()
+    if strategy is not None:
+        spec = with_own_signal(spec, strategy, given)
     return spec, Path(out or settings.runs_dir) / new_run_id(), replace(given, settings=settings)
 
 
@@ -233,6 +275,8 @@ def begun_run(
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
+        elif spec.own is not None:
+            keep_own_signal(spec.own, staged)
         with opened_run(spec, run_id, staged, given) as opened:
             identity = identity_of(spec, opened.graph, opened.resources)
         manifest = Manifest(

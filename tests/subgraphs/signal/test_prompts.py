@@ -14,9 +14,8 @@ from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.llm.messages import read_json
 from quantgraph.sentences import RequestContext, read_request
 from quantgraph.sentences.evaluation import RuleData, rule_readings
-from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply
+from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply, prompt_text
 from quantgraph.subgraphs.signal._plan import executed_plan
-from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._proof import _asserts_signal
 
 

@@ -80,7 +80,10 @@ class Manifest:
     def graph_input(self) -> Mapping[str, Any]:
         """The initial state of the run's graph."""
         message = HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))
-        return changed({}, {"messages": [message], "given": self.spec.given, "run_id": self.run_id})
+        own = self.spec.as_json()["own"]
+        return changed(
+            {}, {"messages": [message], "given": self.spec.given, "own": own, "run_id": self.run_id}
+        )
 
     @property
     def other_versions(self) -> str:

@@ -39,7 +39,8 @@ from quantgraph.runs._outputs import (
 from quantgraph.runs.folder._folder import ledger_location, read_manifest
 from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import Resources, merge_resources, open_resources
-from quantgraph.state import DataState, check_stored_commits
+from quantgraph.sandbox import CodeRunner
+from quantgraph.state import DataState, View, check_stored_commits
 from quantgraph.subgraphs.signal import HeldSignal, hold_against_words, indices_with_levels, words_in
 from quantgraph.tools import read_window
 
@@ -427,8 +428,9 @@ def strategy_data(
 
 
 def _constants(cell: str) -> Iterator[str]:
-    nodes = (node for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
-    yield from (node.value for node in nodes if isinstance(node.value, str))
+    with suppress(SyntaxError):  # the lines around a lambda
+        nodes = (node for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
+        yield from (node.value for node in nodes if isinstance(node.value, str))
 
 
 def audit_said(
@@ -471,12 +473,19 @@ def audit_said(
         indices=indices,
     )
     view = store.view(moment)
-    result = opened.runner.run(strategy.cells, view.frozen())
+    _, signal = signal_of_cells(strategy, opened.runner, view, path)
+    words = replace(words, trade=tuple(map(str, signal.columns)))
+    return hold_against_words(words, signal, strategy.cells, view, first=None)
+
+
+def signal_of_cells(
+    strategy: StrategyFile, runner: CodeRunner, view: View, path: str | Path
+) -> tuple[str, pd.DataFrame]:
+    """Run the cells of a file once; return the name and the frame of its signal."""
+    result = runner.run(strategy.cells, view.frozen())
     if result.error is not None:
         raise result.error
     name = strategy.name or next(reversed(list(result.signals)), "")
     if name not in result.signals:
         raise BadOption(f"{path} hands over no signal {name}".rstrip())
-    signal = result.signals[name]
-    words = replace(words, trade=tuple(map(str, signal.columns)))
-    return hold_against_words(words, signal, strategy.cells, view, first=None)
+    return name, result.signals[name]

@@ -149,6 +149,9 @@ class RequestGroup(TypedDict):
 
     given: dict[str, str]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
+    own: dict[str, Any] | None
+    """A signal of the caller's that is traded in place of a model's, see
+    :class:`~quantgraph.runs._specification.OwnSignal`."""
     as_of: str | None
     """Last session that the run may know, ``YYYYMMDD``; default: the source's last."""
     given_ref: str | None
@@ -265,6 +268,7 @@ def request_of(state: Mapping[str, Any]) -> RequestGroup:
     """Return the request."""
     empty: RequestGroup = {
         "given": {},
+        "own": None,
         "as_of": None,
         "given_ref": None,
         "left_ref": None,

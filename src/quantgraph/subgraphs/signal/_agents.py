@@ -1,9 +1,14 @@
-"""The agents of the signal nodes, the forms of their replies, and what a state lets them see."""
+"""The agents of the signal nodes: prompts, the forms of their replies, and what a state lets them see.
+
+A prompt is a file for each node and language in ``prompts/``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
@@ -24,6 +29,9 @@ from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
+PromptName = Literal["reflection", "signal_generate", "validation"]
+
+_FOLDER = Path(__file__).resolve().parent / "prompts"
 
 
 @with_docstring
@@ -181,6 +189,16 @@ class ReviewReply(BaseModel):
     model_config = ConfigDict(extra="ignore", title="Review")
 
     issues_found: list[Issue] = Field(default_factory=list)
+
+
+@cache
+def prompt_text(name: PromptName, language: str) -> str:
+    """Return the prompt of a node in the user's language, with its placeholders.
+
+    A prompt that changes its meaning gets a new version.
+    """
+    ending = "_v1_zh.txt" if language == "zh" else "_v1.txt"
+    return (_FOLDER / f"{name}{ending}").read_text(encoding="utf-8")
 
 
 def build_agent(role: Role, resources: OpenResources) -> Agent:

@@ -105,7 +105,7 @@ def prove_causality(
             "causality": _verdict_json(verdict, language(state)) | {"warm_up": warm_up},
             "warm_up": warm_up,
             "evaluated_from": None if first is None else f"{first:%Y%m%d}",
-            "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
+            "not_judged": count_sessions(sessions, session_of(request["start"]), first),
         },
     )
     if verdict.signal is None:
@@ -147,7 +147,7 @@ def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
     return verdict_json | {"text": verdict.text(user_language)}
 
 
-def _count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
+def count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
     """Count the sessions from ``start`` up to but not including ``first``; None means up to the last."""
     inside = sessions[sessions >= start]
     return len(inside) if first is None else int((inside < first).sum())

@@ -373,9 +373,10 @@ def add_needs(reading: Reading) -> Reading:
         request["rule"] = reading.rule
     sessions, start = source.sessions(), session_of(request["start"])
     request["notes"] += [note.text(language(state)) for note in _decider_notes(reading, start)]
-    first = needed_start(decider, sessions, start)
-    if first is not None:
-        request["data_start"] = f"{first:%Y%m%d}"
+    first, own = needed_start(decider, sessions, start), request_of(state)["own"] or {}
+    starts = [each for each in (first and f"{first:%Y%m%d}", own.get("data_start")) if each]
+    if starts:
+        request["data_start"] = min(starts)
     return replace(reading, request=request)
 
 

@@ -84,7 +84,7 @@ def run_with_warm_up(
         if need != 1 and longest is not None:
             starts.append(longest.start if need is None else before[-(need - 1) :][0])
         if not starts:
-            return replace(alone, warm_up=need, notes=() if need else (_unmeasured(request["start"]),))
+            return replace(alone, warm_up=need, notes=() if need else (unmeasured_note(request["start"]),))
         first = min(starts)
         extended = {**request, "data_start": f"{first:%Y%m%d}"}
         if longest is not None and longest.start <= first:
@@ -101,7 +101,7 @@ def run_with_warm_up(
         return replace(alone, warm_up=_need(strategy, as_of), notes=(_failed(error),))
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, as_of), notes=(_missing(error),))
-    notes = () if need else (_unmeasured(extended["data_start"]),)
+    notes = () if need else (unmeasured_note(extended["data_start"]),)
     return replace(
         alone, data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
     )
@@ -191,7 +191,8 @@ def _varies(values: Floats) -> bool:
     return np.unique(values[~np.isnan(values)]).size > 1
 
 
-def _unmeasured(start: str) -> Note:
+def unmeasured_note(start: str) -> Note:
+    """Return the note on a signal whose rows need as many sessions as there are, as far as is known."""
     return Note(
         zh=f"测不出信号每一行需要多少个交易日（可能取决于全部历史），因此用了自 {start} 起的全部数据",
         en="the sessions that a row of the signal needs could not be measured (it may depend on all of "

@@ -5,7 +5,7 @@ import json
 import pytest
 from states import flat
 
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._agents import prompt_text
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 RULE = """\

@@ -58,12 +58,13 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     known_source,
+    prompt_text,
     tool_context,
 )
 from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
 from quantgraph.subgraphs.signal._needs import has_needed_records
+from quantgraph.subgraphs.signal._own import OWN_STEPS
 from quantgraph.subgraphs.signal._plan import with_plan
-from quantgraph.subgraphs.signal._prompts import prompt_text
 from quantgraph.subgraphs.signal._reading import (
     ASKING_STEPS,
     Question,
@@ -137,7 +138,8 @@ def reflection_node(
     _check_runner(resources)
     try:
         reading = Reading(state=now, resources=resources, source=known_source(now, resources), agent=agent)
-        steps: list[Step] = [ask_model, *reading_steps(resources)] if _needs_model(now) else []
+        read = OWN_STEPS if request_of(now)["own"] else (ask_model, *reading_steps(resources))
+        steps: list[Step] = [*read] if _needs_model(now) else []
         steps += [partial(_check_tradable, check_symbols), _confirm]
         for step in steps:
             result = step(reading)

@@ -20,7 +20,13 @@ from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, op
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
 from quantgraph.state import View
-from quantgraph.subgraphs.signal._agents import build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal._agents import (
+    build_agent,
+    current_ref,
+    known_source,
+    prompt_text,
+    tool_context,
+)
 from quantgraph.subgraphs.signal._attempts import (
     NotCoded,
     attempt_of,
@@ -32,7 +38,7 @@ from quantgraph.subgraphs.signal._attempts import (
     open_attempts,
 )
 from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, run_with_warm_up
@@ -64,6 +70,9 @@ def signal_generate_node(
     """
     resources = open_resources(resources)
     count = progress_of(state)["generated"] + 1
+    if (own := request_of(state)["own"]) is not None:
+        _prepare_trading(resources, current_ref(state, resources))
+        return written(state, own_update(state, resources, own))
     generated = _generated(with_request(state, resources), resources, agent)
     return written(state, {**generated, "generated": count})
 

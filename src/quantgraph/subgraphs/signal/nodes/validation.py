@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from quantgraph._util.texts import say
-from quantgraph.audit import Finding, Report, meaning_lines
+from quantgraph._util.texts import Note, say
+from quantgraph.audit import Finding, Report, first_lines
 from quantgraph.audit.bars import check_data, check_signal, impossible_bars
 from quantgraph.errors import (
     BadWindow,
@@ -39,6 +39,7 @@ from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
     known_source,
+    prompt_text,
     tool_context,
 )
 from quantgraph.subgraphs.signal._impossible_bars import impossible_bars_question, with_impossible_bars
@@ -49,7 +50,7 @@ from quantgraph.subgraphs.signal._meaning import (
     said_words,
     words_of,
 )
-from quantgraph.subgraphs.signal._prompts import prompt_text
+from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import (
     is_reproduced,
     issue_finding,
@@ -82,6 +83,7 @@ VALIDATION_NODE_PROMPT = prompt_text("validation", "en")
 
 
 Target = Literal["signal", "data"]
+_NOT_PROVED = Note(zh="未经证明", en="not proved")
 
 
 def validation_node(
@@ -104,7 +106,7 @@ def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
         return {"validation": report.as_json(), **asked}
     if not report.passed:
         return _failed(state, resources, target, report)
-    if not is_accepted(state):
+    if not (is_accepted(state) or request_of(state)["own"]):
         if sent_back := sent_back_update(state, report):
             return sent_back
         try:
@@ -122,6 +124,8 @@ def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
 def _failed(state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report) -> Update:
     """Return the update of data or a signal with errors."""
     errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
+    if target == "signal" and request_of(state)["own"]:  # nobody codes another
+        return {"validation": report.as_json(), **end_update(state, "repeated_error", errors[0])}
     reset: dict[str, Any] = {"signal_ready": False, "strategy": {}}
     if target == "data":  # so that reflection does not continue with it
         reset = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
@@ -137,7 +141,7 @@ def _passed(
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**strategy_of(state), **judged_from}
         update["data_ref"] = signal_ref
-    proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
+    proof = f", {_proof_line(report)}" if target == "signal" else ""
     update |= success_update(state, f"validate: {target} passed{proof}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
@@ -150,10 +154,15 @@ def _passed(
         return {**update, **asked}
     update["understanding"] = with_conventions(now, report)
     summary = _summary_text(state, report, target)
-    first = [*meaning_lines(update["validation"], language(state)), *convention_lines(now, report)]
+    _, told = first_lines(update["validation"], language(state))
+    first = [*told, *convention_lines(now, report)]
     text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
+
+
+def _proof_line(report: Report) -> str:
+    return str((report.summary["causality"] or {"line": _NOT_PROVED})["line"])
 
 
 def _wants_review(
@@ -215,7 +224,11 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
             target = "signal"
             checked = _check_signal(state, resources, signal_ref)
             if checked.passed:  # the most expensive check, for a valid signal only
-                proof = prove_causality(state, resources, seed=seed)
+                proof = (
+                    own_proof(state, resources)
+                    if request_of(state)["own"]
+                    else prove_causality(state, resources, seed=seed)
+                )
                 if proof.report.passed and proof.signal is not None:
                     strategy = strategy_of(state)
                     proved = {strategy["name"]: proof.signal}
@@ -223,7 +236,7 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
                     checked = _check_signal(state, resources, signal_ref)
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
-            if report.passed:
+            if report.passed and (request_of(state)["own"] or {"said": True})["said"]:
                 report = held_to_words(state, resources, signal_ref, report)
     except FATAL_ERRORS:
         raise
@@ -349,7 +362,9 @@ def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> st
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
     counts, name = summary["signal_counts"], strategy_of(state)["name"]
     others = [each for each in strategy_of(state).get("signals", ()) if each != name]
-    proof = summary["causality"]["text"] + say(language(state), **not_evaluated_text(summary))
+    proof = (summary["causality"] or {"text": _NOT_PROVED.text(language(state))})["text"] + say(
+        language(state), **not_evaluated_text(summary)
+    )
     notes = "".join(f" {note}." for note in [*_not_traded(others, state), *request["notes"]])
     return say(
         language(state),

@@ -1,0 +1,295 @@
+"""A signal of the caller's as a run: a frame, a function or a file is read, computed and proved beforehand.
+
+What is traded is then data of the run's folder. A run of it is resumed and replayed without the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.texts import language_of, say
+from quantgraph.audit.causality import (
+    CodeTrials,
+    FunctionTrials,
+    TrialOutcome,
+    Verdict,
+    check_causality,
+    measure_warm_up,
+)
+from quantgraph.data import AsOfSource, MarketDataSource
+from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
+from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.runs._outputs import StrategyFile, read_strategy
+from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
+from quantgraph.runs.verification._verification import signal_of_cells, strategy_data
+from quantgraph.runtime import OpenResources, Resources, open_resources
+from quantgraph.settings import load_settings
+from quantgraph.state import DataState, View
+from quantgraph.state.frames import freeze
+from quantgraph.subgraphs.signal import words_in
+from quantgraph.tools import read_window
+
+Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str
+"""A signal frame, a function ``panels -> signal``, or a file in the form of a run's ``strategy.py``."""
+
+_NAME = "yours"
+_EARLIER = (250, 500, 1000)
+"""Sessions before the window over which the need of a row is measured, until one shows it."""
+
+
+def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunSpec:
+    """Return the specification of the run that trades ``strategy``; nothing is written yet.
+
+    Raises
+    ------
+    BadFile, BadFrame, BadOption, BadWindow, CodeFailed, NoData, NoSignal, UnknownSymbol
+        If the strategy cannot be read or run, or its signal does not fit the prices.
+    NotCausal
+        If its code uses the future, or was not proved not to.
+    """
+    if isinstance(strategy, str):
+        strategy = Path(strategy)
+    if not (isinstance(strategy, pd.DataFrame | Path) or callable(strategy)):
+        raise BadOption(
+            f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
+            parameter="strategy",
+        )
+    if given.decider is not None and not given.decider.uses_signal:
+        raise BadOption(f"decider {given.decider.name} trades no signal: give it without a strategy")
+    settings = given.settings or load_settings()
+    if isinstance(strategy, pd.DataFrame):
+        codes = spec.symbols or tuple(map(str, strategy.columns))
+        market = open_for(replace(spec, symbols=codes), given.source, settings)
+        return _of_frame(spec, strategy, market)
+    market = open_for(spec, given.source, settings)
+    opened = open_resources(replace(given, settings=settings, source=market, ledger=None, recorder=None))
+    code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
+    return _of_code(spec, code, opened)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Code:
+    """The code of a signal; ``said`` are words that may name its symbols and dates."""
+
+    file: StrategyFile
+    origin: str
+    function: Callable[[Any], Any] | None = None
+    said: str = ""
+
+    @classmethod
+    def of_file(cls, path: Path, spec: RunSpec) -> _Code:
+        file = read_strategy(path)
+        return cls(file=file, origin=path.name, said=spec.question or file.about)
+
+    @classmethod
+    def of_function(cls, function: Callable[[Any], Any]) -> _Code:
+        name = getattr(function, "__name__", type(function).__name__)
+        file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=_NAME)
+        return cls(file=file, origin=name, function=function)
+
+    def trials(self, opened: OpenResources, name: str) -> CodeTrials | FunctionTrials:
+        if self.function is not None:
+            return FunctionTrials(self.function)
+        return CodeTrials(opened.runner, self.file.cells, name)
+
+    def signal(self, view: View, opened: OpenResources) -> tuple[str, pd.DataFrame]:
+        """Run the code once; return the name and the frame of its signal."""
+        if self.function is None:
+            return signal_of_cells(self.file, opened.runner, view, self.origin)
+        outcome = FunctionTrials(self.function).whole(view.frozen())
+        if outcome.signal is None:
+            raise NoSignal(f"{self.origin} gave no signal: {outcome.error}")
+        return _NAME, outcome.signal.frame
+
+
+def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> RunSpec:
+    if frame.isna().to_numpy().all():
+        raise BadFrame("the signal is NaN in all of its cells; mark at least one with 1, 0 or -1")
+    freeze("signal", _NAME, frame)  # which says what is wrong with its form
+    listed = set(market.symbols())
+    unknown = [str(code) for code in frame.columns if code not in listed]
+    if unknown:
+        raise UnknownSymbol(
+            f"{market.name} has no prices of {', '.join(unknown[:5])}, which the signal has",
+            symbols=tuple(unknown),
+        )
+    codes = ",".join(map(str, frame.columns))
+    first, last = (spec.start or f"{frame.index[0]:%Y%m%d}", spec.end or f"{frame.index[-1]:%Y%m%d}")
+    _, sessions = _window(market, codes, first, last)
+    outside = frame.loc[session_of(first) : session_of(last)].index.difference(sessions)
+    if len(outside):
+        raise BadFrame(
+            f"the signal has {len(outside)} rows that are not sessions of {market.name}, the first is "
+            f"{outside[0]:%Y-%m-%d}"
+        )
+    own = OwnSignal(kind="frame", name=_NAME, code_hash="", ref="")
+    return _with(spec, own, frame, sessions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What code is run for: symbols and window as given, else as said, else all that the source has."""
+
+    market: MarketDataSource
+    symbols: tuple[str, ...]
+    indices: tuple[str, ...]
+    start: str
+    end: str
+    listed: tuple[str, ...]
+    sessions: pd.DatetimeIndex
+    trade: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: RunSpec, said: str, market: MarketDataSource) -> _Request:
+        read, span = words_in(said, market).read if said else None, market.sessions()
+        trade, watch = (read.trade, read.watch) if read else ((), ())
+        start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
+        end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
+        indices = tuple(each for each in watch if each not in {*market.symbols(), *trade})
+        named = dict.fromkeys(each for each in (*trade, *watch) if each not in indices)
+        symbols = spec.symbols or tuple(named)
+        listed, sessions = _window(market, ",".join(symbols) or "ALL", start, end)
+        return cls(
+            market=market,
+            symbols=symbols,
+            indices=indices,
+            start=start,
+            end=end,
+            listed=listed,
+            sessions=sessions,
+            trade=spec.symbols or trade,
+        )
+
+    @property
+    def before(self) -> pd.DatetimeIndex:
+        """Sessions before the window."""
+        span = self.market.sessions()
+        return span[span < self.sessions[0]]
+
+    def view(self, file: StrategyFile, before: int) -> View:
+        """The data of the window and of at most so many sessions before it."""
+        first = (self.before[-before:] if before else self.before[:0]).append(self.sessions)[0]
+        names = {"symbols": self.listed, "indices": self.indices}
+        store = strategy_data(file, self.market, start=f"{first:%Y%m%d}", end=self.end, **names)
+        return store.view(Moment(self.market.sessions()[-1]))
+
+
+def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
+    request = _Request.of(spec, code.said, opened.source)
+    need = _need(code, request, opened)
+    view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
+    name, signal = code.signal(view, opened)
+    verdict, language = (
+        _prove(code.trials(opened, name), view, opened),
+        language_of(spec.question or code.said),
+    )
+    if not verdict.causal:
+        message = verdict.findings(language)[0].message
+        raise NotCausal(f"{code.origin}: {message}", verdict=verdict.as_json())
+    first, cells = pd.DatetimeIndex(view["ohlcv"]["close"].index)[0], code.file.cells
+    own = OwnSignal(
+        kind="file" if code.function is None else "function",
+        name=name,
+        origin=code.origin,
+        cells=cells,
+        code_hash=content_hash("\n# cell\n".join(cells)) if cells else "",
+        ref="",
+        said=code.function is None and bool(spec.question),
+        proof={**verdict.as_json(), "text": verdict.text(language), "warm_up": need, "seconds": 0.0},
+        warm_up=need,
+        data_start=f"{first:%Y%m%d}" if first < request.sessions[0] else None,
+    )
+    whole = signal if verdict.signal is None else verdict.signal
+    # An index stays one, so that its levels are compared, if all of its members have a column.
+    symbols = request.trade if set(request.listed) == set(whole.columns) else ()
+    spec = replace(spec, symbols=symbols, start=request.start, end=request.end)
+    return _with(spec, own, whole, request.sessions, about=code.file.about)
+
+
+def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
+    """The sessions that a row of the signal needs, measured over more and more of them; None if unknown."""
+    need, there = None, len(request.before)
+    for count, less in zip(_EARLIER, (-1, *_EARLIER), strict=False):
+        if need is None and less < there:
+            view = request.view(code.file, count)
+            name, signal = code.signal(view, opened)
+            whole = TrialOutcome(signal=freeze("signal", name, signal))
+            need = measure_warm_up(code.trials(opened, name), view.frozen(), whole=whole)
+    return need
+
+
+def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:
+    audit = opened.settings.audit
+    return check_causality(
+        trials,
+        view.frozen(),
+        cuts=audit.cuts,
+        seconds=audit.walk_seconds,
+        seed=audit.seed,
+        warm_up=False,
+    )
+
+
+def _window(
+    market: MarketDataSource, codes: str, start: str, end: str
+) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
+    """The symbols of a window, as its run resolves them, and its sessions."""
+    known = AsOfSource(market, Moment(market.sessions()[-1]))
+    _, first, last, _ = read_window(market, known.moment, codes, start, end)
+    symbols = read_window(known, Moment.at(f"{last:%Y%m%d}"), codes, start, f"{last:%Y%m%d}")[0].symbols
+    return symbols, sessions_between(known.sessions_of(symbols), first, last)
+
+
+def _with(
+    spec: RunSpec,
+    own: OwnSignal,
+    frame: pd.DataFrame,
+    sessions: pd.DatetimeIndex,
+    *,
+    about: str = "",
+) -> RunSpec:
+    """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
+    signal = frame.reindex(index=sessions, columns=sorted(frame.columns))
+    if signal.empty or signal.isna().to_numpy().all():
+        raise BadWindow(f"the signal has no opinion from {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}")
+    ref = _kept(own.name, signal, DataState())
+    own = replace(own, ref=ref, code_hash=own.code_hash or ref, frame=signal)
+    return replace(
+        spec,
+        question=spec.question if own.said else _title(own, spec.question or about),
+        symbols=spec.symbols or tuple(map(str, signal.columns)),
+        start=spec.start or f"{sessions[0]:%Y%m%d}",
+        end=spec.end or f"{sessions[-1]:%Y%m%d}",
+        own=own,
+    )
+
+
+def _title(own: OwnSignal, about: str) -> str:
+    """What a run is called, which begins with whose signal it is unless that is held against a sentence."""
+    language = language_of(about)
+    what = {
+        "frame": say(language, zh="自有信号（未经证明）", en="own signal (not proved)"),
+        "function": say(
+            language, zh=f"自有函数 {own.origin}（未密封）", en=f"own function {own.origin} (unsealed)"
+        ),
+        "file": say(language, zh=f"自有代码 {own.origin}", en=f"own code {own.origin}"),
+    }[own.kind]
+    return what + (say(language, zh="：", en=": ") + about if about else "")
+
+
+def keep_own_signal(own: OwnSignal, folder: Path) -> None:
+    """Write the signal into the data of a run's folder."""
+    if own.frame is None:
+        raise BadOption(f"the signal of {own.origin or 'a frame'} is in another run; give strategy= again")
+    _kept(own.name, own.frame, DataState(folder / "data"))
+
+
+def _kept(name: str, signal: pd.DataFrame, store: DataState) -> str:
+    """Commit a signal without the bars that a commit's own signals are held against."""
+    return store.update("indicators", {name: signal}, base=store.empty)

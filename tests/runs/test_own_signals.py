@@ -1,0 +1,205 @@
+"""A signal of one's own as a run: the demo's rule as a frame, as a function and as a file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import own_rules
+import pandas as pd
+import pytest
+
+from quantgraph import run_strategy
+from quantgraph.broker import TradePlan
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import (
+    BadFile,
+    BadFrame,
+    BadOption,
+    NoSignal,
+    NotCausal,
+    QuantGraphError,
+    UnknownSymbol,
+)
+from quantgraph.llm import KeylessPlanner
+from quantgraph.runs import compare, list_runs, open_run, replay, resume_run, run_signal
+
+SENTENCE = (
+    "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses "
+    "below, 2025"
+)
+KINDS = ("frame", "function", "file")
+FIRST = {
+    "frame": "Not proved: the signal is a frame of yours, and nothing shows that it uses no future.",
+    "function": "Unsealed: the function average_cross ran with your rights and within reach of all data; its "
+    "signal is proved at 3 of 263 sessions.",
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return run_strategy(SENTENCE, source="sample", model="keyless", out=tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def own(demo, tmp_path_factory):
+    """The three runs by kind; no model is asked for one of them."""
+    out, patch = tmp_path_factory.mktemp("own"), pytest.MonkeyPatch()
+    patch.setattr(KeylessPlanner, "_generate", lambda *_, **__: pytest.fail("a model was asked"))
+    runs = {kind: own_rules.run_own(kind, demo.folder, out) for kind in KINDS}
+    patch.undo()
+    return runs
+
+
+def fills(run):
+    """The ledger's lines of fills, without what chains them to the run's name."""
+    with Ledger(Path(run["run_dir"]) / "ledger.sqlite") as book:
+        assert book.check(run["run_id"])
+        rows = [row for row in book.journal(run["run_id"]) if row["kind"] == "fill"]
+    return [json.dumps({key: row[key] for key in ("session", "body")}, ensure_ascii=False) for row in rows]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_demos_rule_gives_the_demos_fills(kind, demo, own):
+    assert own[kind]["ended_because"] == "done"
+    assert len(fills(demo)) == 253
+    assert fills(own[kind]) == fills(demo)
+    assert own[kind]["account"] == demo["account"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_replays_offline_to_the_byte(kind, own):
+    assert replay(own[kind].folder).identical
+
+
+def test_the_first_lines_say_what_is_not_proved_and_what_is_not_sealed(own):
+    heads = {kind: repr(own[kind]).splitlines()[:3] for kind in KINDS}
+    assert heads["frame"][0].endswith(": own signal (not proved)")
+    assert heads["function"][0].endswith(": own function average_cross (unsealed)")
+    for kind in ("frame", "function"):
+        assert heads[kind][1].strip() == FIRST[kind]
+        page = open_run(own[kind].folder).report().read_text(encoding="utf-8")
+        head = page[page.index("<header>") : page.index("</header>")]
+        assert FIRST[kind] in head
+        title = {"frame": "done, signal not proved", "function": "done, unsealed"}[kind]
+        assert head.index(title) < head.index("<h1")
+    assert own["frame"]["causality"] is None
+    assert own["function"]["causality"]["coverage"]["isolated"] is False
+    assert own["file"]["causality"]["line"].startswith("causal (sampled): proved at 3 of 263 sessions;")
+    assert "not isolated" not in own["file"]["causality"]["line"]
+    assert heads["file"][1].strip() == "done"
+
+
+def test_source_and_hash_of_the_code_are_in_the_identity(own):
+    stored = {kind: json.loads((own[kind].folder / "run.json").read_text()) for kind in KINDS}
+    values = {kind: each["identity"]["configuration"] for kind, each in stored.items()}
+    assert "def average_cross(panels):" in values["function"]["own.cells"][0]
+    assert values["function"]["own.code_hash"] == stored["function"]["spec"]["own"]["code_hash"]
+    assert values["frame"]["own.code_hash"] == values["frame"]["own.ref"]
+    assert "own.kind" not in json.loads((own["frame"].folder / "run.json").read_text())["identity"]["code"]
+
+
+def test_the_runs_are_listed_and_compared(own):
+    folder = own["frame"].folder.parent
+    assert set(list_runs(folder)["sentence"]) >= {"own signal (not proved)"}
+    assert compare(*(each.folder for each in own.values())).numbers.loc["return"].nunique() == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_run_is_resumed_without_the_code(kind, demo, tmp_path):
+    child = [sys.executable, own_rules.__file__, kind, str(demo.folder), str(tmp_path)]
+    assert subprocess.run(child, check=False, capture_output=True, timeout=110).returncode == -9
+    (folder,) = [path.parent for path in tmp_path.glob("*/run.json")]
+    with Ledger(folder / "ledger.sqlite") as book:
+        assert 0 < len(book.sessions(folder.name)) < 243
+    resumed = resume_run(folder)
+    assert resumed["ended_because"] == "done"
+    assert fills(resumed) == fills(demo)
+    assert replay(folder).identical
+
+
+def test_the_plan_is_carried_out(demo, tmp_path):
+    plan = TradePlan(stop_loss=0.03, max_holding=15)
+    run = own_rules.run_own("frame", demo.folder, tmp_path, plan=plan, cash=500_000)
+    assert run["plan"] == {"stop_loss": "0.03", "max_holding": 15}
+    assert (run.round_trips.query("kind == 'closed'")["holding"] <= 15).all()
+    assert run["cash"]["final_value"] == 500_000
+
+
+def test_a_title_in_chinese_is_answered_in_chinese(tmp_path):
+    days = pd.bdate_range("2024-01-02", periods=40)
+    prices = pd.DataFrame({"600519.SH": np.linspace(100, 140, 40)}, index=days)
+    signal = (prices > 120).astype(float)
+    run = run_signal(
+        signal, prices={"600519.SH": bars(prices["600519.SH"])}, about="涨过一百二就买", out=tmp_path
+    )
+    assert run["ended_because"] == "done"
+    assert run["question"] == "自有信号（未经证明）：涨过一百二就买"
+    assert "未经证明：信号是您给出的表格" in repr(run).splitlines()[1]
+    assert "完成（信号未经证明）" in open_run(run.folder).report().read_text(encoding="utf-8")
+    assert replay(run.folder).identical
+
+
+def bars(close):
+    return pd.DataFrame({"open": close, "high": close + 1, "low": close - 1, "close": close, "volume": 1e6})
+
+
+def frame(values, start="2025-01-02", symbol="000341.SZ"):
+    return pd.DataFrame({symbol: values}, index=pd.bdate_range(start, periods=len(values)), dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("signal", "error", "said"),
+    [
+        (frame([0, 2, 0]), BadFrame, "2 at"),
+        (
+            frame([1] * 5, start="2025-04-03"),
+            BadFrame,
+            "1 rows that are not sessions of sample, .* 2025-04-04",
+        ),
+        (frame([1, 0], symbol="600519.SH"), UnknownSymbol, "no prices of 600519.SH"),
+        (frame([np.nan, np.nan]), BadFrame, "NaN in all"),
+        (frame([1, 0], start="2031-01-02"), QuantGraphError, "2031"),
+        (frame([1, 0]).reset_index(drop=True), BadFrame, "DatetimeIndex"),
+        ([1, 0], BadOption, "must be a signal frame"),
+    ],
+)
+def test_a_frame_that_cannot_be_traded_is_refused_in_one_line(signal, error, said, tmp_path):
+    with pytest.raises(error, match=said) as refused:
+        run_signal(signal, prices="sample", out=tmp_path / "runs")
+    assert "\n" not in refused.value.line
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_function_that_uses_the_future_is_refused_with_a_cell_that_shows_it(tmp_path):
+    window = {"symbols": "000341.SZ", "start": "20250102", "end": "20250630"}
+    with pytest.raises(
+        NotCausal, match=r"leaky: the signal of 000341.SZ on .* it uses the future"
+    ) as refused:
+        run_strategy(strategy=own_rules.leaky, source="sample", out=tmp_path / "runs", **window)
+    assert refused.value.data["verdict"]["counterexample"]["symbol"] == "000341.SZ"
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "said"),
+    [
+        (lambda _panels: 1, NoSignal, "must be a frame of sessions x symbols"),
+        (lambda panels: panels["ohlcv"]["close"], BadFrame, "signal"),
+        (lambda panels: panels["nothing"], NoSignal, "KeyError"),
+    ],
+)
+def test_a_function_that_gives_no_signal_is_refused_in_one_line(returned, error, said, tmp_path):
+    window = {"symbols": "000341.SZ", "start": "20250102", "end": "20250630"}
+    with pytest.raises(error, match=said):
+        run_strategy(strategy=returned, source="sample", out=tmp_path, **window)
+
+
+def test_a_file_that_is_missing_and_a_decider_without_a_signal_are_refused(tmp_path):
+    with pytest.raises(BadFile, match="cannot be read"):
+        run_strategy(strategy=tmp_path / "none.py", source="sample")
+    with pytest.raises(BadOption, match="trades no signal"):
+        run_strategy(strategy=own_rules.average_cross, source="sample", decider="buy_and_hold")
