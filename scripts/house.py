@@ -23,8 +23,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 86_377,
-    "lines of statements": 45_552,
+    "lines": 86_390,
+    "lines of statements": 45_557,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 613,

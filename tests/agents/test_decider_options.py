@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import quantgraph
 from quantgraph.agents._registry import decider_names
@@ -16,7 +17,7 @@ from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
 from quantgraph.agents.execution import ExecutionAgent, create_execution_subgraph
 from quantgraph.agents.execution._steps import ExecutionOptions
 from quantgraph.agents.trader import TraderAgent, TraderOptions, create_trader_subgraph
-from quantgraph.cli._run import DeciderPlace
+from quantgraph.cli._main import app
 from quantgraph.integrations.ai_trader import BaseAgent
 from quantgraph.integrations.ai_trader._config import _AgentConfig
 
@@ -166,5 +167,5 @@ def test_the_pages_tell_the_defaults(page, options, text):
 
 
 def test_the_help_of_the_command_names_every_decider():
-    (option,) = DeciderPlace.__metadata__
-    assert [name for name in decider_names() if name not in option.help] == ["mcp_client"]
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    assert [name for name in decider_names() if name not in shown] == []
