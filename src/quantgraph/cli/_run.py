@@ -80,8 +80,8 @@ DeciderPlace = Annotated[
         "--decider",
         rich_help_panel="Account",
         metavar="NAME|FILE.py:CLASS",
-        help=f"Who decides: signal_rule (the default), buy_and_hold, {INSTALLED}, or a class of a file. A file "
-        "or a package must be as trusted as a program that you start.",
+        help=f"Who decides: signal_rule (the default), buy_and_hold, {INSTALLED}, or a class of a file. A "
+        "file or a package must be as trusted as a program that you start.",
     ),
 ]
 ShowCode = Annotated[
