@@ -9,11 +9,14 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import quantgraph
+from quantgraph.agents._registry import decider_names
 from quantgraph.agents.dual_agent._config import DualAgentConfig, LLMConfig
 from quantgraph.agents.execution import ExecutionAgent, ExecutionOptions
 from quantgraph.agents.trader import TraderAgent, TraderOptions
+from quantgraph.cli._main import app
 from quantgraph.integrations.ai_trader import BaseAgent
 from quantgraph.integrations.ai_trader._config import _AgentConfig
 
@@ -150,3 +153,8 @@ def test_another_option_is_another_identity(decider):
 )
 def test_the_pages_tell_the_defaults(page, options, text):
     assert text.format(**defaults(options)) in (DOCS / page).read_text(encoding="utf-8")
+
+
+def test_the_help_of_the_command_names_every_decider():
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    assert [name for name in decider_names() if name not in shown] == []

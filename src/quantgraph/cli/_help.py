@@ -9,6 +9,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from quantgraph._util.packages import entries
+
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run a sentence": ("run", "resume"),
     "Look at runs": ("show", "runs", "compare", "logs"),
@@ -41,6 +43,14 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+INSTALLED = "(those installed)"
+"""Stands in a help for the names of deciders, which are looked up when the help is shown."""
+
+
+def _installed() -> str:
+    return ", ".join(sorted({each.name for each in entries("quantgraph.deciders")}))
+
+
 class PanelCommand(TyperCommand):
     """A command whose options are listed in panels, in the order in which the panels first appear."""
 
@@ -52,7 +62,9 @@ class PanelCommand(TyperCommand):
             is_argument = parameter.param_type_name == "argument"
             panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or ""
             if record is not None:
-                panels.setdefault(str(panel), []).append(record)
+                name, text = record
+                text = text.replace(INSTALLED, _installed()) if INSTALLED in text else text
+                panels.setdefault(str(panel), []).append((name, text))
         others = panels.pop("", [])
         panels["Other options" if len(panels) > 1 else "Options"] = others
         for title, records in panels.items():

@@ -28,6 +28,7 @@ from quantgraph.cli._console import (
     print_status,
     usage_errors,
 )
+from quantgraph.cli._help import INSTALLED
 from quantgraph.cli._ledger import RunsFolder, can_go_on, recorded_folder
 from quantgraph.errors import (
     BadFile,
@@ -79,8 +80,8 @@ DeciderPlace = Annotated[
         "--decider",
         rich_help_panel="Account",
         metavar="NAME|FILE.py:CLASS",
-        help="Who decides: signal_rule (the default), another decider's name (a wrong one lists them), or a "
-        "class of a file. A file or a package must be as trusted as a program that you start.",
+        help=f"Who decides: signal_rule (the default), buy_and_hold, {INSTALLED}, or a class of a file. A "
+        "file or a package must be as trusted as a program that you start.",
     ),
 ]
 ShowCode = Annotated[
