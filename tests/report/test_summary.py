@@ -299,6 +299,32 @@ def test_buys_on_a_session_on_which_the_plan_does_not_buy_are_told(tmp_path):
     assert note.zh == "1 个买入信号没有下单：计划当天不买 1"
 
 
+@pytest.mark.parametrize(
+    ("cash", "counted"), [(10_000, {}), (500, {"too_little_cash": 1})], ids=["bought later", "no cash later"]
+)
+def test_a_buy_that_waits_for_the_next_trade_day_is_counted_there(cash, counted, tmp_path):
+    """The second and the fourth day decide; the 1 of the second day is still the last opinion on the fourth."""
+    told = three_of(tmp_path, {"600000.SH": [10] * 4}, {"600000.SH": [0, 1, 0, 0]}, cash, trade_on=2)
+    account = told["account"]
+    assert (account["buys_not_followed_by_reason"], account["trades"]) == (counted, 1 - len(counted))
+
+
+def test_a_delisting_makes_room_on_its_morning(tmp_path):
+    """One position; the delisted one is gone, and a lot of the other is too dear."""
+    close = pd.DataFrame({"600000.SH": [10.0, 10.0, np.nan, np.nan], "600036.SH": [900.0] * 4}, index=DAYS)
+    gone = pd.DataFrame({"600000.SH": [np.nan, np.nan, 0.0, np.nan], "600036.SH": [np.nan] * 4}, index=DAYS)
+    signal = pd.DataFrame({"600000.SH": [1.0, 0, 0, 0], "600036.SH": [0.0, 1, 0, 0]}, index=DAYS)
+    store = DataState()
+    store.update("ohlcv", {"open": close, "close": close, "delisting": gone})
+    ref = store.update("signal", {"s": signal})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost())
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        plan = TradePlan(max_positions=1)
+        run_sessions(market, DAYS, SignalRule(), cash=2_000, ledger=ledger, run_id="r", plan=plan)
+        account = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(2_000))["account"]
+    assert account["buys_not_followed_by_reason"] == {"too_little_cash": 1}
+
+
 def test_refused_orders_are_counted_by_their_codes(tmp_path):
     class Wrong(Decider):
         name, options, uses_signal = "wrong", {}, False

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -177,7 +177,7 @@ class DecisionContext:
     @property
     def plan(self) -> TradePlan:
         """Sizes, schedules and exits; a copy."""
-        return replace(_BACKGROUND[self].run.plan)
+        return deepcopy(_BACKGROUND[self].run.plan)
 
     @property
     def exits(self) -> tuple[Order, ...]:
@@ -192,7 +192,7 @@ class DecisionContext:
     @property
     def followed(self) -> Mapping[str, Followed]:
         """What is followed of each position, where the plan or a rule has a use for it; a copy."""
-        return dict(_BACKGROUND[self].followed)
+        return deepcopy(dict(_BACKGROUND[self].followed))
 
     @property
     def started(self) -> pd.Timestamp | None:

@@ -32,6 +32,8 @@ _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
 _LONGEST_CODE = 32
 _SIGNS = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
+_MOST = 10**9
+"""Largest number that is not a fraction of something."""
 _WINDOW = 14
 """Sessions of an average true range where nothing was said."""
 _Number: TypeAlias = Decimal | float | str
@@ -108,7 +110,7 @@ class ExitRule(_Said):
 
     A :class:`Decision` gives one for a symbol, in place of the plan's exits: for the position that is there
     after the session's orders, until it ends or is given another. It counts from that session on, after its
-    open. A rule that says nothing lets the position be.
+    open, and takes back no exit that was reached before. A rule that says nothing lets the position be.
 
     Attributes
     ----------
@@ -323,9 +325,11 @@ def _fraction(interval: str) -> Callable[[str, Any], Decimal]:
     def check(name: str, value: Any) -> Decimal:
         number = to_decimal(value, name=name)
         above = number > 0 or (number == 0 and interval[0] == "[")
-        below = interval == "(0," or number < 1 or (number == 1 and interval[-1] == "]")
+        most = _MOST if interval == "(0," else 1
+        below = number < most or (number == most and interval[-1] != ")")
         if not (above and below):
-            valid = "a fraction above 0" if interval == "(0," else f"a fraction in {interval}, 0.08 for 8 %"
+            of_any = f"a fraction above 0, at most {_MOST:,}"
+            valid = of_any if interval == "(0," else f"a fraction in {interval}, 0.08 for 8 %"
             raise _bad(name, value, valid)
         return number
 
@@ -371,8 +375,8 @@ def _amount(name: str, value: Any) -> Decimal:
 
 def _above_0(name: str, value: Any) -> Decimal:
     number = to_decimal(value, name=name)
-    if number <= 0:
-        raise _bad(name, value, "a number above 0")
+    if not 0 < number <= _MOST:
+        raise _bad(name, value, f"a number above 0, at most {_MOST:,}")
     return number
 
 
@@ -398,7 +402,7 @@ def _cost(most: str) -> Callable[[str, Any], Decimal]:
 
 
 def _code(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_CODE:
+    if not (isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _LONGEST_CODE):
         raise _bad(name, value, "the code of an index or a symbol, 000300.SH")
     return value.strip()
 

@@ -14,6 +14,7 @@ _WORDS = {
     "stop_loss": Note(zh="止损 {}", en="stop loss {}"),
     "take_profit": Note(zh="止盈 {}", en="take profit {}"),
     "trailing_stop": Note(zh="移动止损 {}", en="trailing stop {}"),
+    "basis": Note(zh="从 {} 起算", en="counted from {}"),
     "max_holding": Note(zh="最多持有 {} 个交易日", en="held at most {} sessions"),
     "max_positions": Note(zh="最多 {} 只", en="at most {} positions"),
     "rank": Note(

@@ -113,7 +113,9 @@ def approval_question(
     lines = [f"{place}. {_line(order, language)}" for place, order in enumerate(orders, 1)]
     for rule in exits:
         words = plan_words({part: value for part, value in rule.items() if part != "symbol"}, language)
-        lines.append(f"{rule['symbol']}{say(language, zh='：', en=': ')}{', '.join(words) or '-'}")
+        symbol = rule["symbol"]
+        shown = say(language, zh="、", en=", ").join(words) or say(language, zh="无", en="none")
+        lines.append(say(language, zh=f"{symbol} 的离场：{shown}", en=f"exits of {symbol}: {shown}"))
     return {
         "id": name,
         "kind": "approval",
@@ -188,7 +190,8 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         "question": None,
         "approved": [],
     }
-    name = question_id(state, proposal["session"], canonical_json(proposal["orders"]))
+    shown = [proposal["orders"], proposal["exits"]] if proposal["exits"] else proposal["orders"]
+    name = question_id(state, proposal["session"], canonical_json(shown))
     if orders and _approved_before(state, name):
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:

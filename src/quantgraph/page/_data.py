@@ -325,7 +325,7 @@ def _add_fills(
     *,
     inline: bool,
 ) -> None:
-    """The fills; those by the signal have the rule's values at the close before."""
+    """The fills; those that the signal wanted at the close before have the rule's values of then."""
     place, number = (
         {name: at for at, name in enumerate(names)} for names in (data.inside["sessions"], symbols)
     )
@@ -340,10 +340,9 @@ def _add_fills(
         "holding": rows["holding"],
         "reason": rows["words"].map(reason),
     }
-    by_signal = rows["reason"].isin(["signal 1", "signal -1"])
+    side = rows["side"].map({"buy": 1, "sell": -1}).to_numpy()
     for at, frame in enumerate(values.values()):
-        told = pd.Series(_before(frame, view.days.index, rows["symbol"], columns["day"]))
-        columns[f"value_{at}"] = told.where(by_signal.to_numpy())
+        columns[f"value_{at}"] = _decisive(view, frame, rows["symbol"], columns["day"], side)
     data.inside |= {
         "reasons": [_shown(text) for text in reasons],
         "refused": _refused(view.refused, place, number),
@@ -384,7 +383,7 @@ def _add_trips(
     *,
     inline: bool,
 ) -> None:
-    """The round trips, with what the rule's values were at the close before the entry and before the exit."""
+    """The round trips, with the rule's values at the close before the entry and the exit by the signal."""
     number = {symbol: at for at, symbol in enumerate(symbols)}
     words = list(dict.fromkeys([*trips["entry_words"], *trips["exit_words"]]))
     reason = {text: at for at, text in enumerate(words)}
@@ -400,13 +399,23 @@ def _add_trips(
         "reason_out": trips["exit_words"].map(reason),
     }
     for at, frame in enumerate(values.values()):
-        for name in ("opened", "closed"):
-            columns[f"value_{name}_{at}"] = _before(frame, view.days.index, trips["symbol"], trips[name])
+        for name, side in (("opened", 1), ("closed", -1)):
+            columns[f"value_{name}_{at}"] = _decisive(view, frame, trips["symbol"], trips[name], side)
     data.inside |= {
         "trip_reasons": [_shown(text) for text in words],
         "value_labels": list(map(_shown, values)),
     }
     _add_columns(data, "trips", columns, inline=inline)
+
+
+def _decisive(
+    view: RunView, frame: pd.DataFrame, symbols: pd.Series[str], places: pd.Series[int], side: Any
+) -> pd.Series[float]:
+    """The values at the close before, where the signal is of that side then; an older one decided else."""
+    found = pd.Series(_before(frame, view.days.index, symbols, places))
+    if view.signal is None:
+        return found
+    return found.where(_before(view.signal, view.days.index, symbols, places) == side)
 
 
 def _before(frame: pd.DataFrame, days: pd.Index, symbols: pd.Series[str], places: pd.Series[int]) -> Floats:

@@ -313,8 +313,9 @@ def _plan_words(planned: re.Match[str], price: float, language: Language) -> str
         zh += f"（比 {basis} {'低' if way == 'below' else '高'} {share}）"
         en += f", {share} {way} {basis}"
     at_open = bool(share) and price != float(level)  # a level that is reached later is filled at it
-    zh += "，买入当日触及" * bool(early) + "，再次尝试" * bool(again) + f"，按开盘价 {price:g} 成交" * at_open
-    en += f"{early or ''}{again or ''}" + f", filled {price:g} at the open" * at_open
+    paid = f"{price:.4f}".rstrip("0").rstrip(".")
+    zh += "，买入当日触及" * bool(early) + "，再次尝试" * bool(again) + f"，按开盘价 {paid} 成交" * at_open
+    en += f"{early or ''}{again or ''}" + f", filled {paid} at the open" * at_open
     return say(language, zh=zh, en=en)
 
 

@@ -159,7 +159,7 @@ def summarise(
         if made is None or meta.get("decider") != _RULE
         else _as_traded(made, index_of_bars, plan),
         plan=plan,
-        trades=buys[index_of_bars.isin(list(sessions))],
+        trades=buys,
     )
     return {
         "run_id": run_id,

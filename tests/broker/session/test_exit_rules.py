@@ -13,6 +13,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.broker.session._simulate import simulate
 from quantgraph.errors import BadOption, CodeFailed
+from quantgraph.market import Rulebook
 from quantgraph.sandbox.wire import decision_from_json
 
 BUY = {1: [Order(symbol=ONE, side="buy", quantity=500, sequence=1)]}
@@ -112,6 +113,60 @@ def test_a_rule_for_what_is_not_held_after_the_session_is_dropped():
     assert sales([FLAT, *DIP], {0: [rule(stop_loss=0.08)]}, orders={2: BUY[1]})[0] == []
 
 
+def test_a_rule_that_is_changed_afterwards_is_the_one_that_was_given():
+    """What a decider holds of it, and what it is shown of it, are copies."""
+    given, changed = rule(stop_loss={"atr": 1, "window": 2}), []
+
+    class Changes(Scripted):
+        def decide(self, context):
+            for held in context.followed.values():
+                held.rule.stop_loss["atr"] = Decimal(9)
+            decision = super().decide(context)
+            if decision.exits:
+                changed.append(decision.exits[0])
+            elif changed:
+                given.stop_loss["atr"] = Decimal(9)
+            return decision
+
+    rows = [
+        FLAT,
+        (10.0, 10.5, 9.5, 10.0),
+        (10.0, 10.5, 9.5, 10.0),
+        (10.0, 10.0, 9.6, 9.9),
+        (9.8, 9.8, 8.9, 9.0),
+    ]
+    market, days = market_of(rows)
+    decider = Changes({3: BUY[1]}, {3: [given]})
+    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
+    # True ranges 1.0 and 1.0, so their average over two sessions is 1.
+    assert [fill.price for fill in results[4].fills] == [Decimal(9)]
+    assert [fill.order.reason for fill in results[4].fills] == ["stop_loss 9.00, 1 ATR 1 below 10"]
+
+
+@pytest.mark.parametrize("given_on", [2, 3])
+@pytest.mark.parametrize(
+    "words", [{"stop_loss": {"atr": 1, "window": 1}}, {"trailing_stop": {"atr": 1, "window": 1}}]
+)
+def test_a_level_by_the_true_range_is_in_the_prices_of_the_session_of_a_split(words, given_on):
+    """The range before is 1.0; two for one leaves 0.5 below an open and a basis of 5: 4.50, reached by 4.45."""
+    whole = (10.0, 10.5, 9.5, 10.0)
+    rows = [FLAT, whole, whole, (5.0, 5.1, 4.45, 4.9), (4.9, 4.9, 4.9, 4.9)]
+    market, days = market_of(
+        rows, split=[float("nan")] * 3 + [2.0, float("nan")], rules=Rulebook.zero_cost("us"), symbol="AAPL"
+    )
+    orders = {1: [Order(symbol="AAPL", side="buy", quantity=500, sequence=1)]}
+    decider = Scripted(orders, {given_on: [ExitRule(symbol="AAPL", **words)]})
+    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
+    assert [fill.price for fill in results[3].fills] == [Decimal("4.5")]
+
+
+def test_a_rule_takes_back_no_exit_that_was_reached():
+    nan = float("nan")
+    rows = [FLAT, FLAT, FLAT, (nan, nan, nan, nan), (11.0, 11.0, 11.0, 11.0)]
+    found = sales(rows, {3: [rule()]}, plan=TradePlan(max_holding=2))[0]
+    assert found == [(4, Decimal(11), "open", "max_holding 2, tried again")]
+
+
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_a_run_that_goes_on_in_another_process_has_the_same_lines(stop, tmp_path):
     rows = [FLAT, FLAT, (9.8, 9.9, 9.5, 9.6), (9.7, 9.8, 9.1, 9.3), FLAT]
@@ -178,6 +233,13 @@ def test_what_isolated_code_sends_in_place_of_rules_is_refused_by_its_place(sent
         (lambda: ExitRule.of({"symbol": ONE, "stop": 1}), "a word of the plan", "stop_loss"),
         (lambda: sales(DIP, {1: [rule(), rule()]}), "exits", "one a symbol"),
         (lambda: sales(DIP, {1: ["stop"]}), "exits", "a list of ExitRule"),
+        (lambda: sales(DIP, {1: rule()}), "exits", "a list of ExitRule"),
+        (lambda: sales(DIP, {1: 5}), "exits", "a list of ExitRule"),
+        (lambda: ExitRule(symbol="A\ud800"), "exits.symbol", "symbol="),
+        (lambda: ExitRule(symbol="A\nB"), "exits.symbol", "symbol="),
+        (lambda: rule(take_profit=Decimal("1e30")), "exits.take_profit", "at most 1,000,000,000"),
+        (lambda: rule(stop_loss=0.1, basis=Decimal("1e30")), "exits.basis", "at most 1,000,000,000"),
+        (lambda: rule(stop_loss={"atr": 1e30}), "exits.stop_loss.atr", "at most 1,000,000,000"),
     ],
 )
 def test_bad_rules(make, parameter, said):

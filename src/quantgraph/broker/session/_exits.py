@@ -294,8 +294,11 @@ class ExitBook:
         """The average true range as of the close before a session, or of its own where it is over."""
         if not rule.ranges:
             return None
+        actions = () if over else self.actions(day)
+        splits = [replace(each, cash=ZERO) for each in actions if each.symbol == symbol]
         ranges = average_true_ranges(self._store, self._data_ref, rule.window)
-        return range_of(ranges, symbol, self._places[day] + over)
+        found = range_of(ranges, symbol, self._places[day] + over)
+        return None if found is None else price_after_actions(found, splits)
 
     def level(  # noqa: PLR0917 - what a level is made of
         self,

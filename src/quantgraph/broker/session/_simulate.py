@@ -130,16 +130,16 @@ def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Dec
     copies = [Order(**{part: getattr(order, part) for part in _ORDER}, trigger="") for order in orders]
     if decision is None:
         return Decision(copies)
-    exits = list(decision.exits)
-    if not all(isinstance(rule, ExitRule) for rule in exits) or len({each.symbol for each in exits}) < len(
-        exits
-    ):
+    exits: Sequence[Any] = decision.exits if isinstance(decision.exits, list | tuple) else [None]
+    one_each = all(isinstance(rule, ExitRule) for rule in exits)
+    if not one_each or len({each.symbol for each in exits}) < len(exits):
         raise BadOption(
             f"{where.format(f'exits {exits!r:.80}')}; must be a list of ExitRule, one a symbol",
             parameter="exits",
         )
     notes = _plain(decision.notes, where)
-    return Decision(copies, notes=notes, in_order=bool(decision.in_order), exits=exits)
+    rules = [ExitRule.of(rule.to_json()) for rule in exits]  # what a later session reads in the ledger
+    return Decision(copies, notes=notes, in_order=bool(decision.in_order), exits=rules)
 
 
 def _plain(notes: object, where: str) -> dict[str, Any]:

@@ -43,11 +43,9 @@ def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
         ) from None
     try:
         _check_size(path, max_bytes)
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
+        with path.open("rb") as file:  # openpyxl leaves a damaged one open
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             tables = {sheet.title: _table(sheet, path) for sheet in book.worksheets}
-        finally:
-            book.close()
     except BadFile:
         raise
     except (InvalidFileException, *_DAMAGED) as error:

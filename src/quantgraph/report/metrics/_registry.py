@@ -21,6 +21,7 @@ from quantgraph._util.texts import Language
 from quantgraph.broker import TradePlan
 from quantgraph.broker.accounts import Delisting, Event, Split
 from quantgraph.broker.ledger import OrderTable
+from quantgraph.broker.session import last_of_each
 from quantgraph.report._periods import (
     expected_shortfall,
     months_of,
@@ -72,7 +73,7 @@ class RunData:
     """The signal at the sessions that trade it; None if the decider follows none."""
     plan: TradePlan
     trades: NDArray[np.bool_]
-    """Whether the plan buys, for each of the committed sessions."""
+    """Whether the plan buys, for each session of ``traded``."""
     bars: Mapping[str, pd.DataFrame]
     holdings: Callable[[], pd.DataFrame]
 
@@ -254,22 +255,17 @@ def unfollowed_buys(run: RunData, signal: pd.DataFrame) -> dict[str, int]:
     ordered.reshape(-1)[cells[orders.wishes_to_buy[known]]] = True
     np.add.at(moved.reshape(-1), cells, shares)
     np.subtract.at(sold.reshape(-1), cells, np.where(orders.at_open[known], np.minimum(shares, 0), 0))
-    for event in run.events:
-        column = int(signal.columns.get_indexer(pd.Index([event.symbol]))[0])
-        if column >= 0 and isinstance(event, Split | Delisting):
-            change = event.after - event.before if isinstance(event, Split) else -event.quantity
-            moved[sessions.get_loc(event.session), column] += float(change)
-    after = moved.cumsum(axis=0)
-    before = np.vstack([np.zeros(shape[1]), after[:-1]])
+    before = _at_open(run, signal.columns, moved)
     held, kept = before > _DUST, (before - sold > _DUST).sum(axis=1)
-    buys = (signal.reindex(sessions).to_numpy() == 1) & ~held
+    wishes, pending = _wishes(signal, run.trades, sessions)
     waits = np.zeros(shape, dtype=bool)
     ended = cells[orders.by_plan[known] & orders.sells[known]]
     for row, column in zip(*np.unravel_index(ended, shape), strict=True):
-        if run.plan.reentry == "new_signal" and after[row, column] <= _DUST:
+        if run.plan.reentry == "new_signal" and before[row, column] + moved[row, column] <= _DUST:
             other = signal[signal.columns[column]].reindex(sessions[row:]).to_numpy() != 1
             waits[row + 1 : row + (int(other.argmax()) if other.any() else len(other)), column] = True
-    missed, then = buys & ~ordered, run.trades[:, None]
+    then = run.trades[signal.index.get_indexer(sessions)][:, None]
+    buys, missed = wishes & ~held, wishes & ~held & ~ordered
     wanted = ((buys & ~waits) | (ordered & ~held)).sum(axis=1)
     room = np.maximum(run.plan.slots(shape[1]) - kept, 0)
     asked = (missed & then & ~waits).sum(axis=1)
@@ -278,9 +274,36 @@ def unfollowed_buys(run: RunData, signal: pd.DataFrame) -> dict[str, int]:
         "no_room": full,
         "too_little_cash": int(asked.sum()) - full,
         "awaits_new_signal": int((missed & waits).sum()),
-        "not_a_trade_day": int((missed & ~waits & ~then).sum()),
+        "not_a_trade_day": int((missed & ~waits & ~then & ~pending).sum()),
     }
     return {reason: count for reason, count in found.items() if count}
+
+
+def _at_open(run: RunData, symbols: pd.Index, moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares at the open of each session, after its corporate actions."""
+    changed = np.zeros(moved.shape)
+    for event in run.events:
+        column = int(symbols.get_indexer(pd.Index([event.symbol]))[0])
+        if column >= 0 and isinstance(event, Split | Delisting):
+            change = event.after - event.before if isinstance(event, Split) else -event.quantity
+            changed[run.sessions.get_loc(event.session), column] += float(change)
+    return (changed + moved).cumsum(axis=0) - moved
+
+
+def _wishes(
+    signal: pd.DataFrame, trades: NDArray[np.bool_], sessions: pd.DatetimeIndex
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Where the signal wants a symbol, and where the next session on which the plan buys still does.
+
+    On such a session the last 1 or -1 since the one before counts, on others that of the session.
+    """
+    rows, pending = signal.to_numpy().copy(), np.zeros(signal.shape, dtype=bool)
+    places, here = np.flatnonzero(trades), signal.index.get_indexer(sessions)
+    for begin, place in zip([0, *(places[:-1] + 1)], places, strict=True) if not trades.all() else ():
+        rows[place] = last_of_each(rows[begin : place + 1])
+        if place <= here[-1]:
+            pending[begin:place] = rows[place] == 1
+    return rows[here] == 1, pending[here]
 
 
 def _win_rate(track: Track) -> float:
