@@ -38,7 +38,7 @@ def test_attributes_of_the_package_s_deciders_cannot_be_changed(name):
 
 
 def test_what_is_constant_of_a_decider_is_final():
-    constants = {"name", "uses_signal", "reads_rule", "called", "needs", "roles"}
+    constants = {"name", "uses_signal", "reads_rule", "called", "needs", "roles", "keyless"}
     for decider in (SignalRule, DualAgent, ExecutionAgent, TraderAgent, McpClient):
         own = {name: vars(decider)[name] for name in constants & vars(decider).keys()}
         final = {name for name, kind in decider.__annotations__.items() if kind.startswith("Final")}

@@ -158,7 +158,7 @@ def _value(value: tree.Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one cas
 def describe_value(value: tree.Value, language: Language) -> str:
     """A value as one phrase.
 
-    >>> describe_value(Average(kind="ema", period=12), "en")
+    >>> describe_value(tree.Average(kind="ema", period=12), "en")
     'EMA(12)'
     """
     return _value(value, language == "zh")
@@ -182,7 +182,7 @@ def _threshold(compare: tree.Compare, zh: bool) -> str:
 def describe(condition: tree.Condition, language: Language) -> str:
     """A condition as one phrase.
 
-    >>> describe(Compare(left=Rsi(period=14), op="<", right=Number(value=30.0)), "en")
+    >>> describe(tree.Compare(left=tree.Rsi(period=14), op="<", right=tree.Number(value=30.0)), "en")
     'RSI(14) < 30'
     """
     zh = language == "zh"

@@ -54,7 +54,7 @@ class Inline:
     """Trials without a process: for functions that remember nothing."""
 
     isolated = True
-    lanes = 1
+    threads = 1
 
     def __init__(self, function):
         self.function = function

@@ -459,7 +459,7 @@ def test_no_run_begins_before_the_one_before_it_has_ended():
     alive, together = [], []
 
     class Watched(Inline):
-        lanes = 2
+        threads = 2
 
         def walk(self, panel, moments):
             with beside(0):
