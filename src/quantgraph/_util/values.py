@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection
 from decimal import Decimal
@@ -57,6 +58,19 @@ def plain_number(value: Decimal | float) -> int | float:
     (100, 0.5)
     """
     return int(value) if value == int(value) else float(value)
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """A text's JSON object; empty if the text is not one.
+
+    >>> json_object('{"a": 1}'), json_object("[1]"), json_object(None)
+    ({'a': 1}, {}, {})
+    """
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def near_or_valid(name: str, valid: Collection[str]) -> str:

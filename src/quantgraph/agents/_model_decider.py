@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language
-from quantgraph._util.values import near_or_valid
+from quantgraph._util.values import finite_number, near_or_valid
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.memory._memory import EpisodeMemo
 from quantgraph.broker import DecisionContext, Session
@@ -280,6 +280,13 @@ def shortened_conversation(
 def _length(message: AnyMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     return len(reply_text(message.content)) + sum(len(canonical_json(each["args"])) for each in calls)
+
+
+def bar_closes(bars: Any) -> list[float]:
+    """The closes that are numbers, of bars as a tool answers them; none if they are not a list."""
+    rows = bars if isinstance(bars, list) else []
+    numbers = [finite_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
+    return [each for each in numbers if each is not None]
 
 
 def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:

@@ -174,7 +174,7 @@ class DecisionContext:
         """The rulebook in force: lots, ticks, price bands, fees; a copy."""
         return deepcopy(_BACKGROUND[self].rules)
 
-    @property
+    @cached_property
     def plan(self) -> TradePlan:
         """Sizes, schedules and exits; a copy."""
         return deepcopy(_BACKGROUND[self].run.plan)
@@ -189,7 +189,7 @@ class DecisionContext:
         """The session of the last of such sales, of symbols that were not bought since; a copy."""
         return dict(_BACKGROUND[self].exited)
 
-    @property
+    @cached_property
     def followed(self) -> Mapping[str, Followed]:
         """What is followed of each position, where the plan or a rule has a use for it; a copy."""
         return deepcopy(dict(_BACKGROUND[self].followed))

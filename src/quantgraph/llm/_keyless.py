@@ -38,6 +38,7 @@ from pydantic import Field
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import entries
 from quantgraph._util.texts import Language, Note, language_of
+from quantgraph._util.values import json_object
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import _keyless_replies as replies
 from quantgraph.llm._keyless_replies import (
@@ -126,22 +127,13 @@ class _Prompt:
         return None
 
 
-def _json_object(text: str | None) -> dict[str, Any]:
-    """A JSON object; empty if the text is not one."""
-    try:
-        value = json.loads(text or "{}")
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _day(value: object) -> str | None:
     text = re.sub(r"\D", "", str(value or ""))
     return text if re.fullmatch(r"\d{8}", text) else None
 
 
 def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
-    facts = _json_object(prompt.part("context"))
+    facts = json_object(prompt.part("context"))
     names = facts.get("names")
     pairs = names if isinstance(names, dict) else {}
     examples = facts.get("examples")
@@ -183,7 +175,7 @@ def _answers(prompt: _Prompt) -> list[str]:
 def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
     text = without_names(text, _codes(facts.get("decider"))).lstrip(" ,，、;；:：")
-    last = _json_object(prompt.part("last_request"))
+    last = json_object(prompt.part("last_request"))
     text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
     errors = prompt.part("errors") or ""
     try:
@@ -220,7 +212,7 @@ def _failed(message: ToolMessage) -> bool:
 
 
 def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
-    options = _json_object(text)
+    options = json_object(text)
     symbols = options.get("ts_code") or ""
     codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
     start, end = str(options.get("start_date") or ""), str(options.get("end_date") or "")
@@ -261,7 +253,7 @@ def _codes(value: object) -> tuple[str, ...]:
 
 def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
     """The watched security: of the understanding in the prompt if it has one, else as the strategy says."""
-    understood = _json_object(prompt.part("understanding"))
+    understood = json_object(prompt.part("understanding"))
     watch, trade = _codes(understood.get("watch")), _codes(understood.get("trade"))
     if trade:
         return watched_of(watch or trade, trade, request.strategy)
@@ -290,7 +282,7 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
 
 def _clarify(prompt: _Prompt, text: str) -> PlannerTurn:
     context, _ = _context(prompt)
-    options = _json_object(text)
+    options = json_object(text)
     reason = str(options.get("reason") or "")
     language = options.get("language")
     language_ = cast(Language, language) if language in ("zh", "en") else language_of(reason)

@@ -331,7 +331,7 @@ def _add_fills(
     )
     reasons = list(dict.fromkeys(rows["words"]))
     reason = {text: at for at, text in enumerate(reasons)}
-    columns = {
+    columns: dict[str, Any] = {
         "day": rows["session"].map(place),
         "symbol": rows["symbol"].map(number),
         "sell": (rows["side"] == "sell").astype(int),
@@ -341,8 +341,7 @@ def _add_fills(
         "reason": rows["words"].map(reason),
     }
     side = rows["side"].map({"buy": 1, "sell": -1}).to_numpy()
-    for at, frame in enumerate(values.values()):
-        columns[f"value_{at}"] = _decisive(view, frame, rows["symbol"], columns["day"], side)
+    columns |= _decisive(view, values, rows["symbol"], columns["day"], side, "value")
     data.inside |= {
         "reasons": [_shown(text) for text in reasons],
         "refused": _refused(view.refused, place, number),
@@ -398,9 +397,8 @@ def _add_trips(
         "reason_in": trips["entry_words"].map(reason),
         "reason_out": trips["exit_words"].map(reason),
     }
-    for at, frame in enumerate(values.values()):
-        for name, side in (("opened", 1), ("closed", -1)):
-            columns[f"value_{name}_{at}"] = _decisive(view, frame, trips["symbol"], trips[name], side)
+    for name, side in (("opened", 1), ("closed", -1)):
+        columns |= _decisive(view, values, trips["symbol"], trips[name], side, f"value_{name}")
     data.inside |= {
         "trip_reasons": [_shown(text) for text in words],
         "value_labels": list(map(_shown, values)),
@@ -408,14 +406,21 @@ def _add_trips(
     _add_columns(data, "trips", columns, inline=inline)
 
 
-def _decisive(
-    view: RunView, frame: pd.DataFrame, symbols: pd.Series[str], places: pd.Series[int], side: Any
-) -> pd.Series[float]:
-    """The values at the close before, where the signal is of that side then; an older one decided else."""
-    found = pd.Series(_before(frame, view.days.index, symbols, places))
-    if view.signal is None:
-        return found
-    return found.where(_before(view.signal, view.days.index, symbols, places) == side)
+def _decisive(  # noqa: PLR0917 - as the columns need it
+    view: RunView,
+    values: Mapping[str, pd.DataFrame],
+    symbols: pd.Series[str],
+    places: pd.Series[int],
+    side: Any,
+    name: str,
+) -> dict[str, Floats]:
+    """Columns of the values at the close before, where the signal is of that side then."""
+    days, signal = view.days.index, view.signal
+    decides = True if signal is None or not values else _before(signal, days, symbols, places) == side
+    return {
+        f"{name}_{at}": np.where(decides, _before(frame, days, symbols, places), np.nan)
+        for at, frame in enumerate(values.values())
+    }
 
 
 def _before(frame: pd.DataFrame, days: pd.Index, symbols: pd.Series[str], places: pd.Series[int]) -> Floats:

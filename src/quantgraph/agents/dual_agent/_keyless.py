@@ -6,7 +6,6 @@ documented in ``docs/keyless-planner.md``.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from quantgraph._util.values import finite_number
+from quantgraph._util.values import finite_number, json_object
 from quantgraph.llm.messages import read
 
 _RANGE = 0.05
@@ -143,12 +142,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def reply_to_filter(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:  # noqa: ARG001 - one signature
     """The filter's reply to ``filter_facts``."""
-    return filter_symbols(_object(text))
+    return filter_symbols(json_object(text))
 
 
 def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
     """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
-    facts = _object(text)
+    facts = json_object(text)
     symbols = symbols_of(facts)
     facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
     asked_for = _listed_last(behind, symbols)
@@ -157,7 +156,7 @@ def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str
     return decide_portfolio(
         facts,
         symbols=symbols if facts_of_message else asked_for or symbols,
-        universe=max(len(symbols_of(_object(part))) for part in given),
+        universe=max(len(symbols_of(json_object(part))) for part in given),
         retries=retries,
         rejected=asked_for if facts_of_message else (),
     )
@@ -167,14 +166,6 @@ def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
     """The symbols that a text lists behind its last colon."""
     listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
     return [symbol for symbol in symbols if symbol in listed]
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 KEYLESS = {"decision_facts": reply_to_decision, "filter_facts": reply_to_filter}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from quantgraph._util.values import finite_number
+from quantgraph._util.values import finite_number, json_object
+from quantgraph.agents._model_decider import bar_closes
 from quantgraph.llm.messages import read
 
 _BARS, _PERIOD, _RSI_PERIOD, _RSI_HIGH = 40, 20, 14, 70.0
@@ -26,7 +26,7 @@ def next_action(
     failed = next((each for each in results if isinstance(each, Mapping) and "error" in each), None)
     if failed is not None:
         return _decision(step, "hold", f"a step failed: {failed['error']}", facts)
-    closes = _bar_closes(results[0]) if results else []
+    closes = bar_closes(results[0]) if results else []
     if results and len(closes) < _PERIOD:
         reason = f"{len(closes)} closes are known, {_PERIOD} are needed"
         return _decision(step, "hold", reason, facts)
@@ -95,12 +95,6 @@ def _action(
     }
 
 
-def _bar_closes(bars: Any) -> list[float]:
-    rows = bars if isinstance(bars, list) else []
-    numbers = [finite_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
-    return [each for each in numbers if each is not None]
-
-
 def _rsi(rows: Any) -> float | None:
     last = rows[-1] if isinstance(rows, list) and rows else {}
     return finite_number(last.get("rsi")) if isinstance(last, Mapping) else None
@@ -109,17 +103,11 @@ def _rsi(rows: Any) -> float | None:
 def reply_to_step(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
     """The next action of an execution: its step and the results so far stand in the messages."""
     told = [message.text for message in messages if isinstance(message, HumanMessage | ToolMessage)]
-    results = [_object(part).get("result") for each in told if (part := read("observation", each))]
+    results = [json_object(part).get("result") for each in told if (part := read("observation", each))]
     replies_given = sum(isinstance(message, AIMessage) for message in messages)
-    return next_action(_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return next_action(
+        json_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results)
+    )
 
 
 KEYLESS = {"execution_facts": reply_to_step}

@@ -168,8 +168,12 @@ class ExecutionOptions:
     @cached_property
     def catalog(self) -> Mapping[str, BaseTool]:
         """The tools that can be called, by name."""
-        own = {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
-        return {**tools_catalog, **own}
+        return {**tools_catalog, **self.own}
+
+    @cached_property
+    def own(self) -> Mapping[str, BaseTool]:
+        """The tools of the caller's among them."""
+        return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
     @cached_property
     def described(self) -> Sequence[Mapping[str, Any]]:
@@ -188,13 +192,12 @@ class ExecutionOptions:
     @property
     def identity(self) -> dict[str, Any]:
         """The options as plain JSON: a run is not continued with others."""
-        tools = {name: tool for name, tool in self.catalog.items() if name not in tools_catalog}
         own = {
             name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
-            for name, tool in tools.items()
+            for name, tool in self.own.items()
         }
         code: dict[str, str] = {}
-        for name, tool in tools.items():
+        for name, tool in self.own.items():
             code |= code_values("quantgraph.tools", _module_of(tool), f"tool.{name}.")
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
         return {**limits, **({"tools": own} if own else {}), **code}

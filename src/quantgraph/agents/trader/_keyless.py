@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +9,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from quantgraph._util.values import finite_number
+from quantgraph._util.values import finite_number, json_object
+from quantgraph.agents._model_decider import bar_closes
 from quantgraph.llm.messages import read
 
 _RESULTS = "Tool results: "
@@ -62,7 +62,7 @@ def next_move(day: str, stop_signal: str, results: Sequence[Any]) -> TraderMove:
 def _read_day(day: str) -> tuple[dict[str, float], dict[str, float], bool]:
     """Return positions, opens, and whether there is a rule in words."""
     lines = [line.strip() for line in day.splitlines()]
-    found = [_object(line) for line in lines if line.startswith("{")]
+    found = [json_object(line) for line in lines if line.startswith("{")]
     positions, opens = (found[0], found[-1]) if len(found) > 1 else ({}, {})
     prices = {name.removesuffix("_price"): price for name, price in _numbers(opens).items()}
     has_rule = any(line.startswith(("Rule: ", "用户的规则: ")) for line in lines)
@@ -77,17 +77,11 @@ def _looked_at(positions: Mapping[str, float], opens: Mapping[str, float]) -> li
 
 def _is_above(bars: Any) -> bool | None:
     """Whether the last close is above the average; None if it is equal, or there are too few."""
-    closes = _bar_closes(bars.get("bars") if isinstance(bars, Mapping) else None)
+    closes = bar_closes(bars.get("bars") if isinstance(bars, Mapping) else None)
     if len(closes) < _TRADER_BARS:
         return None
     last, average = closes[-1], sum(closes[-_TRADER_BARS:]) / _TRADER_BARS
     return None if math.isclose(last, average) else last > average
-
-
-def _bar_closes(bars: Any) -> list[float]:
-    rows = bars if isinstance(bars, list) else []
-    numbers = [finite_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
-    return [each for each in numbers if each is not None]
 
 
 def _trades(
@@ -118,14 +112,6 @@ def _whole_lots(symbol: str, shares: float) -> int:
     return 0 if symbol.startswith("688") and amount < _LEAST_STAR else amount
 
 
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     numbers = {name: finite_number(value) for name, value in values.items()}
     return {name: number for name, number in numbers.items() if number is not None}
@@ -141,7 +127,7 @@ def reply_to_day(messages: Sequence[BaseMessage], day: str) -> AIMessage:
     ]
     prompt = next(each.text for each in reversed(messages) if read("trader_day", each.text) is not None)
     stop_signal = prompt.rstrip().rpartition("\n")[2]
-    move = next_move(day, stop_signal, [_object(answer) for answer in answers])
+    move = next_move(day, stop_signal, [json_object(answer) for answer in answers])
     calls = [tool_call(name=move.tool, args=dict(move.args), id=None)] if move.tool else []
     return AIMessage(move.text, tool_calls=calls)
 
