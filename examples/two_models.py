@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from quantgraph import run_strategy
-from quantgraph.broker import Decider, Decision, DecisionContext, Order
+from quantgraph.broker import Decision, DecisionContext, ModelDecider, Order
 from quantgraph.testing import ScriptedChatModel
 
 FILTER = "Is {symbol} worth a look? Its last closes: {closes}. Answer yes or no."
 DECISION = "Buy, sell or hold {symbol}? Its last closes: {closes}. In the last session you said: {before}."
 
 
-class Panel(Decider):
+class Panel(ModelDecider):
     """One model chooses what is looked at, another says buy, sell or hold."""
 
     name = "panel"

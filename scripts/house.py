@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_018,
-    "lines of statements": 45_888,
+    "lines": 87_058,
+    "lines of statements": 45_903,
     "modules": 338,
     "modules that a stranger sees": 76,
-    "exported names": 614,
+    "exported names": 615,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-from quantgraph.broker import Decider, Decision, DecisionContext, Order
+from quantgraph.broker import Decision, DecisionContext, ModelDecider, Order
 from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm.messages import read_json, wrap
 
@@ -39,7 +39,7 @@ def keyless_verdict(_messages: Sequence[BaseMessage], text: str) -> Mapping[str,
     return {"buy": buy, "sell": sell, "why": "keyless rule: the change of three sessions against 2 %"}
 
 
-class DipJudge(Decider):
+class DipJudge(ModelDecider):
     """Asks its model once a session which dips to buy, and which holdings to sell."""
 
     name = "dip_judge"

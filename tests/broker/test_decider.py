@@ -7,7 +7,7 @@ from quantgraph.agents import IsolatedDecider, SignalRule
 from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.agents.trader import TraderAgent
-from quantgraph.broker import DataNeeds, Decider, Decision, Order
+from quantgraph.broker import DataNeeds, Decider, Decision, ModelDecider, Order
 from quantgraph.broker.session._simulate import check_decider, validate_decision
 from quantgraph.errors import BadOption
 from quantgraph.integrations.mcp import McpClient
@@ -27,10 +27,27 @@ class Plain(Decider):
 def test_a_name_and_one_method_are_enough_and_the_rest_has_a_default():
     plain = Plain()
     assert (plain.options, plain.uses_signal, plain.needs) == ({}, True, DataNeeds())
-    assert (plain.roles, plain.prompts, plain.block_rule(None)) == ((), {}, None)
+    assert plain.block_rule(None) is None
 
 
-@pytest.mark.parametrize("name", ["options", "uses_signal", "needs", "roles", "prompts"])
+def test_the_base_class_has_seven_members():
+    members = {name for name in vars(Decider) if not name.startswith("_")}
+    assert members == {"name", "options", "uses_signal", "executes", "needs", "decide", "block_rule"}
+
+
+def test_a_decider_without_models_has_the_defaults_of_one_with_models():
+    asking = ModelDecider.of(Plain())
+    assert (asking.name, asking.roles, asking.prompts, asking.aliases) == (
+        "plain",
+        (),
+        {},
+        ("plain", "plain"),
+    )
+    agent = TraderAgent()
+    assert ModelDecider.of(agent) is agent
+
+
+@pytest.mark.parametrize("name", ["options", "uses_signal", "needs", "executes"])
 def test_attributes_of_the_package_s_deciders_cannot_be_changed(name):
     for decider in (SignalRule(), Decider.__new__(Plain)):
         with pytest.raises(AttributeError):
@@ -38,7 +55,7 @@ def test_attributes_of_the_package_s_deciders_cannot_be_changed(name):
 
 
 def test_what_is_constant_of_a_decider_is_final():
-    constants = {"name", "uses_signal", "reads_rule", "called", "needs", "roles", "keyless"}
+    constants = {"name", "uses_signal", "reads_rule", "aliases", "needs", "roles", "keyless"}
     for decider in (SignalRule, DualAgent, ExecutionAgent, TraderAgent, McpClient):
         own = {name: vars(decider)[name] for name in constants & vars(decider).keys()}
         final = {name for name, kind in decider.__annotations__.items() if kind.startswith("Final")}
@@ -47,6 +64,13 @@ def test_what_is_constant_of_a_decider_is_final():
 
 def test_all_deciders_of_the_package_come_through_this_door():
     assert all(issubclass(each, Decider) for each in (SignalRule, BuyAndHold, IsolatedDecider))
+
+
+def test_a_decider_with_roles_must_be_one_of_models():
+    with pytest.raises(
+        BadOption, match="'plain' has roles; a decider that asks models must be a ModelDecider"
+    ):
+        check_decider(type("Asking", (Plain,), {"roles": ("decision",)})())
 
 
 @pytest.mark.parametrize(

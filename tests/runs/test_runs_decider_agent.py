@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
-from quantgraph.broker import DataNeeds, Decider, Decision, Order
+from quantgraph.broker import DataNeeds, Decision, ModelDecider, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import create_node_agent, invoke_agent, tool_errors
@@ -20,7 +20,7 @@ CODE = "close = snapshot['ohlcv']['close']\nprint(close.index[-1].date(), len(sn
 BUY = {"name": "buy", "args": {"quantity": 100}}
 
 
-class Agent(Decider):
+class Agent(ModelDecider):
     """Looks at the closes with code, buys three times the same, and tries to fetch what it may not."""
 
     name = "agent"

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.agents._sizing import Sizing, open_prices
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, Quantity, TradePlan
+from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, TradePlan
+from quantgraph.broker.accounts import Quantity
 from quantgraph.broker.session import last_of_each, trade_days
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from quantgraph.broker import DecisionContext, Quantity, Session, TradePlan
-from quantgraph.broker.accounts import last_closes
+from quantgraph.broker import DecisionContext, Session, TradePlan
+from quantgraph.broker.accounts import Quantity, last_closes
 from quantgraph.broker.session import Followed, largest_buy
 from quantgraph.errors import NoData
 from quantgraph.market.money import CENT, ZERO, to_decimal

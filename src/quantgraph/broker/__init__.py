@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, RunContext
+    from quantgraph.broker._decider import DataNeeds, Decider, DecisionContext, ModelDecider, RunContext
     from quantgraph.broker._plan import ExitRule, TradePlan
     from quantgraph.broker._plan_words import plan_words
     from quantgraph.broker.accounts._account import Account
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Fill,
         Order,
         Pending,
-        Quantity,
         Rejection,
     )
     from quantgraph.broker.accounts._results import SessionResult
@@ -44,9 +43,9 @@ __all__ = [
     "ExitRule",
     "Fill",
     "Market",
+    "ModelDecider",
     "Order",
     "Pending",
-    "Quantity",
     "Rejection",
     "RunContext",
     "Session",

@@ -201,7 +201,7 @@ class DecisionContext:
 
     @property
     def rule(self) -> str:
-        """The user's rule in words, if the decider :attr:`~.Decider.reads_rule`; else ""."""
+        """The user's rule in words, if the decider :attr:`~.ModelDecider.reads_rule`; else ""."""
         return _BACKGROUND[self].run.rule
 
     @property
@@ -410,6 +410,24 @@ class Decider(ABC):
         """Data that it reads besides the bars of the window."""
         return DataNeeds()
 
+    @abstractmethod
+    def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
+        """Decide the orders of one session."""
+
+    def block_rule(self, context: DecisionContext) -> BlockRule | None:  # noqa: ARG002 - for subclasses
+        """Return its rule as data, which array code can trade for many sessions at once.
+
+        None: it is asked again in the next session. The rule must make the orders that :meth:`decide` makes.
+        """
+        return None
+
+
+class ModelDecider(Decider):
+    """A decider that asks models: their roles and prompts, and how it appears in sentences and on the page.
+
+    Everything has a default; :attr:`roles` names the models that ``context.model`` hands out.
+    """
+
     @property
     def roles(self) -> tuple[str, ...]:
         """Roles of the models that it asks by :meth:`.DecisionContext.model`: part of the run's identity."""
@@ -429,15 +447,12 @@ class Decider(ABC):
         return False
 
     @property
-    def called(self) -> tuple[str, ...]:
-        """What people call it in a sentence: such words are no part of a rule."""
+    def aliases(self) -> tuple[str, ...]:
+        """Its names in a sentence, which are not part of a rule."""
         return (self.name, self.name.replace("_", " "))
 
-    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
-        """Return what a person must know of how a run was decided, from the notes of its sessions.
-
-        Only deciders with :attr:`roles` are asked.
-        """
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
+        """Return the notes of a run's result, from the notes of its sessions."""
         return ()
 
     @property
@@ -459,16 +474,22 @@ class Decider(ABC):
         """
         return {}
 
-    @abstractmethod
-    def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
-        """Decide the orders of one session."""
+    @staticmethod
+    def of(decider: Decider) -> ModelDecider:
+        """The decider, or for one that asks no models an object with the defaults and its name."""
+        return decider if isinstance(decider, ModelDecider) else _WithoutModels(decider.name)
 
-    def block_rule(self, context: DecisionContext) -> BlockRule | None:  # noqa: ARG002 - for subclasses
-        """Return its rule as data, which array code can trade for many sessions at once.
 
-        None: it is asked again in the next session. The rule must make the orders that :meth:`decide` makes.
-        """
-        return None
+class _WithoutModels(ModelDecider):
+    """A decider that asks no models, as far as a :class:`ModelDecider` has more than it."""
+
+    name = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:  # noqa: ARG002 - as the base
+        return ()
 
 
 def _options_text(decider: Decider) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Market, plan_words
+from quantgraph.broker import Market, ModelDecider, plan_words
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -52,13 +52,13 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
-    remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
+    of_decider = ModelDecider.of(trading.decider).result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
-    notes = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
+    notes = [note.text(user_language) for note in (*of_decider, *summary_notes(summary))]
     summary["notes"] = [
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),

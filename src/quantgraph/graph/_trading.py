@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
 
-from quantgraph.broker import Decider, Market, RunContext, TradePlan
+from quantgraph.broker import Decider, Market, ModelDecider, RunContext, TradePlan
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_identity
@@ -229,17 +229,18 @@ class Trading:
 
     def _model(self, role: str) -> BaseChatModel:
         """Return the model of one of the decider's roles, built once."""
-        if role not in self.decider.roles:
+        decider = ModelDecider.of(self.decider)
+        if role not in decider.roles:
             raise BadOption(
-                f"role {role!r} is not among the roles of decider {self.decider.name!r}: "
-                f"{', '.join(self.decider.roles) or 'none'}",
+                f"role {role!r} is not among the roles of decider {decider.name!r}: "
+                f"{', '.join(decider.roles) or 'none: a decider that asks models is a ModelDecider'}",
                 parameter="role",
             )
         with self._lock:
             if role not in self._models:
-                settings = settings_of(self.decider, role, self.resources.settings)
+                settings = settings_of(decider, role, self.resources.settings)
                 self._models[role] = role_model(
-                    role, model=self.resources.model, settings=settings, keyless=self.decider.keyless
+                    role, model=self.resources.model, settings=settings, keyless=decider.keyless
                 )
             return self._models[role]
 

@@ -432,7 +432,7 @@ class KeylessPlanner(BaseChatModel):
     bound_tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | None = None
     replies: Mapping[str, KeylessReply] = Field(default_factory=dict, exclude=True, repr=False)
-    """Replies in the roles of a decider, by part of its prompts, see :attr:`.Decider.keyless`."""
+    """Replies in the roles of a decider, by part of its prompts, see :attr:`.ModelDecider.keyless`."""
 
     @property
     def _llm_type(self) -> str:

@@ -14,7 +14,7 @@ import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.texts import short_line
 from quantgraph.agents import SignalRule, decider_code, make_decider
-from quantgraph.broker import DataNeeds, Decider
+from quantgraph.broker import DataNeeds, Decider, ModelDecider
 from quantgraph.errors import RunDiverged, RunMismatch
 from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
 from quantgraph.llm.messages import build_request
@@ -117,7 +117,7 @@ def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity
     """Identity that a run of this specification and these resources has now."""
     settings, decider = resources.settings, resources.decider or SignalRule()
     configuration = _spec_values(spec) | _decider_values(decider) | setting_values(settings)
-    for role in (*_ROLES, *map(check_role, decider.roles)):
+    for role in (*_ROLES, *map(check_role, ModelDecider.of(decider).roles)):
         configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
     return Identity(
         configuration=configuration,
@@ -271,12 +271,12 @@ def _of_decider(name: str) -> bool:
 
 def _decider_values(decider: Decider) -> dict[str, Any]:
     """Name and options; besides, unless it is ``SignalRule``, its class, roles, prompts and file."""
-    values = _json(canonical_json(dict(decider.options)))
+    values, asking = _json(canonical_json(dict(decider.options))), ModelDecider.of(decider)
     if type(decider) is not SignalRule:
-        prompts = {f"prompt.{name}": content_hash(text) for name, text in sorted(decider.prompts.items())}
+        prompts = {f"prompt.{name}": content_hash(text) for name, text in sorted(asking.prompts.items())}
         values |= {"class": type(decider).__name__, **prompts}
-    if decider.roles:
-        values["roles"] = list(decider.roles)
+    if asking.roles:
+        values["roles"] = list(asking.roles)
     if decider.needs != DataNeeds():
         values["needs"] = _json(canonical_json(asdict(decider.needs)))
     values |= decider_code(decider)

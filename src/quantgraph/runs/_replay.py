@@ -27,7 +27,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import new_run_id
 from quantgraph.agents import given_decider
-from quantgraph.broker import Decider
+from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import SourceLike
 from quantgraph.errors import BadFile, BadWindow, QuantGraphError, RunDiverged, StorageUnavailable
@@ -167,7 +167,7 @@ def replay(
         entries = list(recording.entries())
         stand_ins = replace(
             _stand_ins(manifest, entries, settings),
-            model=replay_models(entries, decider.roles),
+            model=replay_models(entries, ModelDecider.of(decider).roles),
             recorder=recorder,
             decider=decider,
             store=DataState(folder / "data", read_only=True),
@@ -434,7 +434,8 @@ def replay_from(
         on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
         ledger=None,
     )
-    models, prepare = _models(entries, given.model, decider.roles), partial(_copy_record, folder, entries)
+    models = _models(entries, given.model, ModelDecider.of(decider).roles)
+    prepare = partial(_copy_record, folder, entries)
     with begun_run(spec, new_folder, given, models=models, prepare=prepare) as (begun, opened):
         result = execute_run(begun, new_folder, opened, task=begun.graph_input, thread=begun.run_id)
     _check_repeated(place, recorded, new_folder, first)

@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from quantgraph._util.files import check_sentence, check_text, new_run_id
 from quantgraph._util.texts import language_of
 from quantgraph.agents import decider_place, given_decider
-from quantgraph.broker import Account, Decider, TradePlan
+from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
 from quantgraph.data import SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
@@ -289,7 +289,7 @@ def begun_run(
             decider=decider_place(given.decider),
             versions=library_versions(tuple(settings.sandbox_packages)),
             identity=identity,
-            labels=dict(given.decider.labels) if given.decider else {},
+            labels=dict(ModelDecider.of(given.decider).labels) if given.decider else {},
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import RunControl
 
-from quantgraph.broker import Decider
+from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
@@ -172,7 +172,7 @@ def open_resources(given: Resources | None = None, *, in_run_folders: bool = Fal
 
 def settings_of(decider: Decider, role: str, settings: Settings) -> Settings:
     """Return the settings of the model of one of a decider's roles: what it fixes wins."""
-    return settings.with_model(check_role(role), decider.model_settings.get(role, {}))
+    return settings.with_model(check_role(role), ModelDecider.of(decider).model_settings.get(role, {}))
 
 
 def run_database_path(runs_dir: Path, run_id: str) -> Path:

@@ -62,7 +62,7 @@ def test_no_text_has_no_numbers():
 
 
 def test_the_result_of_a_run_names_them():
-    (note,) = TraderAgent().remarks(
+    (note,) = TraderAgent().result_notes(
         [{"trader": {"ended": "stop_signal", "unresolved_numbers": ["$49,449", "12 shares"]}}]
     )
     assert "2 numbers of the closing texts" in note.en

@@ -30,7 +30,7 @@ from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
-from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection, Session
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection, Session
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.recording.scope import current_scope
@@ -166,7 +166,7 @@ _REASONS_KEPT, _REASON_LENGTH = 3, 200
 _SHARES, _NOTIONAL = 1000, Decimal(100_000)
 
 
-class DualAgent(Decider):
+class DualAgent(ModelDecider):
     """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
 
     In each session the filter is asked once for every 50 symbols, then the decision, whose targets are tried
@@ -193,7 +193,7 @@ class DualAgent(Decider):
     name: Final = "dual_agent"
     uses_signal: Final = False
     reads_rule: Final = True
-    called: Final[tuple[str, ...]] = ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
+    aliases: Final[tuple[str, ...]] = ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
     roles: Final[tuple[Role, ...]] = ROLES
     keyless: Final = KEYLESS
 
@@ -224,7 +224,7 @@ class DualAgent(Decider):
         """The configuration as given, and the name of a memory that is shared."""
         return {"cfg": self._cfg, **({"memory": self._memory.name} if self._memory else {})}
 
-    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the models did not choose, and how many replies were at fault."""
         reasons = [
             [each.get("hold_reason") for each in session["decisions"].values()]

@@ -17,7 +17,7 @@ from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._prompt import prompt_texts
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
-from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, Order, Rejection
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection
 from quantgraph.broker.session import largest_buy
 from quantgraph.market.money import to_decimal
 from quantgraph.recording.scope import happened
@@ -105,7 +105,7 @@ _REASON = 500
 _NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
 
 
-class ExecutionAgent(ExecutionOptions, Decider):
+class ExecutionAgent(ExecutionOptions, ModelDecider):
     """An agent decides each symbol step by step: it calls tools, calculates, and decides.
 
     At each session's open every symbol has an execution of its own, several side by side. When all have
@@ -141,7 +141,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
     name: Final = "execution"
     uses_signal: Final = False
     reads_rule: Final = True
-    called: Final[tuple[str, ...]] = (
+    aliases: Final[tuple[str, ...]] = (
         "execution agent",
         "execution_agent",
         "stepwise agent",
@@ -165,7 +165,7 @@ class ExecutionAgent(ExecutionOptions, Decider):
         """The system prompt in both languages."""
         return prompt_texts()
 
-    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the model did not choose, and how many of its calculations were wrong."""
         executions = [each for session in notes for each in session.get("executions", {}).values()]
         why = Counter(

@@ -18,7 +18,15 @@ from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState
 from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.agents.trader._prompt import prompt_texts
-from quantgraph.broker import Account, DataNeeds, Decider, Decision, DecisionContext, Order, SessionResult
+from quantgraph.broker import (
+    Account,
+    DataNeeds,
+    Decision,
+    DecisionContext,
+    ModelDecider,
+    Order,
+    SessionResult,
+)
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state import View
@@ -97,7 +105,7 @@ _ALL = "*"
 """What a trader decides: everything that can be traded."""
 
 
-class TraderAgent(TraderOptions, Decider):
+class TraderAgent(TraderOptions, ModelDecider):
     """A model trades a portfolio by itself: it reads the day, calls tools, and says when it is done.
 
     At each session's open it is given yesterday's positions and closes and today's opens, and replies with
@@ -149,7 +157,7 @@ class TraderAgent(TraderOptions, Decider):
     name: Final = "trader"
     uses_signal: Final = False
     reads_rule: Final = True
-    called: Final[tuple[str, ...]] = (
+    aliases: Final[tuple[str, ...]] = (
         *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
         *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
     )
@@ -180,7 +188,7 @@ class TraderAgent(TraderOptions, Decider):
         """The prompts by market and language."""
         return prompt_texts()
 
-    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many sessions did not end as the model wished."""
         days = [each["trader"] for each in notes if "trader" in each]
         ends = Counter(day["ended"] for day in days)

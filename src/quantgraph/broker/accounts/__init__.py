@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Split,
         shares_after,
     )
-    from quantgraph.broker.accounts._orders import order_from_json, order_to_json
+    from quantgraph.broker.accounts._orders import Quantity, order_from_json, order_to_json
     from quantgraph.broker.accounts._quotes import Quotes, quotes_at
     from quantgraph.broker.accounts._results import (
         Block,
@@ -42,6 +42,7 @@ __all__ = [
     "MarkAt",
     "Payment",
     "Position",
+    "Quantity",
     "Quotes",
     "Receivable",
     "Split",

@@ -24,7 +24,7 @@ import pandas as pd
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
-from quantgraph.broker._decider import Decider, DecisionContext, RunContext
+from quantgraph.broker._decider import Decider, DecisionContext, ModelDecider, RunContext
 from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.broker.accounts._account import Account
 from quantgraph.broker.accounts._orders import (
@@ -98,9 +98,14 @@ def check_decider(decider: object) -> Decider:
     Raises
     ------
     BadOption
-        If it is not an instance of :class:`Decider`.
+        If it is not an instance of :class:`Decider`, or has roles and is not a :class:`ModelDecider`.
     """
     if isinstance(decider, Decider):
+        if hasattr(decider, "roles") and not isinstance(decider, ModelDecider):
+            raise BadOption(
+                f"decider {decider.name!r} has roles; a decider that asks models must be a ModelDecider",
+                parameter="decider",
+            )
         return decider
     if isinstance(decider, type):
         said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
-from quantgraph.broker import Fill, Quantity, SessionResult
-from quantgraph.broker.accounts import Delisting, Dividend, Event, Payment, Split, shares_after
+from quantgraph.broker import Fill, SessionResult
+from quantgraph.broker.accounts import Delisting, Dividend, Event, Payment, Quantity, Split, shares_after
 from quantgraph.broker.session import fits_lots
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadFile, BadOption, BadWindow, UnknownSymbol

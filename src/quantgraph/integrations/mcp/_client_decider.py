@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 from langgraph.runtime import RunControl
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext, SessionResult
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.integrations.mcp._server import ClientHandler
@@ -169,7 +169,7 @@ _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
 
 
-class McpClient(Decider):
+class McpClient(ModelDecider):
     """A program outside of the run trades its portfolio, by the tools of an MCP server.
 
     Each call is recorded before it is carried out, so a run that was killed goes on at the next call, and a
@@ -190,7 +190,7 @@ class McpClient(Decider):
     name: Final = "mcp_client"
     uses_signal: Final = False
     reads_rule: Final = True
-    called: Final[tuple[str, ...]] = ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
+    aliases: Final[tuple[str, ...]] = ("MCP client", "mcp_client", "mcp", "client", "MCP客户端", "客户端")
     needs: Final[DataNeeds] = DataNeeds(sessions=_SESSIONS, records=("news",))
 
     def __init__(self, handler: ClientHandler | None = None) -> None:

@@ -62,7 +62,7 @@ class Manifest:
     budgets
         ``budget`` and ``session_budget`` of the settings.
     labels
-        The decider's words for the page, see :attr:`.Decider.labels`.
+        The decider's words for the page, see :attr:`.ModelDecider.labels`.
     """
 
     run_id: str

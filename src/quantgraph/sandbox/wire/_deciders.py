@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.broker import Account, Decision, ExitRule, Order, Quantity
-from quantgraph.broker.accounts import Position, Receivable
+from quantgraph.broker import Account, Decision, ExitRule, Order
+from quantgraph.broker.accounts import Position, Quantity, Receivable
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
 from quantgraph.market import Moment, session_of
 from quantgraph.market.actions import CorporateAction

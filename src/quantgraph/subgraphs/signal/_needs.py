@@ -13,7 +13,7 @@ import talib
 
 from quantgraph._util.files import available_memory
 from quantgraph._util.texts import Note, say
-from quantgraph.broker import Decider
+from quantgraph.broker import Decider, ModelDecider
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, DatedRecords, MarketDataSource, record_kinds_of
 from quantgraph.errors import DataTooLarge, NoData, UnknownField
 from quantgraph.llm import KeylessPlanner, get_llm
@@ -102,7 +102,8 @@ def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
 
     A replay, which has no models, is told what the run found.
     """
-    if not decider.roles:
+    roles = ModelDecider.of(decider).roles
+    if not roles:
         return False
 
     def ask() -> bool:
@@ -112,16 +113,16 @@ def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
                 model=resources.model,
                 settings=settings_of(decider, role, resources.settings),
             )
-            for role in decider.roles
+            for role in roles
         )
         return any(isinstance(model, KeylessPlanner) for model in chosen)
 
-    return recorded("code", {"step": "keyless_models", "roles": list(decider.roles)}, ask)
+    return recorded("code", {"step": "keyless_models", "roles": list(roles)}, ask)
 
 
 def rule_note(decider: Decider, rule: str) -> Note:
     """Return the note that a rule in words was handed to the decider's models, or to who else decides."""
-    if not decider.roles:
+    if not ModelDecider.of(decider).roles:
         return Note(
             zh=f"规则已原样交给 {decider.name}，没有代码检查是否遵守：{rule}",
             en=f"{decider.name} is given the rule in your words, and no code checks that it is followed: "

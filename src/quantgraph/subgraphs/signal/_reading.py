@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
+from quantgraph.broker import ModelDecider
 from quantgraph.data import AsOfSource, record_kinds_of
 from quantgraph.data.symbols import names_in
 from quantgraph.errors import (
@@ -224,14 +225,14 @@ def read_symbols(reading: Reading) -> Reading:
 
 def set_clauses_aside(reading: Reading) -> Reading:
     """Make of a reading for a decider without a signal one of data; its models may be told the rule."""
-    decider, text = current_decider(reading.resources), said_text(reading.state)
+    decider, text = ModelDecider.of(current_decider(reading.resources)), said_text(reading.state)
     read, params = reading.params["strategy_desc"], dict(reading.params)
     if read != dialogue_of(reading.state)["last_request"].get("strategy_desc"):  # else it was checked before
         params["strategy_desc"] = said_rule(read, text)
     invented = "" if params["strategy_desc"] else read
     if params["strategy_desc"]:  # the indicators that a rule needs are not fetched without it
         params["required_indicators"] = []
-    rule = rule_in_text(params, cast("ReflectionReply", reading.reply).unread, text, decider.called)
+    rule = rule_in_text(params, cast("ReflectionReply", reading.reply).unread, text, decider.aliases)
     not_executed, is_one_word = rule, rule.isascii() and " " not in rule
     if decider.reads_rule and not is_one_word and not has_keyless_models(decider, reading.resources):
         not_executed = "; ".join(not_done_words(params, []))

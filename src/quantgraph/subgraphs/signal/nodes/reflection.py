@@ -14,6 +14,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.files import check_sentence
 from quantgraph._util.texts import say
+from quantgraph.broker import ModelDecider
 from quantgraph.data.symbols import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
@@ -367,7 +368,7 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
     source, resources = reading.source, reading.resources
     executes = _executes(reading) if resources.makes_signal else PLAN_KEYS
     sessions, listed = source.sessions(), source.symbols()
-    called = () if resources.makes_signal else current_decider(resources).called
+    called = () if resources.makes_signal else ModelDecider.of(current_decider(resources)).aliases
     named = [name for name in called if name.casefold() in text.casefold()]
     # An index has the name given here: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
