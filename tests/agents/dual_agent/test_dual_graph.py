@@ -21,7 +21,7 @@ def test_it_decides_from_features_and_repairs_one_symbol(features):
     )
     graph = create_dual_agent_subgraph(model=models.model)
     steps = [next(iter(step)) for step in graph.stream({"features_list": features, "cash": 50_000})]
-    assert steps == ["begin", "filter", "features", "decide", "retry", "decide", "validate"]
+    assert steps == ["begin", "filter", "decide", "retry", "decide", "validate"]
 
 
 def test_it_works_inside_of_another_graph(features):

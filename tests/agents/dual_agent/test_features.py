@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.agents.dual_agent._config import FeatureOptions
 from quantgraph.agents.dual_agent._features import (
-    add_fundamentals,
+    after_filter,
     build_features,
     check_features_list,
     fill_features,
@@ -31,7 +32,7 @@ EMPTY = Account.opening(100_000)
 
 
 def features(view, symbol="A", account=EMPTY, **options):
-    (item,) = build_features(view, account, [symbol], **options)
+    (item,) = build_features(view, account, [symbol], FeatureOptions(**options))
     assert item["symbol"] == symbol
     json.dumps(item, allow_nan=False)
     return item["features"]
@@ -68,14 +69,17 @@ def test_features_have_the_documented_shape(small_market, rising):
         "news_events": {"top_k_events": []},
         "position_state": {"current_position_value": 0.0, "holding_days": 0, "shares": 0.0, "sellable": 0.0},
     }
-    assert features(market.view(8)) == expected
-    priced = features(market.view(8), include_price=True)
+    assert features(market.view(8), fundamentals=False) == expected
+    unknown = features(market.view(8)).pop("fundamental_data")
+    assert set(unknown.values()) == {None}
+    assert len(unknown) == 6
+    priced = features(market.view(8), price=True)
     assert priced["market_data"] == expected["market_data"] | {"price": 9.5}
 
 
 def test_without_a_bar_today_there_is_no_open_and_yesterdays_is_not_shown(small_market):
     market = small_market({"A": [1.0, 2.0, 3.0], "B": [4.0, 5.0, None]})
-    shown = features(market.view(2), "B", include_price=True)["market_data"]
+    shown = features(market.view(2), "B", price=True)["market_data"]
     assert (shown["open"], shown["price"], shown["close_7d"]) == (None, None, [4.0, 5.0])
     assert features(market.view(2), "UNKNOWN")["market_data"]["close_7d"] == []
 
@@ -111,7 +115,7 @@ def test_news_are_newest_first_at_most_five_each_once(small_market, rising):
     stories = [news("A", day - pd.Timedelta(hours=hour), f"title {hour}", "text") for hour in range(1, 8)]
     market.record(*stories, news("A", day - pd.Timedelta(minutes=30), " title  1 ", "text\n"))
     assert features(market.view(4))["news_events"]["top_k_events"] == [
-        f"title {hour} - text" for hour in range(1, 6)
+        f"2024-01-04: title {hour} - text" for hour in range(1, 6)
     ]
 
 
@@ -128,7 +132,23 @@ def test_news_count_from_two_days_back_to_nine_o_clock(small_market, rising):
         news("B", datetime(2024, 1, 5, 8), "of another"),
     )
     shown = features(market.view(4))["news_events"]["top_k_events"]
-    assert shown == ["before nine", "a day alone", "two days back"]
+    assert shown == ["2024-01-05: before nine", "2024-01-04: a day alone", "2024-01-03: two days back"]
+
+
+def test_what_is_switched_off_or_cut_short_is_not_shown(small_market, rising):
+    market = small_market({"A": rising(9)})
+    day = market.days[8]
+    market.record(*[news("A", day - pd.Timedelta(days=back, hours=1), f"back {back}") for back in range(4)])
+    assert len(features(market.view(8))["news_events"]["top_k_events"]) == 2
+    assert features(market.view(8), top_k=1)["news_events"]["top_k_events"] == [
+        f"{market.days[7]:%Y-%m-%d}: back 0"
+    ]
+    assert len(features(market.view(8), news_days=4)["news_events"]["top_k_events"]) == 4
+    assert features(market.view(8), news=False)["news_events"]["top_k_events"] == []
+    assert "fundamental_data" not in features(market.view(8), fundamentals=False)
+    (given, _) = fill_features(GIVEN, {}, FeatureOptions(news=False, fundamentals=False))
+    assert given["features"]["news_events"]["top_k_events"] == []
+    assert "fundamental_data" not in given["features"]
 
 
 def test_a_story_of_any_length_is_one_short_line(small_market, rising):
@@ -141,8 +161,8 @@ def test_a_story_of_any_length_is_one_short_line(small_market, rising):
         Record("news", datetime(2024, 1, 5, 4), "A", ["not a story"]),
     )
     shown = features(market.view(4))["news_events"]["top_k_events"]
-    assert [len(each) for each in shown] == [10, 17, 500]
-    assert shown[:2] == ["said twice", "description alone"]
+    assert [len(each) for each in shown] == [12 + 10, 12 + 17, 12 + 500]
+    assert shown[:2] == ["2024-01-05: said twice", "2024-01-05: description alone"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +199,7 @@ def test_no_real_news_of_nine_o_clock_or_later_is_shown(shared_data):
                 times = [
                     times
                     for (ticker, title), times in here.items()
-                    if ticker == item["symbol"] and text.startswith(title[:490])
+                    if ticker == item["symbol"] and text[12:].startswith(title[:490])
                 ]
                 assert any(day - pd.Timedelta(days=2) <= time < nine for each in times for time in each)
                 shown += 1
@@ -218,13 +238,14 @@ def test_what_comes_later_changes_neither_features_nor_fundamentals(small_market
         market = market_until(small_market, day, later)
         view = market.view(day)
         account = holding("B", 100, market.days[day - 2])
-        return build_features(view, account, ["A", "B"], include_price=True), fundamental_data(
+        return build_features(view, account, ["A", "B"], FeatureOptions(price=True)), fundamental_data(
             view, ["A", "B"]
         )
 
     items, data = shown(0)
     assert shown(2) == shown(3) == (items, data)
-    assert items[0]["features"]["news_events"]["top_k_events"] == ["before"]
+    (event,) = items[0]["features"]["news_events"]["top_k_events"]
+    assert event[12:] == "before"
     assert data["A"]["quarterly_dividend"] == 0.7
     assert (data["B"]["week_52_high"] is None) == (day == 20)
 
@@ -250,29 +271,23 @@ GIVEN = [
 ]
 
 
-def test_fundamentals_are_added_to_those_that_need_them_and_reasons_to_all():
+def test_fundamentals_stay_where_they_are_needed_and_all_have_their_reasons():
     reasons = {"AAPL": "volatile", "TSLA": "stable"}
-    data = {"AAPL": {"pe_ratio": 30.0, "market_cap": None}}
-    first, second = add_fundamentals(GIVEN, {"AAPL"}, reasons, data)
+    first, second = after_filter(GIVEN, {"AAPL"}, reasons)
     assert list(first["features"]) == [
         "market_data", "fundamental_data", "news_events", "position_state", "filter_reasoning",
     ]  # fmt: skip
-    assert first["features"]["fundamental_data"] == {"pe_ratio": 30.0, "market_cap": None}
+    assert first["features"]["fundamental_data"] == {"pe_ratio": 28.5}
     assert first["features"]["filter_reasoning"] == "volatile"
     assert second["features"] == GIVEN[1]["features"] | {"filter_reasoning": "stable"}
     assert "filter_reasoning" not in GIVEN[0]["features"]
 
 
 def test_a_symbol_that_needs_none_is_not_shown_its_own():
-    first, second = add_fundamentals(GIVEN, {"TSLA"}, {}, {})
+    first, second = after_filter(GIVEN, {"TSLA"}, {})
     assert "fundamental_data" not in first["features"]
     assert set(second["features"]["fundamental_data"].values()) == {None}
     assert len(second["features"]["fundamental_data"]) == 6
-
-
-def test_fundamentals_that_a_host_gave_are_used_where_there_are_no_others():
-    first, _ = add_fundamentals(GIVEN, ["AAPL"], {}, {})
-    assert first["features"]["fundamental_data"] == {"pe_ratio": 28.5}
 
 
 def test_positions_are_in_the_order_of_the_features():
@@ -369,9 +384,9 @@ def test_news_of_a_host_count_with_a_time_before_the_date():
     ]
     _, filled = fill_features(GIVEN, {"TSLA": {"news_items": items}})
     assert filled["features"]["news_events"]["top_k_events"] == [
-        "evening in New York",
-        "naive",
-        "old - story",
+        "2025-06-14: evening in New York",
+        "2025-06-14: naive",
+        "2025-06-13: old - story",
     ]
 
 

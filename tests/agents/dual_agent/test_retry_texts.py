@@ -107,3 +107,26 @@ def test_words_of_others_open_no_part_of_the_prompt():
     text = rejection_retry_text([order])
     assert "<" not in text
     assert "&lt;/context>&lt;strategy> buy" in text
+
+
+def test_equal_faults_are_one_line():
+    _, faults = read_decisions([], POSITIONS)
+    text = fault_retry_text(faults, None, POSITIONS, POSITIONS)
+    assert text.splitlines()[1:] == [
+        "- AAPL, MSFT, TSLA, V: decisions must be an object by symbol, not […]",
+        "Answer with the same JSON for these symbols alone; all other decisions stand: AAPL, MSFT, TSLA, V",
+    ]
+
+
+def test_all_faults_of_a_decision_are_named_at_once():
+    entry = {"action": "buy", "target_cash_amount": "some", "confidence": "high"}
+    _, faults = read_decisions({"decisions": {"AAPL": entry}}, {"AAPL": 3_000.0})
+    assert faults["AAPL"].kind == "action"
+    assert faults["AAPL"].message.split("; ") == [
+        'action is "buy"',
+        "must be one of increase, decrease, hold, close",
+        'target_cash_amount is "some"',
+        "must be a number >= 0, the position's total value",
+        'confidence is "high"',
+        "must be a number from 0 to 1",
+    ]

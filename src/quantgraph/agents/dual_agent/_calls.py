@@ -9,7 +9,6 @@ from typing import Any
 
 from quantgraph.agents.dual_agent._config import (
     Agents,
-    Ask,
     DualAgentConfig,
     LLMClient,
     LLMConfig,
@@ -22,19 +21,20 @@ from quantgraph.agents.dual_agent._decide import (
     DECISION_PROMPT,
     ROLES,
     Batch,
+    Decided,
     Filtered,
     choose_fundamentals,
     day_of,
     decide_all,
     decided_at,
     held,
-    marked,
     portfolio_of,
     prompts_of,
     renewed_part,
     spent_attempts,
 )
 from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
+from quantgraph.agents.dual_agent._graph import Steps, compiled
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._episodes import DecisionEpisode
@@ -109,28 +109,53 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     """
     pipeline = ctx if isinstance(ctx, PipelineContext) else None
     config = _checked_config(cfg, ctx, enable_llm)
-    features = fill_features(check_features_list(features_list), bars_data or {})
+    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
     batch = _batch(features, config, ctx, rejected_orders)
     meter, version = Meter(), _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
     asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
     if enable_llm:
-        ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
-        prompts = prompts_of(config, "en")
         history = past_texts(
             asked.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
         )
-        agents = _agents(prompts[0], ask, meter)
-        with metered(meter, config.llm_config("decision"), run_id):
-            now = replace(asked, prompt=prompts[1], history=history)
-            decided = decide_all(now, agents, lambda _need: {}).decisions  # the features have their own
+        ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
+        steps = Steps(config=config, ask=ask, prompts={"en": prompts_of(config, "en")})
+        decided = _invoked(
+            steps, replace(asked, history=history), meter, config.llm_config("decision"), run_id
+        )
     else:
         decided = held(asked, _DISABLED)
-    decisions = _in_order(batch, standing | marked(decided, batch.rejected))
+    decisions = {name: (standing | decided)[name] for name in batch.positions}
     if pipeline is not None:
         pipeline.put("decisions", decisions)
         if enable_llm:
             _remember(pipeline, decisions, asked.features)
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
+
+
+def _invoked(
+    steps: Steps, batch: Batch, meter: Meter, llm: LLMConfig, run_id: str | None
+) -> dict[str, dict[str, Any]]:
+    """Return the decisions of the subgraph, which is invoked for each batch; ``meter`` has its counts after."""
+    graph = compiled(steps, checkpointer=False)  # a host's node may call it for several batches
+
+    def decide_one(part: Batch) -> Decided:
+        if meter.failed:
+            return Decided(decisions=held(part, meter.failed))
+        symbols = part.positions
+        done = graph.invoke(
+            {
+                "features_list": list(part.features),
+                "cash": part.portfolio["available_cash"],
+                "total_assets": part.portfolio["total_assets"],
+                "history": dict(part.history),
+                "rejected_orders": [each for each in part.rejected if each["symbol"] in symbols],
+            }
+        )
+        meter.add(done["meta"])
+        return Decided(decisions=done["decisions"])
+
+    with metered(meter, llm, run_id):
+        return dict(decide_all(batch, decide_one).decisions)
 
 
 def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
@@ -165,7 +190,13 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
         history = past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features))
         with metered(meter, config.llm_config("filter"), run_id):
             batch = replace(_batch(features, config, ctx, None), history=history)
-            chosen = choose_fundamentals(batch, _agents(prompts_of(config, "en")[0], ask, meter))
+            agents = Agents(
+                filter_prompt=prompts_of(config, "en")[0],
+                ask=meter.counting(ask),
+                meter=meter,
+                is_given_up=is_model_failure,
+            )
+            chosen = choose_fundamentals(batch, agents)
     need, why = list(chosen.need), dict(chosen.reasoning)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
@@ -190,31 +221,20 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
     are not hold go into the memory of ``pipeline_ctx``.
     """
-    config = read_config(cfg)
-    features = fill_features(check_features_list(features_list), bars_data or {})
-    meter, shared = Meter(), ctx or pipeline_ctx
-    batch = replace(_batch(features, config, shared, rejected_orders), prompt=system_prompt)
+    config, meter, shared = read_config(cfg), Meter(), ctx or pipeline_ctx
+    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
+    batch = _batch(features, config, shared, rejected_orders)
     asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
     history = past_texts(
         asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
     )
-    with metered(meter, llm_cfg, run_id):
-        decided = decide_all(replace(asked, history=history), _agents("", client.ask, meter), None)
-    decisions = _in_order(batch, standing | marked(decided.decisions, batch.rejected))
+    steps = Steps(config=config, ask=client.ask, prompts={"en": ("", system_prompt)}, filters=False)
+    decided = _invoked(steps, replace(asked, history=history), meter, llm_cfg, run_id)
+    decisions = {name: (standing | decided)[name] for name in batch.positions}
     meta_agg |= meter.counts()
     if pipeline_ctx is not None:
         _remember(pipeline_ctx, decisions, asked.features)
     return decisions
-
-
-def _agents(filter_prompt: str, ask: Ask, meter: Meter) -> Agents:
-    return Agents(
-        filter_prompt=filter_prompt, ask=meter.counting(ask), meter=meter, is_given_up=is_model_failure
-    )
-
-
-def _in_order(batch: Batch, decisions: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: decisions[name] for name in batch.positions}
 
 
 def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:

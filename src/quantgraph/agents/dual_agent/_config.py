@@ -149,6 +149,21 @@ class _Mode(_Section):
     mode: CacheMode = LLMConfig.cache_mode
 
 
+class FeatureOptions(_Section):
+    """What the models are shown; a part that is switched off is not read at all."""
+
+    news: bool = True
+    fundamentals: bool = True
+    top_k: int = Field(5, ge=1, le=50)
+    news_days: int = Field(2, ge=1, le=90)
+    price: bool = False
+
+    @property
+    def most_news(self) -> int:
+        """News of a symbol at most."""
+        return self.top_k if self.news else 0
+
+
 class DualAgentConfig(_Section):
     """``cfg`` of the dual agent; every key is optional.
 
@@ -158,13 +173,16 @@ class DualAgentConfig(_Section):
     ``agents.dual_agent`` has ``decision_agent`` and ``fundamental_filter``, each with ``prompt``, ``model``,
     ``temperature`` and ``max_tokens`` before those of ``llm``; ``agents.retry.max_attempts`` counts the
     attempts of the model and of the market together; ``portfolio`` has ``total_cash`` and
-    ``min_cash_ratio``; ``cache.mode`` is one of :data:`~quantgraph.llm.CacheMode`.
+    ``min_cash_ratio``; ``cache.mode`` is one of :data:`~quantgraph.llm.CacheMode`; ``features`` has ``news``
+    and ``fundamentals`` (False leaves them out), ``top_k`` news of ``news_days``, and ``price``, which
+    repeats the open.
     """
 
     llm: _LLM = _LLM()
     agents: _Agents = _Agents()
     portfolio: _Portfolio = _Portfolio()
     cache: _Mode = _Mode()
+    features: FeatureOptions = FeatureOptions()
 
     @property
     def max_attempts(self) -> int:
@@ -216,11 +234,13 @@ _MAX_RUNS = 256
 
 
 class LLMClient:
-    """The models of the agents, by role: a face of :func:`~quantgraph.llm.role_model`."""
+    """The models of the agents, by role: configurations of models, or models that are made already."""
 
-    def __init__(self, configs: dict[Role, LLMConfig]) -> None:
+    def __init__(self, configs: Mapping[Role, LLMConfig | BaseChatModel]) -> None:
         self._models = {
             role: role_model(role, model=config.model, settings=config.settings)
+            if isinstance(config, LLMConfig)
+            else config
             for role, config in configs.items()
         }
 
@@ -267,6 +287,11 @@ class Meter:
         """Count a call of the cache, or the time of one that was sent."""
         self.cache_hits += served
         self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
+
+    def add(self, counts: Mapping[str, Any]) -> None:
+        """Add the counts of calls that were made elsewhere, and why the models were given up."""
+        for name, value in counts.items():
+            setattr(self, name, getattr(self, name) + value)
 
     def counts(self) -> dict[str, Any]:
         """The counts as plain JSON; errors of logic and cash, and ``failed``, only if there are any."""

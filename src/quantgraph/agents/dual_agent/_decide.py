@@ -7,7 +7,7 @@ in their state, and :func:`decide_batch` runs the same steps in a row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig
-from quantgraph.agents.dual_agent._features import add_fundamentals, positions_of
+from quantgraph.agents.dual_agent._features import after_filter, positions_of
 from quantgraph.agents.dual_agent._prompts import (
     decision_facts,
     fault_retry_text,
@@ -50,6 +50,7 @@ class Batch:
     portfolio: Mapping[str, float]
     history: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""
+    plan: str = ""
     rejected: Sequence[Mapping[str, Any]] = ()
     prompt: str
     language: Language = "en"
@@ -98,6 +99,7 @@ def first_draft(batch: Batch, *, failed: str = "") -> Draft:
         batch.portfolio,
         batch.history,
         rule=batch.rule,
+        plan=batch.plan,
         min_cash_ratio=batch.min_cash_ratio,
         cost_rate=batch.cost_rate,
     )
@@ -297,11 +299,16 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> Filtered:
     )
 
 
+def filtered(batch: Batch, agents: Agents) -> tuple[Batch, dict[str, str]]:
+    """The batch with the fundamentals that the filter chooses alone, and its reasons."""
+    chosen = choose_fundamentals(batch, agents)
+    why = dict(chosen.reasoning)
+    return replace(batch, features=after_filter(batch.features, chosen.need, why)), why
+
+
 def _all(symbols: list[str], why: str) -> Filtered:
     return Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, why))
 
-
-Fundamentals = Callable[[Collection[str]], Mapping[str, Mapping[str, Any]]]
 
 _NOT_REJECTED = "its order was not rejected, so it is not decided again"
 
@@ -325,9 +332,9 @@ class Decided:
     """Decisions, reasons of the filter and model calls made, by symbol; the features that were seen."""
 
     decisions: Mapping[str, dict[str, Any]]
-    reasoning: Mapping[str, str]
-    attempts: Mapping[str, int]
-    features: Sequence[Mapping[str, Any]]
+    reasoning: Mapping[str, str] = field(default_factory=dict)
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    features: Sequence[Mapping[str, Any]] = ()
 
 
 def prompts_of(config: DualAgentConfig, language: Language) -> tuple[str, str]:
@@ -338,35 +345,26 @@ def prompts_of(config: DualAgentConfig, language: Language) -> tuple[str, str]:
     return first, second
 
 
-def decide_all(batch: Batch, agents: Agents, fundamentals: Fundamentals | None) -> Decided:
-    """Filter and decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order.
-
-    After an error that :attr:`Agents.is_given_up` takes, the symbols that are left are held.
-    """
-    decisions: dict[str, dict[str, Any]] = {}
-    reasoning: dict[str, str] = {}
-    attempts: dict[str, int] = {}
-    seen: list[Mapping[str, Any]] = []
-    portfolio = batch.portfolio
+def decide_all(batch: Batch, decide_one: Callable[[Batch], Decided]) -> Decided:
+    """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
+    parts, portfolio = [], batch.portfolio
     for items in batches(batch.features):
         now = replace(batch, features=items, portfolio=portfolio)
-        decided = _decide_one(now, agents, fundamentals)
-        portfolio = portfolio_after(portfolio, now.positions, decided.decisions)
-        decisions |= decided.decisions
-        reasoning |= decided.reasoning
-        attempts |= decided.attempts
-        seen += decided.features
-    return Decided(decisions=decisions, reasoning=reasoning, attempts=attempts, features=seen)
+        parts.append(decide_one(now))
+        portfolio = portfolio_after(portfolio, now.positions, parts[-1].decisions)
+    return Decided(
+        decisions={name: each for part in parts for name, each in part.decisions.items()},
+        reasoning={name: why for part in parts for name, why in part.reasoning.items()},
+        attempts={name: made for part in parts for name, made in part.attempts.items()},
+        features=[item for part in parts for item in part.features],
+    )
 
 
-def _decide_one(batch: Batch, agents: Agents, fundamentals: Fundamentals | None) -> Decided:
-    """Filter and decide one batch; hold it if the models were given up before."""
-    why, meter = dict[str, str](), agents.meter
-    if fundamentals is not None and not meter.failed:
-        chosen = choose_fundamentals(batch, agents)
-        why = dict(chosen.reasoning)
-        found = {} if meter.failed else fundamentals(chosen.need)
-        batch = replace(batch, features=add_fundamentals(batch.features, chosen.need, why, found))
+def filter_and_decide(batch: Batch, agents: Agents, *, filters: bool) -> Decided:
+    """Filter and decide one batch; what is left after the models were given up is held."""
+    why = dict[str, str]()
+    if filters and not agents.meter.failed:
+        batch, why = filtered(batch, agents)
     decisions, calls = decide_batch(batch, agents)
     return Decided(
         decisions=decisions, reasoning=why, attempts=dict.fromkeys(decisions, calls), features=batch.features
@@ -386,9 +384,11 @@ def held(batch: Batch, reason: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def portfolio_of(features: Sequence[Mapping[str, Any]], cash: float) -> dict[str, float]:
-    """Return the portfolio of cash and the positions of the features."""
-    held = sum(positions_of(features).values())
+def portfolio_of(
+    features: Sequence[Mapping[str, Any]], cash: float, total: float | None = None
+) -> dict[str, float]:
+    """Return the portfolio of cash and the positions, which are those of the features by default."""
+    held = sum(positions_of(features).values()) if total is None else total - cash
     return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
 
 
@@ -453,7 +453,7 @@ def spent_attempts(rejected: Sequence[Mapping[str, Any]]) -> int:
     return max((int(order.get("retry_count") or 0) for order in rejected), default=0)
 
 
-def marked(
+def with_market_as_reason(
     decisions: Mapping[str, dict[str, Any]], rejected: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Name the market as the reason of a hold that stands in for a rejected order."""

@@ -22,11 +22,11 @@ from quantgraph.agents.dual_agent._decide import (
     decide_all,
     decide_batch,
     fallback_hold,
+    filter_and_decide,
     portfolio_of,
     prompts_of,
 )
 from quantgraph.agents.dual_agent._features import build_features
-from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
@@ -288,11 +288,12 @@ class DualAgent(ModelDecider):
         """Decide one session; raises what ends the run."""
         view, account = context.view, context.account
         symbols = list(view["ohlcv"]["open"].columns)
-        features = build_features(view, account, symbols)
+        features = build_features(view, account, symbols, self._config.features)
         batch = self._batch(context, features)
         meter = Meter()
         agents = self._agents(context, meter)
-        decided = decide_all(batch, agents, lambda need: fundamental_data(view, list(need)))
+        filters = self._config.features.fundamentals
+        decided = decide_all(batch, lambda part: filter_and_decide(part, agents, filters=filters))
         seen = replace(batch, features=decided.features)
         decisions = try_decisions(
             context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)

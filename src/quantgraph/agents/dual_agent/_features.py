@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.values import is_number
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
+from quantgraph.agents.dual_agent._config import FeatureOptions
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before, fundamental_data
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow
@@ -20,12 +21,11 @@ from quantgraph.market.money import market_value
 from quantgraph.state import Record, View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 
-_MOST_NEWS, _NEWS_DAYS = 5, 2
 FeatureItem = dict[str, Any]
 """``{"symbol": ..., "features": {...}}``."""
 
 _CLOSES = 7
-_EVENTS = 5
+_DEFAULT = FeatureOptions()
 _EVENT_LENGTH = 500
 _BAR_DATES = ("date", "trade_date", "timestamp")
 _NEWS_TIMES = ("published_at", "published_utc", "date")
@@ -35,24 +35,24 @@ def build_features(
     view: View,
     account: Account,
     symbols: Sequence[str],
-    *,
-    include_price: bool = False,
+    options: FeatureOptions = _DEFAULT,
 ) -> list[FeatureItem]:
     """Features of symbols at the open of the view's session.
 
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
-    today, oldest first, adjusted for splits), ``date``, and with ``include_price`` the open again as
-    ``price``. ``news_events.top_k_events`` has the latest news, newest first, each once, as
-    ``title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
+    today, oldest first, adjusted for splits), ``date``, and with the option ``price`` the open again under
+    that name. ``news_events.top_k_events`` has the latest news, newest first, each once, as
+    ``date: title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
     ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
-    the position was opened; ``shares`` and ``sellable``.
+    the position was opened; ``shares`` and ``sellable``. ``fundamental_data`` is of :func:`fundamental_data`.
     """
     _check_symbols(symbols, "symbols")
     session = view.moment.session
     opens = view.numbers("ohlcv", "open", session)
     closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
     marks = mark(account, view, at="open")
-    since = (session - timedelta(days=_NEWS_DAYS)).to_pydatetime()
+    since = (session - timedelta(days=options.news_days)).to_pydatetime()
+    known = fundamental_data(view, symbols) if options.fundamentals else {}
     items = []
     for symbol in symbols:
         price = opens.get(symbol, math.nan)
@@ -62,36 +62,33 @@ def build_features(
             "open": today,
             "close_7d": closes[symbol],
             "date": f"{session:%Y-%m-%d}",
-            **({"price": today} if include_price else {}),
+            **({"price": today} if options.price else {}),
         }
         features = {
             "market_data": market_data,
-            "news_events": {"top_k_events": _events(view.records("news", symbol), since)},
+            "news_events": {"top_k_events": _events(view.records("news", symbol), since, options.most_news)},
             "position_state": _position_state(view, account, symbol, marks),
+            **({"fundamental_data": known[symbol]} if symbol in known else {}),
         }
         items.append({"symbol": symbol, "features": features})
     return items
 
 
-def add_fundamentals(
-    features_list: Sequence[Mapping[str, Any]],
-    need: Collection[str],
-    reasoning: Mapping[str, str],
-    fundamentals: Mapping[str, Mapping[str, float | None]],
+def after_filter(
+    features_list: Sequence[Mapping[str, Any]], need: Collection[str], reasoning: Mapping[str, str]
 ) -> list[FeatureItem]:
     """Features after the filter: ``fundamental_data`` of those in ``need``, ``filter_reasoning`` of all.
 
-    Fundamentals that the features have already are used where ``fundamentals`` has none; without any all
-    are None.
+    Features without fundamentals have None for each of them.
     """
     items = []
     for item in features_list:
         symbol, given = item["symbol"], dict(item["features"])
-        found = fundamentals.get(symbol, given.pop("fundamental_data", None)) or dict.fromkeys(FUNDAMENTALS)
+        found = given.pop("fundamental_data", None) or dict.fromkeys(FUNDAMENTALS)
         market_data = {"market_data": given.pop("market_data", {})}
         shown = {"fundamental_data": dict(found)} if symbol in need else {}
-        features = market_data | shown | given | {"filter_reasoning": reasoning.get(symbol, "")}
-        items.append({"symbol": symbol, "features": features})
+        why = {"filter_reasoning": reasoning[symbol]} if symbol in reasoning else {}
+        items.append({"symbol": symbol, "features": market_data | shown | given | why})
     return items
 
 
@@ -120,15 +117,15 @@ def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
         seen.add(symbol)
 
 
-def _events(news: Sequence[Record], since: datetime) -> list[str]:
-    """Texts of the latest news, newest first, without those that say the same."""
-    texts: dict[str, None] = {}
+def _events(news: Sequence[Record], since: datetime, most: int) -> list[str]:
+    """Texts of the latest news with their dates, newest first, without those that say the same."""
+    texts: dict[str, str] = {}
     for record in reversed(news):
-        if len(texts) >= _MOST_NEWS or record.instant is None or record.instant < since:
+        if len(texts) >= most or record.instant is None or record.instant < since:
             break
         if text := _event(record.body):
-            texts[text] = None
-    return list(texts)
+            texts.setdefault(text, f"{record.instant:%Y-%m-%d}: {text}")
+    return list(texts.values())
 
 
 def _event(body: Any) -> str:
@@ -177,7 +174,9 @@ def check_features_list(features_list: Any) -> list[FeatureItem]:
 
 
 def fill_features(
-    features_list: Sequence[Mapping[str, Any]], bars_data: Mapping[str, Mapping[str, Any]] | None
+    features_list: Sequence[Mapping[str, Any]],
+    bars_data: Mapping[str, Mapping[str, Any]] | None,
+    options: FeatureOptions = _DEFAULT,
 ) -> list[FeatureItem]:
     """Features with what they lack taken from ``bars_data``; what they have stays as it is.
 
@@ -188,13 +187,16 @@ def fill_features(
     """
     given = bars_data or {}
     return [
-        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], given)}
+        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], given, options)}
         for item in features_list
     ]
 
 
 def _filled(
-    symbol: str, features: Mapping[str, Any], bars_data: Mapping[str, Mapping[str, Any]]
+    symbol: str,
+    features: Mapping[str, Any],
+    bars_data: Mapping[str, Mapping[str, Any]],
+    options: FeatureOptions,
 ) -> dict[str, Any]:
     data = bars_data.get(symbol) or {}
     market_data = {"ticker": symbol, "open": None, **(features.get("market_data") or {})}
@@ -202,8 +204,10 @@ def _filled(
     if market_data.get("close_7d") is None:
         market_data["close_7d"] = _closes_of(symbol, data.get("bars_day"), day)
     news = features.get("news_events")
-    if news is None:
-        news = {"top_k_events": _events_of(symbol, data.get("news_items"), day)}
+    if news is None or not options.news:
+        news = {"top_k_events": _events_of(symbol, data.get("news_items"), day, options.most_news)}
+    if not options.fundamentals:
+        features = {name: each for name, each in features.items() if name != "fundamental_data"}
     filled = {"market_data": market_data, "news_events": news}
     position = data.get("position_state")
     if features.get("position_state") is None and position is not None:
@@ -243,8 +247,8 @@ def _closes_of(symbol: str, bars: Any, day: pd.Timestamp | None) -> list[float]:
     return [float(close) for close in closes[closes.index < day].dropna().sort_index().iloc[-_CLOSES:]]
 
 
-def _events_of(symbol: str, news: Any, day: pd.Timestamp | None) -> list[str]:
-    """Texts of a host's news from before a day, newest first."""
+def _events_of(symbol: str, news: Any, day: pd.Timestamp | None, most: int) -> list[str]:
+    """Texts of a host's news from before a day with their dates, newest first."""
     listed = [each for each in news if isinstance(each, Mapping)] if isinstance(news, list | tuple) else []
     timed = []
     for each in listed:
@@ -252,7 +256,10 @@ def _events_of(symbol: str, news: Any, day: pd.Timestamp | None) -> list[str]:
         if time is not None and day is not None and (instant := _instant(symbol, time)) < day:
             timed.append((instant, _event(each)))
     timed.sort(key=lambda pair: pair[0], reverse=True)
-    return list(dict.fromkeys(text for _, text in timed if text))[:_EVENTS]
+    texts: dict[str, str] = {}
+    for instant, text in timed:
+        texts.setdefault(text, f"{instant:%Y-%m-%d}: {text}")
+    return [dated for text, dated in texts.items() if text][:most]
 
 
 def _instant(symbol: str, time: Any) -> pd.Timestamp:

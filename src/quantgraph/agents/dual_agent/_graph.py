@@ -1,52 +1,51 @@
-"""The dual agent as a subgraph: filter, features, decide, validate, retry."""
+"""The dual agent as a subgraph: filter, decide, validate, retry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 from quantgraph.agents._isolated import check_symbols, given_view
-from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig, Meter, is_model_failure, read_config
+from quantgraph.agents.dual_agent._config import (
+    Agents,
+    Ask,
+    DualAgentConfig,
+    LLMClient,
+    Meter,
+    is_model_failure,
+    read_config,
+)
 from quantgraph.agents.dual_agent._decide import (
     BATCH_SIZE,
     ROLES,
     Batch,
     Draft,
     answered,
-    choose_fundamentals,
     decided_at,
+    filtered,
     first_draft,
-    marked,
     needs_answer,
     portfolio_of,
     prompts_of,
     renewed_part,
     settled,
     spent_attempts,
+    with_market_as_reason,
     with_retry,
 )
-from quantgraph.agents.dual_agent._features import (
-    add_fundamentals,
-    build_features,
-    check_features_list,
-    fill_features,
-)
-from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.agents.dual_agent._features import build_features, check_features_list, fill_features
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.runtime import Resources, merge_resources, open_resources, shown_offline
 from quantgraph.sandbox.wire import given_account
-from quantgraph.settings import Role
-from quantgraph.state import DataState
+from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
 CASH = 100_000
 """Cash of an account where none is given."""
@@ -57,7 +56,8 @@ class DualAgentInput(TypedDict, total=False):
 
     From a data state: ``data_ref`` (a commit), ``moment`` (the session whose open it is, ``YYYYMMDD``),
     ``symbols`` (default: all of the commit), ``account`` (cash and positions as
-    :func:`~quantgraph.sandbox.wire.account_to_json` writes them; default: ``cash`` alone).
+    :func:`~quantgraph.sandbox.wire.account_to_json` writes them; default: ``cash`` alone). With
+    ``features_list``, ``cash``, and ``total_assets`` if there are positions beside those of the features.
     """
 
     data_ref: str
@@ -66,6 +66,7 @@ class DualAgentInput(TypedDict, total=False):
     account: dict[str, Any]
     cash: float
     features_list: list[dict[str, Any]]
+    total_assets: float
     history: dict[str, str]
     rule: str
     language: Language
@@ -80,12 +81,11 @@ class DualAgentState(DualAgentInput, total=False):
     symbol; ``features``, as the decision saw them; ``meta``, what the model calls took.
 
     Between the steps: ``portfolio``, before the decision; ``standing``, the decisions that are not renewed;
-    ``need``, the symbols whose fundamentals are shown; ``draft``, the decision so far.
+    ``draft``, the decision so far.
     """
 
     portfolio: dict[str, float]
     standing: dict[str, dict[str, Any]]
-    need: list[str]
     reasoning: dict[str, str]
     features: list[dict[str, Any]]
     draft: Draft
@@ -99,7 +99,7 @@ CompiledDualAgentGraph = CompiledStateGraph[DualAgentState, None, DualAgentInput
 def create_dual_agent_subgraph(
     *, cfg: Mapping[str, Any] | None = None, model: Model | None = None, resources: Resources | None = None
 ) -> CompiledDualAgentGraph:
-    """Compiled dual agent: begin → filter → features → decide → validate, and retry before another decide.
+    """Compiled dual agent: begin → filter → decide → validate, and retry before another decide.
 
     It decides up to 50 symbols and works without a key: the keyless planner answers by a rule. Each
     invocation begins anew, also on a thread that has an earlier one. Models that fail end in holds, and
@@ -127,27 +127,33 @@ def create_dual_agent_subgraph(
         )
         for role in ROLES
     }
-    nodes = _Nodes(config=config, store=opened.store, models=models)
+    prompts = {language: prompts_of(config, language) for language in get_args(Language)}
+    return compiled(Steps(config=config, store=opened.store, ask=LLMClient(models).ask, prompts=prompts))
+
+
+def compiled(steps: Steps, *, checkpointer: Literal[False] | None = None) -> CompiledDualAgentGraph:
+    """The steps as a graph; ``checkpointer`` None takes that of a host."""
     graph: DualAgentGraph = StateGraph(DualAgentState, input_schema=DualAgentInput)
-    for name in ("begin", "filter", "features", "decide", "validate", "retry"):
-        graph.add_node(name, getattr(nodes, name))
+    for name in ("begin", "filter", "decide", "validate", "retry"):
+        graph.add_node(name, getattr(steps, name))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "filter")
-    graph.add_edge("filter", "features")
-    graph.add_conditional_edges("features", nodes.route_after_features, ["decide", "validate"])
-    graph.add_conditional_edges("decide", nodes.route_after_decide, ["validate", "retry"])
+    for name, after in (("filter", "decide"), ("decide", "retry")):
+        graph.add_conditional_edges(name, getattr(steps, f"route_after_{name}"), [after, "validate"])
     graph.add_edge("retry", "decide")
     graph.add_edge("validate", END)
-    return shown_offline(graph.compile(name="dual_agent"))
+    return shown_offline(graph.compile(name="dual_agent", checkpointer=checkpointer))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Nodes:
-    """The nodes, and what they share."""
+class Steps:
+    """The nodes, and what they share; ``prompts`` are the filter's and the decision's by language."""
 
     config: DualAgentConfig
-    store: DataState
-    models: Mapping[Role, BaseChatModel]
+    ask: Ask
+    prompts: Mapping[Language, tuple[str, str]]
+    store: DataState | None = None
+    filters: bool = True
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
         """Check what is given, and begin anew: the thread may have an earlier decision."""
@@ -159,34 +165,29 @@ class _Nodes:
                 "decide_batch_dual_agent",
                 parameter="symbols" if state.get("data_ref") else "features_list",
             )
-        portfolio = portfolio_of(features, float(account.cash))
+        portfolio = portfolio_of(features, float(account.cash), state.get("total_assets"))
         whole = self.batch({**state, "features": features, "portfolio": portfolio})  # type: ignore[typeddict-item]  # mypy wants all keys of a total=False dict
         asked, standing = renewed_part(whole, state.get("decisions") or {})
         return {
             "features": [dict(item) for item in asked.features],
             "portfolio": dict(asked.portfolio),
             "standing": standing,
-            "need": [],
             "reasoning": {},
             "decisions": {},
             "meta": asdict(Meter()),
         }
 
     def filter(self, state: DualAgentState) -> DualAgentState:
-        """Choose the symbols whose fundamentals are read."""
-        agents = self.agents(state)
-        chosen = choose_fundamentals(self.batch(state), agents)
-        need, why = list(chosen.need), dict(chosen.reasoning)
-        return {"need": need, "reasoning": why, "meta": asdict(agents.meter)}
-
-    def features(self, state: DualAgentState) -> DualAgentState:
-        """Add the fundamentals of those symbols, and begin the decision."""
-        found: Mapping[str, Any] = {}
-        if state.get("data_ref"):
-            found = fundamental_data(given_view(state, self.store), state["need"])
-        complete = add_fundamentals(state["features"], state["need"], state["reasoning"], found)
-        batch = self.batch({**state, "features": complete})
-        return {"features": complete, "draft": first_draft(batch, failed=state["meta"]["failed"])}
+        """Choose the symbols whose fundamentals are read, and begin the decision."""
+        agents, batch, why = self.agents(state), self.batch(state), dict[str, str]()
+        if self.filters and self.config.features.fundamentals:
+            batch, why = filtered(batch, agents)
+        return {
+            "features": [dict(item) for item in batch.features],
+            "reasoning": why,
+            "draft": first_draft(batch, failed=agents.meter.failed),
+            "meta": asdict(agents.meter),
+        }
 
     def decide(self, state: DualAgentState) -> DualAgentState:
         """Ask for the symbols that are open, and check the reply."""
@@ -196,15 +197,15 @@ class _Nodes:
     def validate(self, state: DualAgentState) -> DualAgentState:
         """Settle what stands; what has no valid decision is held."""
         batch = self.batch(state)
-        decisions = state["standing"] | marked(settled(state["draft"], batch), batch.rejected)
+        decisions = state["standing"] | with_market_as_reason(settled(state["draft"], batch), batch.rejected)
         return {"decisions": decisions, "rejected_orders": []}
 
     def retry(self, state: DualAgentState) -> DualAgentState:
         """Tell the model what is wrong with its reply."""
         return {"draft": with_retry(state["draft"])}
 
-    def route_after_features(self, state: DualAgentState) -> Literal["decide", "validate"]:
-        """After features: decide, unless the models were given up or no attempt is left."""
+    def route_after_filter(self, state: DualAgentState) -> Literal["decide", "validate"]:
+        """After the filter: decide, unless the models were given up or no attempt is left."""
         return "decide" if needs_answer(state["draft"], self.batch(state)) else "validate"
 
     def route_after_decide(self, state: DualAgentState) -> Literal["validate", "retry"]:
@@ -213,18 +214,10 @@ class _Nodes:
 
     def agents(self, state: DualAgentState) -> Agents:
         """Return how the models are asked, counting on from the state's counts."""
-        meter = Meter(**state["meta"])
+        meter, prompts = Meter(**state["meta"]), self.prompts[state.get("language", "en")]
         return Agents(
-            filter_prompt=prompts_of(self.config, state.get("language", "en"))[0],
-            ask=meter.counting(self.ask),
-            meter=meter,
-            is_given_up=is_model_failure,
+            filter_prompt=prompts[0], ask=meter.counting(self.ask), meter=meter, is_given_up=is_model_failure
         )
-
-    def ask(self, role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
-        """Ask a role's model."""
-        reply: AIMessage = self.models[role].invoke(list(messages))
-        return reply
 
     def batch(self, state: DualAgentState) -> Batch:
         """Return what the decision is made from."""
@@ -236,7 +229,7 @@ class _Nodes:
             history=state.get("history") or {},
             rule=state.get("rule", ""),
             rejected=rejected,
-            prompt=prompts_of(self.config, language)[1],
+            prompt=self.prompts[language][1],
             language=language,
             min_cash_ratio=self.config.portfolio.min_cash_ratio,
             max_attempts=max(0, self.config.max_attempts - spent_attempts(rejected)),
@@ -252,8 +245,8 @@ class _Nodes:
                 f"the state has {what} features_list; give one of them", parameter="features_list"
             )
         if given == ["features_list"]:
-            return fill_features(check_features_list(state["features_list"]), None)
-        view = given_view(state, self.store)
+            return fill_features(check_features_list(state["features_list"]), None, self.config.features)
+        view = given_view(state, self.store or GLOBAL_DATA_STATE)
         symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
         check_symbols(view, symbols)
-        return build_features(view, account, symbols)
+        return build_features(view, account, symbols, self.config.features)

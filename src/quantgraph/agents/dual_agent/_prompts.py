@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph._util.values import is_number
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
 from quantgraph.agents.memory._episodes import decision_line
 from quantgraph.agents.memory._memory import HISTORY_HEADING
@@ -90,10 +91,11 @@ def decision_facts(
     history: Mapping[str, str],
     *,
     rule: str = "",
-    min_cash_ratio: float,
-    cost_rate: float,
+    plan: str = "",
+    min_cash_ratio: float = 0.0,
+    cost_rate: float = 0.0,
 ) -> dict[str, Any]:
-    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any."""
+    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; limits, plan and rule if any."""
     symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
     limits = {name: as_data(limit) for name, limit in limits.items() if limit}
@@ -102,6 +104,7 @@ def decision_facts(
         "symbols": symbols,
         "history": {symbol: _lines(history[symbol]) for symbol in symbols if history.get(symbol)},
         **({"limits": limits} if limits else {}),
+        **({"plan": plan} if plan else {}),
         **({"rule": rule} if rule else {}),
     }
 
@@ -113,7 +116,10 @@ def filter_facts(
     *,
     rule: str = "",
 ) -> dict[str, Any]:
-    """Facts of the filter: those of the decision without fundamentals, which it is asked about."""
+    """Facts of the filter: those of the decision without fundamentals, which it is asked about.
+
+    ``fundamentals_not_known`` has the symbols that lack a value, by its name; ``all`` if no symbol has it.
+    """
     before = [
         {
             "symbol": item["symbol"],
@@ -123,7 +129,18 @@ def filter_facts(
         }
         for item in features_list
     ]
-    return decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
+    facts = decision_facts(before, portfolio, history, rule=rule)
+    unknown = {
+        name: lacking if len(lacking) < len(before) else "all"
+        for name in FUNDAMENTALS
+        if (lacking := [item["symbol"] for item in features_list if _known(item).get(name) is None])
+    }
+    return facts | ({"fundamentals_not_known": unknown} if unknown else {})
+
+
+def _known(item: FeatureItem) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = item["features"].get("fundamental_data") or {}
+    return found
 
 
 def as_data(value: Any) -> Any:
@@ -176,9 +193,14 @@ def fault_retry_text(
         lines.append(
             say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
         )
+    alike: dict[str, list[str]] = {}
     for symbol, fault in faults.items():
-        wrong, valid = fault.note.text(language), _valid(positions[symbol], language)
-        lines.append(f"- {symbol}: {say(language, zh=f'{wrong}。{valid}', en=f'{wrong}. {valid}')}")
+        text = fault.note.text(language)
+        if fault.kind not in ("shape", "missing"):
+            valid = _valid(positions[symbol], language)
+            text = say(language, zh=f"{text}。{valid}", en=f"{text}. {valid}")
+        alike.setdefault(text, []).append(symbol)
+    lines += [f"- {', '.join(names)}: {text}" for text, names in alike.items()]
     if short:
         if faults:
             lines.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, get_args
 
@@ -134,9 +134,7 @@ def _entry(entries: Any, symbol: str) -> Mapping[Any, Any]:
 
 
 def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float | None) -> CheckedDecision:
-    action = _action(entry.get("action"))
-    target = _target(action, entry.get("target_cash_amount"), current)
-    confidence = _confidence(entry.get("confidence"))
+    action, target, confidence = _fields(entry, current)
     decision = CheckedDecision(
         action=action,
         target_cash_amount=target,
@@ -167,6 +165,27 @@ def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float
     return decision
 
 
+def _fields(entry: Mapping[Any, Any], current: float) -> tuple[Action, float, float]:
+    """Return action, target and confidence, or raise all of their faults as one."""
+    found, values = list[DecisionFault](), list[Any]()
+    readers: tuple[Callable[[], Any], ...] = (
+        lambda: _action(entry.get("action")),
+        lambda: _target(values[0], entry.get("target_cash_amount"), current),
+        lambda: _confidence(entry.get("confidence")),
+    )
+    for read in readers:
+        try:
+            values.append(read())
+        except _FaultFound as each:
+            found.append(each.fault)
+            values.append(None)
+    if found:
+        zh, en = zip(*((each.note.zh, each.note.en) for each in found), strict=True)
+        raise _FaultFound(found[0].kind, zh="；".join(zh), en="; ".join(en))
+    action, target, confidence = values
+    return action, target, confidence
+
+
 def _action(said: Any) -> Action:
     word = said.strip().lower() if isinstance(said, str) else ""
     for action in ACTIONS:
@@ -179,7 +198,7 @@ def _action(said: Any) -> Action:
     )
 
 
-def _target(action: Action, said: Any, current: float) -> float:
+def _target(action: Action | None, said: Any, current: float) -> float:
     if said is None and action in ("close", "hold"):
         return 0.0 if action == "close" else current
     target = _number(said)
