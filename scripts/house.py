@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_058,
-    "lines of statements": 45_903,
+    "lines": 87_210,
+    "lines of statements": 45_998,
     "modules": 338,
     "modules that a stranger sees": 76,
     "exported names": 615,

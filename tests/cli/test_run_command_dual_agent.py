@@ -153,7 +153,9 @@ def test_no_prompt_has_what_was_published_later(server, shared_data):
             opened = datetime.fromisoformat(f"{day}T09:00").replace(tzinfo=NEW_YORK)
             for event in each["features"]["news_events"]["top_k_events"]:
                 known = [
-                    at for (name, title), at in first.items() if name == symbol and event.startswith(title)
+                    at
+                    for (name, title), at in first.items()
+                    if name == symbol and event[12:].startswith(title)
                 ]
                 assert min(known) < opened
                 shown += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -25,13 +25,13 @@ from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, say
 from quantgraph._util.values import finite_number, near_or_valid
 from quantgraph.agents._isolated import given_view
 from quantgraph.agents.memory._memory import EpisodeMemo
-from quantgraph.broker import DecisionContext, Session
+from quantgraph.broker import DecisionContext, Session, TradePlan, plan_words
 from quantgraph.broker.ledger import LoggedStep
-from quantgraph.errors import BadOption, BudgetExceeded, NoProgress
+from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoProgress
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, shown_offline
@@ -290,8 +290,36 @@ def bar_closes(bars: Any) -> list[float]:
 
 
 def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """The texts of prompt files by name. One that changes gets a new version."""
-    return {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
+    """The texts of prompt files by name."""
+    return {name: read_prompt(folder / file) for name, file in files.items()}
+
+
+def read_prompt(file: Path) -> str:
+    """The text of a prompt file; an error names the file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{file.name} is not UTF-8 text: {error}", file=str(file)) from error
+    if not text.strip():
+        raise BadFile(f"{file.name} is empty", file=str(file))
+    return text
+
+
+_NOT_OF_TRADES = {"cash", "commission", "slippage_bps", "benchmark"}
+
+
+def plan_text(plan: TradePlan, executes: Collection[str], language: Language) -> str:
+    """A trade plan for a model: what code carries out where its decider trades, and what is left to it."""
+    words = {name: value for name, value in plan.to_json().items() if name not in _NOT_OF_TRADES}
+    by_code = {name: value for name, value in words.items() if name in executes}
+    left = {name: value for name, value in words.items() if name not in executes}
+    parts = [
+        (by_code, say(language, zh="由代码执行：", en="carried out by code: ")),
+        (left, say(language, zh="由你遵守：", en="yours to follow: ")),
+    ]
+    return "; ".join(f"{who}{', '.join(plan_words(part, language))}" for part, who in parts if part)
 
 
 def log_step(

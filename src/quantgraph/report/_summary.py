@@ -140,7 +140,9 @@ def summarise(
         what they would have paid, None where the data cannot tell, and ``costs {commission, stamp_duty,
         transfer_fee, regulatory, slippage, total}``; the benchmark ``bought``, in how many of the ``symbols``
         it could buy anything; the index ``dividends`` False, it is one of prices. ``purchase`` is what a
-        purchase cost on average, None without one.
+        purchase cost on average, None without one. ``reply_errors`` are the ``replies`` of the decider's
+        models, and of them those that could not be read (``schema``), that contradict the facts or the
+        market's rules (``logic``), and that spent too much (``cash``); None if the decider counts none.
     """
     held, bought = buy_and_hold_values(benchmark or market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
@@ -176,6 +178,7 @@ def summarise(
         else {"dividends": False, **Track(values=levels, run=run).numbers("each", "benchmark")},
         "periods_per_year": _SESSIONS_A_YEAR,
         "purchase": _mean_purchase(run.orders),
+        "reply_errors": _reply_errors(ledger.notes(run_id).values()),
         "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in run.values.index],
@@ -208,6 +211,12 @@ def _as_traded(signal: pd.DataFrame, days: pd.Index, plan: TradePlan) -> pd.Data
     return signal[bought].reindex(days).shift()
 
 
+def _reply_errors(notes: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
+    """The sums of the ``reply_errors`` of each session's notes."""
+    counts = [each["reply_errors"] for each in notes if "reply_errors" in each]
+    return {kind: sum(each.get(kind, 0) for each in counts) for kind in _OF_REPLIES} if counts else None
+
+
 def _mean_purchase(orders: OrderTable) -> float | None:
     """What the fills of purchases cost on average, charges included; None without one."""
     shares, scale = orders.shares, 10**orders.digits
@@ -237,6 +246,9 @@ def _lot_notes(plan: Mapping[str, Any], paid: float | None) -> Iterator[Note]:
         )
 
 
+_OF_REPLIES = ("replies", "schema", "logic", "cash")
+
+
 def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     """Notes for results whose numbers are easily misread."""
     account, benchmark = summary["account"], summary["benchmark"]
@@ -252,6 +264,17 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
         en = ", ".join(f"{count:,} {_UNBOUGHT[reason].en}" for reason, count in found)
         yield Note(
             zh=f"{missed:,} 个买入信号没有下单：{zh}", en=f"{missed:,} buy signals led to no order: {en}"
+        )
+    if (errors := summary.get("reply_errors")) and sum(errors.values()) > errors["replies"]:
+        replies, schema, logic, cash = (
+            f"{errors[kind]} ({errors[kind] / errors['replies']:.0%})" if place else errors[kind]
+            for place, kind in enumerate(_OF_REPLIES)
+        )
+        yield Note(
+            zh=f"决策模型的 {replies} 个回复中，{schema} 个无法使用，{logic} 个违背事实或市场规则，"
+            f"{cash} 个超出资金",
+            en=f"of {replies} replies of the decider's models {schema} could not be used, {logic} "
+            f"contradicted the facts or the market's rules, and {cash} spent more than there was",
         )
     yield from _lot_notes(summary.get("plan") or {}, summary.get("purchase"))
     bought, symbols = benchmark["bought"], benchmark["symbols"]

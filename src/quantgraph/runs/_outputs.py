@@ -150,8 +150,8 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     data_summary = progress_of(state)["validation"].get("data_summary", {})
     saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
-    planned = {"plan": summary["plan"]} if summary.get("plan") else {}
-    return saved | planned | {key: summary.get(key) for key in _REPORTED}
+    if_any = {key: summary[key] for key in ("plan", "reply_errors") if summary.get(key)}
+    return saved | if_any | {key: summary.get(key) for key in _REPORTED}
 
 
 def _save_strategy(path: Path, strategy: Mapping[str, Any], question: str) -> dict[str, Any]:

@@ -104,12 +104,12 @@ def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
     before, _, second, third = models.facts
     assert before["history"] == {}
     assert second["history"][FIRST] == (
-        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8)"
+        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8); Strong momentum"
     )
     # The increase that the market refused is no memory, its renewal is; then the close.
     assert third["history"][SECOND].splitlines()[1:] == [
-        "2025-01-02: increase to ¥30000 (confidence: 0.75)",
-        "2025-01-03: close to ¥0 (confidence: 0.75)",
+        "2025-01-02: increase to ¥30000 (confidence: 0.75); Enough for a lot",
+        "2025-01-03: close to ¥0 (confidence: 0.75); Strong momentum",
     ]
 
 
@@ -199,7 +199,8 @@ def test_an_outage_of_a_sessions_budget_keeps_the_decisions_that_are_valid(tmp_p
     assert held["hold_reason"] == "fallback"
     assert "budget" in held["reasons"][0]
     assert first.notes["meta"]["calls"] == 2
-    told = "of the models' replies 0 could not be read, 3 had a decision that was not valid, and 0 spent more"
+    assert done["reply_errors"] == {"replies": 6, "schema": 0, "logic": 3, "cash": 0}
+    told = "of 6 replies of the decider's models 0 (0%) could not be used, 3 (50%) contradicted the facts"
     assert any(note.startswith(told) for note in done["notes"]), done["notes"]
     replayed = replay(folder, decider=DualAgent())
     assert replayed.identical, replayed.differences
@@ -298,7 +299,7 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
 
     first = Models(both(decision("increase", 50_000), decision("hold")), *[hold] * 4)
     shared(first, f"{FIRST}, {SECOND}, 20250102 to 20250108")
-    line = "2025-01-02: increase to ¥50000 (confidence: 0.75)"
+    line = "2025-01-02: increase to ¥50000 (confidence: 0.75); Strong momentum"
     others = "Decisions of other runs, which are not of this account:"
     # The morning of that day, and the next one: the result of three sessions is not known yet.
     early = Models(hold, hold)
@@ -307,7 +308,7 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
     late = Models(hold)
     shared(late, f"{FIRST}, {SECOND}, 20250110 to 20250110")
     (text,) = late.facts[0]["history"].values()
-    assert text.startswith(f"{others}\n{line} -> ")
+    assert text.startswith(f"{others}\n{line.partition(';')[0]} -> ")
     # What other runs add later changes no replay, and a replay adds nothing.
     written = store.read_bytes()
     other = Models(both(decision("hold"), decision("increase", 40_000)), hold)
@@ -342,7 +343,7 @@ def test_a_branch_of_a_run_reads_what_the_run_read_of_a_shared_memory(tmp_path):
     )
     assert branched["ended_because"] == "done", branched
     (facts,) = later.facts  # the sessions before were served
-    line = "2025-01-02: increase to ¥50000 (confidence: 0.75)"
+    line = "2025-01-02: increase to ¥50000 (confidence: 0.75); Strong momentum"
     assert facts["history"][FIRST].splitlines()[:2] == ["Previous decisions:", line]
 
 
@@ -358,7 +359,25 @@ def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     clauses = {clause["words"]: clause["status"] for clause in done["understanding"]["clauses"]}
     assert (clauses["stop loss 8%"], clauses["2x leverage"]) == ("done", "not_done")
     assert done["plan"] == {"stop_loss": "0.08"}
-    assert "RSI(14)" in models.facts[0]["rule"]
+    (facts,) = models.facts
+    assert "RSI(14)" in facts["rule"]
+    assert facts["plan"] == "carried out by code: stop loss 8%"
+    for each in facts["symbols"].values():  # a lot of the mainland is 100 shares
+        market_data = each["features"]["market_data"]
+        assert market_data["least_buy"] == pytest.approx(100 * market_data["open"])
+
+
+def test_what_is_switched_off_is_not_asked_for(tmp_path):
+    hold = both(decision("hold"), decision("hold"))
+    models = Models(hold)
+    cfg = {"features": {"fundamentals": False, "news": False}}
+    done, folder = run(models, tmp_path, f"{FIRST}, {SECOND}, 20250102 to 20250102", cfg=cfg)
+    assert done["ended_because"] == "done"
+    assert (models.filters, len(models.facts)) == ([], 1)
+    for each in models.facts[0]["symbols"].values():
+        assert not {"fundamental_data", "filter_reasoning"} & each["features"].keys()
+    (session,) = sessions(folder)
+    assert session.notes["reply_errors"] == {"replies": 1, "schema": 0, "logic": 0, "cash": 0}
 
 
 def facts_of_home_depot(folder, bars, window):

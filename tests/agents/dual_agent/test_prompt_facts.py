@@ -59,6 +59,17 @@ def test_the_facts_of_the_decision_have_the_documented_shape():
     }
 
 
+def test_the_filter_learns_which_fundamentals_are_not_known():
+    of_tesla = TSLA | {"fundamental_data": {"pe_ratio": 60.0, "week_52_high": 488.5}}
+    items = [ITEMS[0], {"symbol": "TSLA", "features": of_tesla}]
+    lacking = ("market_cap", "dividend_yield", "week_52_low", "quarterly_dividend")
+    facts = filter_facts(items, PORTFOLIO, {})
+    assert facts["fundamentals_not_known"] == {name: ["TSLA"] for name in lacking}
+    assert "fundamental_data" not in facts["symbols"]["AAPL"]["features"]
+    assert set(filter_facts(ITEMS[1:], PORTFOLIO, {})["fundamentals_not_known"].values()) == {"all"}
+    assert "fundamentals_not_known" not in filter_facts(ITEMS[:1], PORTFOLIO, {})
+
+
 def test_a_rule_and_limits_are_shown_only_if_there_are_any():
     facts = decision_facts(
         ITEMS, PORTFOLIO, {}, rule="buy what fell", min_cash_ratio=0.1, cost_rate=0.00012345

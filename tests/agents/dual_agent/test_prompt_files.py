@@ -6,22 +6,24 @@ from pathlib import Path
 import pytest
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.dual_agent import _prompts as prompt_files
 from quantgraph.agents.dual_agent._prompts import (
     DEFAULT_PROMPT,
     _load_prompt,
     _prompt_dir,
     _prompt_version,
+    configured_prompt,
     load_prompt_strictly,
 )
 from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "7ae3da29f71681359d81b00cc4b651f5",
-    "decision_agent_v1_zh.txt": "4773e2199979f9ecf564dcef62ca5f3c",
-    "fundamental_filter_agent_v1.txt": "eb02c6c1239cc7f956b3e589de0713ef",
-    "fundamental_filter_agent_v1_zh.txt": "9ace3dae405d56af0beb4d0e2b010338",
+    "decision_agent_v1.txt": "8f7930ed8015c1e8011dfedd893bcad6",
+    "decision_agent_v1_zh.txt": "158ed789e86718d908780e6814217314",
+    "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
+    "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]
@@ -106,4 +108,20 @@ def test_prompts_say_that_text_is_data_and_ask_for_english_reasons(name):
 @pytest.mark.parametrize("name", FILTER)
 def test_the_filter_is_told_its_answer(name):
     text = load_prompt_strictly(name)
-    assert '{"stocks_need_fundamental": ["<SYM>"], "reasoning": {"<SYM>": "..."}}' in text
+    assert '{"reasoning": {"<SYM>": "..."}, "stocks_need_fundamental": ["<SYM>"]}' in text
+
+
+def test_a_file_of_the_user_s_own_is_a_prompt(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("Hold everything.\n", encoding="utf-8")
+    assert configured_prompt(str(file)) == "Hold everything.\n"
+    assert configured_prompt("decision_agent_v1.txt") == load_prompt_strictly("decision_agent_v1.txt")
+    cfg = {"agents": {"dual_agent": {"decision_agent": {"prompt": str(file)}}}}
+    texts = DualAgent(cfg).prompts
+    assert texts["decision_en"] == texts["decision_zh"] == "Hold everything.\n"
+    for name in (str(tmp_path / "none.txt"), str(tmp_path), "mine.txt", str(Path(__file__))):
+        with pytest.raises(BadOption, match=r"not a prompt file; valid are .*, or the path of a text file"):
+            configured_prompt(name)
+    file.write_text(" ", encoding="utf-8")
+    with pytest.raises(BadFile, match=r"mine\.txt is empty"):
+        configured_prompt(str(file))

@@ -34,7 +34,7 @@ from quantgraph.agents.dual_agent._decide import (
     spent_attempts,
 )
 from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
-from quantgraph.agents.dual_agent._graph import Steps, compiled
+from quantgraph.agents.dual_agent._graph import DualAgentInput, Steps, compiled
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._episodes import DecisionEpisode
@@ -135,22 +135,21 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
 def _invoked(
     steps: Steps, batch: Batch, meter: Meter, llm: LLMConfig, run_id: str | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the decisions of the subgraph, which is invoked for each batch; ``meter`` has its counts after."""
+    """Return the decisions of the subgraph, which is invoked for each batch, and count its calls."""
     graph = compiled(steps, checkpointer=False)  # a host's node may call it for several batches
 
     def decide_one(part: Batch) -> Decided:
         if meter.failed:
             return Decided(decisions=held(part, meter.failed))
         symbols = part.positions
-        done = graph.invoke(
-            {
-                "features_list": list(part.features),
-                "cash": part.portfolio["available_cash"],
-                "total_assets": part.portfolio["total_assets"],
-                "history": dict(part.history),
-                "rejected_orders": [each for each in part.rejected if each["symbol"] in symbols],
-            }
+        asked = DualAgentInput(
+            features_list=[dict(item) for item in part.features],
+            cash=part.portfolio["available_cash"],
+            total_assets=part.portfolio["total_assets"],
+            history=dict(part.history),
+            rejected_orders=[dict(each) for each in part.rejected if each["symbol"] in symbols],
         )
+        done = graph.invoke(asked)
         meter.add(done["meta"])
         return Decided(decisions=done["decisions"])
 

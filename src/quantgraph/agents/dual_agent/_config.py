@@ -170,8 +170,9 @@ class DualAgentConfig(_Section):
     ``llm`` has ``provider`` (``openai``: any compatible server), ``base_url``, ``model``, ``temperature``,
     ``max_tokens``, ``seed``, ``timeout_sec``, ``retry.{max_retries, backoff_factor}``,
     ``cache.{enabled, ttl_hours}`` and ``budget.{max_prompt_tokens, max_completion_tokens}``;
-    ``agents.dual_agent`` has ``decision_agent`` and ``fundamental_filter``, each with ``prompt``, ``model``,
-    ``temperature`` and ``max_tokens`` before those of ``llm``; ``agents.retry.max_attempts`` counts the
+    ``agents.dual_agent`` has ``decision_agent`` and ``fundamental_filter``, each with ``prompt`` (the name of
+    a file of the package, or the path of one of your own), and with ``model``, ``temperature`` and
+    ``max_tokens`` before those of ``llm``; ``agents.retry.max_attempts`` counts the
     attempts of the model and of the market together; ``portfolio`` has ``total_cash`` and
     ``min_cash_ratio``; ``cache.mode`` is one of :data:`~quantgraph.llm.CacheMode`; ``features`` has ``news``
     and ``fundamentals`` (False leaves them out), ``top_k`` news of ``news_days``, and ``price``, which

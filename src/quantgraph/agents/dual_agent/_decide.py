@@ -19,10 +19,10 @@ from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig
 from quantgraph.agents.dual_agent._features import after_filter, positions_of
 from quantgraph.agents.dual_agent._prompts import (
+    configured_prompt,
     decision_facts,
     fault_retry_text,
     filter_facts,
-    load_prompt_strictly,
     rejection_retry_text,
     unreadable_retry_text,
 )
@@ -340,7 +340,7 @@ class Decided:
 def prompts_of(config: DualAgentConfig, language: Language) -> tuple[str, str]:
     """Return the system prompts of the filter and of the decision."""
     first, second = (
-        load_prompt_strictly(config.agent(role).prompt or names[language]) for role, names in _PROMPTS.items()
+        configured_prompt(config.agent(role).prompt or names[language]) for role, names in _PROMPTS.items()
     )
     return first, second
 

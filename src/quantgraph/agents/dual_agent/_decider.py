@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
-from quantgraph.agents._model_decider import Memos
+from quantgraph.agents._model_decider import Memos, plan_text
 from quantgraph.agents.dual_agent._config import Agents, Meter, read_config
 from quantgraph.agents.dual_agent._decide import (
     ROLES,
@@ -249,19 +249,6 @@ class DualAgent(ModelDecider):
                     en=f"{refused} holds stand in for orders that the market or the cash refused",
                 )
             )
-        counts = [session["meta"] for session in notes if "meta" in session]
-        unread, logic, cash = (
-            sum(each.get(name, 0) for each in counts)
-            for name in ("parse_errors", "logic_errors", "cash_errors")
-        )
-        if unread or logic or cash:
-            told.append(
-                Note(
-                    zh=f"模型的回复：{unread} 个无法读取，{logic} 个含无效的决策，{cash} 个超出资金",
-                    en=f"of the models' replies {unread} could not be read, {logic} had a decision that was "
-                    f"not valid, and {cash} spent more than there was",
-                )
-            )
         return told
 
     @property
@@ -288,7 +275,7 @@ class DualAgent(ModelDecider):
         """Decide one session; raises what ends the run."""
         view, account = context.view, context.account
         symbols = list(view["ohlcv"]["open"].columns)
-        features = build_features(view, account, symbols, self._config.features)
+        features = _with_least_buys(build_features(view, account, symbols, self._config.features), context)
         batch = self._batch(context, features)
         meter = Meter()
         agents = self._agents(context, meter)
@@ -308,6 +295,7 @@ class DualAgent(ModelDecider):
             portfolio=portfolio_of(features, float(context.account.cash)),
             history=self._recalled(context, [item["symbol"] for item in features]),
             rule=context.rule,
+            plan=plan_text(context.plan, self.executes, context.language),
             prompt=self._prompts[context.language][1],
             language=context.language,
             min_cash_ratio=self._config.portfolio.min_cash_ratio,
@@ -345,6 +333,18 @@ class DualAgent(ModelDecider):
             meter=meter,
             is_given_up=_ends_session,
         )
+
+
+def _with_least_buys(features: Sequence[Mapping[str, Any]], context: DecisionContext) -> list[dict[str, Any]]:
+    """The features with what the smallest purchase costs, where that is more than a share."""
+    items = []
+    for item in features:
+        market_data = item["features"]["market_data"]
+        least = float(context.rules.lots(item["symbol"], context.session.date()).first)
+        if market_data["open"] is not None and least > 1:
+            market_data = market_data | {"least_buy": least * market_data["open"]}
+        items.append({**item, "features": {**item["features"], "market_data": market_data}})
+    return items
 
 
 def _plain(cfg: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -405,4 +405,10 @@ def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: 
         }
     counts = meter.counts()
     meta = {name: counts[name] for name in counts if name not in ("cache_hits", "latency_ms_sum")}
-    return {"decisions": told, "filter": dict(decided.reasoning), "meta": meta}
+    errors = {
+        "replies": meter.calls,
+        "schema": meter.parse_errors,
+        "logic": meter.logic_errors,
+        "cash": meter.cash_errors,
+    }
+    return {"decisions": told, "filter": dict(decided.reasoning), "meta": meta, "reply_errors": errors}

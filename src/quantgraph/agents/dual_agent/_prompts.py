@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph._util.values import is_number
+from quantgraph.agents._model_decider import read_prompt
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
 from quantgraph.agents.memory._episodes import decision_line
@@ -53,19 +54,22 @@ def _load_prompt(name: str) -> str:
 
 
 def load_prompt_strictly(name: str) -> str:
-    """Text of a prompt file."""
+    """Text of a prompt file, by its name in the folder."""
     names = sorted(path.name for path in _FOLDER.glob(f"*{_ENDING}"))
     if name not in names:
         raise BadOption(
-            f"prompt={name!r:.120} is not a prompt file; valid are {', '.join(names)}", parameter="prompt"
+            f"prompt={name!r:.120} is not a prompt file; valid are {', '.join(names)}, or the path of a text "
+            "file of your own",
+            parameter="prompt",
         )
-    try:
-        text = (_FOLDER / name).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{name} is not UTF-8 text: {error}", file=name) from error
-    if not text.strip():
-        raise BadFile(f"{name} is empty", file=name)
-    return text
+    return read_prompt(_FOLDER / name)
+
+
+def configured_prompt(place: str) -> str:
+    """Text of a prompt file of the folder, or of a file of the user's own, which must end in ``.txt``."""
+    own = Path(place)
+    is_own = own.suffix == _ENDING and own.name != place and own.is_file()
+    return read_prompt(own) if is_own else load_prompt_strictly(place)
 
 
 def _prompt_version(name: str) -> str:
@@ -74,7 +78,7 @@ def _prompt_version(name: str) -> str:
     >>> _prompt_version("decision_agent_v1.txt")
     'decision/agent/v1'
     """
-    return name.removesuffix(_ENDING).replace("_", "/")
+    return Path(name).name.removesuffix(_ENDING).replace("_", "/")
 
 
 _PORTFOLIO = ("total_assets", "available_cash", "position_value")

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import storage_errors
+from quantgraph._util.texts import short_line
 from quantgraph._util.values import finite_number
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import session_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
 
+_SHOWN_REASON = 120
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBERS = ("target_amount", "cash_change", "shares", "confidence", "importance")
 _TEXTS = ("strategy", "reasoning", "outcome_note", "run_id", "id")
@@ -127,9 +129,11 @@ class DecisionEpisode:
 
     @property
     def line(self) -> str:
-        """The decision as a line of a prompt, with the outcome behind it once it is known."""
+        """The decision as a line of a prompt: with the outcome once it is known, and the first reason."""
         line = decision_line(self.date, self.action, self.target_amount, self.confidence, symbol=self.symbol)
-        return line if self.actual_result is None else f"{line} -> {self.actual_result:+.1f}%"
+        if self.actual_result is not None:
+            line = f"{line} -> {self.actual_result:+.1f}%"
+        return f"{line}; {short_line(self.reasons[0], _SHOWN_REASON)}" if self.reasons else line
 
     def with_outcome(
         self, actual_result: float | None, outcome_known: str = "", outcome_note: str = ""
