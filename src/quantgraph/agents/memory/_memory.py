@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,8 @@ from quantgraph.agents.memory._episodes import (
     day_text,
 )
 from quantgraph.broker import Fill, SessionResult
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFrame, BadOption
+from quantgraph.market.actions import column_adjustment
 from quantgraph.recording.scope import recorded, replaying
 from quantgraph.state import View
 
@@ -277,6 +278,7 @@ def _opened(store: str | Path | BaseStore | None, namespace: Sequence[str]) -> E
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]
+_ADJUSTED_BY = ("close", "adj_factor", "pre_close", "dividend", "split")
 _Outcome = Callable[[str, str, float], dict[str, Any]]
 """Of a fill: by symbol, action and price."""
 
@@ -438,79 +440,35 @@ class _Prices:
     """Prices of a view by symbol."""
 
     def __init__(self, view: View) -> None:
-        self._view = view
         self._panel = view["ohlcv"]
         self._columns: dict[str, tuple[NDArray[np.datetime64], Floats, dict[str, int]]] = {}
-
-    @cached_property
-    def _actions(self) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = {}
-        for action in self._view.actions():
-            found.setdefault(action.symbol, []).append(action)
-        return found
 
     def outcome(
         self, session: pd.Timestamp, horizon: int, symbol: str, action: str, price: float
     ) -> dict[str, Any]:
         """The outcome of a fill, as fields of an episode; empty if it is not known yet."""
-        found = self._open_after(symbol, session, horizon)
-        if found is None:
-            return {}
-        day, later = found
-        grown = later * self._growth(symbol, session, day) / price - 1
-        sign = 1 if action == "increase" else -1
-        return {"actual_result": 100 * sign * grown, "outcome_known": f"{day:%Y-%m-%d}"}
-
-    def _open_after(
-        self, symbol: str, session: pd.Timestamp, horizon: int
-    ) -> tuple[pd.Timestamp, float] | None:
-        """The first open ``horizon`` or more sessions after a session; None if it is not known yet."""
         sessions, opens = self._column("open", symbol)
         first = int(np.searchsorted(sessions, session.to_datetime64())) + horizon
-        for place in range(first, len(sessions)):
-            if math.isfinite(opens[place]) and opens[place] > 0:
-                return pd.Timestamp(sessions[place]), float(opens[place])
-        return None
+        known = np.flatnonzero(np.isfinite(opens[first:]) & (opens[first:] > 0))
+        if not known.size:
+            return {}
+        place = first + int(known[0])
+        grown = opens[place] * self._growth(symbol, session, sessions[place]) / price - 1
+        sign = 1 if action == "increase" else -1
+        return {
+            "actual_result": float(100 * sign * grown),
+            "outcome_known": f"{pd.Timestamp(sessions[place]):%Y-%m-%d}",
+        }
 
-    def _growth(self, symbol: str, since: pd.Timestamp, day: pd.Timestamp) -> float:
-        """What one share of ``since`` has become by ``day``, dividends put into the share.
-
-        By ``adj_factor``, else ``pre_close``, else dividends and splits, whichever the symbol has, as
-        :func:`quantgraph.market.actions._actions.adjustment_factors`.
-        """
-        now, then = (self._last("adj_factor", symbol, each, side="right") for each in (day, since))
-        if now:
-            return now / then if then else 1.0
-        if self._last("pre_close", symbol, day, side="right"):
-            days, references = self._column("pre_close", symbol)
-            steps = [
-                (self._close_before(symbol, pd.Timestamp(days[place])), float(references[place]))
-                for place in range(
-                    *np.searchsorted(days, [since.to_datetime64(), day.to_datetime64()], "right")
-                )
-                if math.isfinite(references[place])
-            ]
-            return math.prod(before / reference for before, reference in steps if before)
-        grown = 1.0
-        for action in self._actions.get(symbol, ()):
-            before = self._close_before(symbol, action.ex) if since < action.ex <= day else None
-            if before and before > float(action.cash):
-                grown *= before * float(action.ratio) / (before - float(action.cash))
-        return grown
-
-    def _close_before(self, symbol: str, day: pd.Timestamp) -> float | None:
-        return self._last("close", symbol, day, side="left")
-
-    def _last(
-        self, name: str, symbol: str, day: pd.Timestamp, side: Literal["left", "right"]
-    ) -> float | None:
-        """The last number up to a day (``right``) or before it (``left``)."""
-        if name not in self._panel:
-            return None
-        days, values = self._column(name, symbol)
-        end = int(days.searchsorted(day.to_datetime64(), side=side))
-        numbers = (float(values[place]) for place in range(end - 1, -1, -1))
-        return next((number for number in numbers if math.isfinite(number)), None)
+    def _growth(self, symbol: str, since: pd.Timestamp, day: np.datetime64) -> float:
+        """What one share of ``since`` has become by ``day``, dividends put into the share."""
+        columns = {name: self._column(name, symbol) for name in _ADJUSTED_BY if name in self._panel}
+        ends = np.array([since.to_datetime64(), day])
+        with suppress(BadFrame):  # a dividend above the price adjusts nothing
+            factors = column_adjustment(symbol, columns, ends)
+            if factors is not None and np.isfinite(factors).all():
+                return float(factors[1] / factors[0])
+        return 1.0
 
     def _column(self, name: str, symbol: str) -> tuple[NDArray[np.datetime64], Floats]:
         if name not in self._columns:
