@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -37,6 +38,7 @@ from quantgraph.llm import cached_attempt, drop_replies
 from quantgraph.llm.messages import ask_json, read_object, wrap
 from quantgraph.settings import Role
 
+_compact_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 _REPLY_KEPT = 2_000
 """Characters of an unreadable reply that the model is shown again."""
 _NO_ANSWER = "no attempt was left to decide this symbol"
@@ -103,7 +105,7 @@ def first_draft(batch: Batch, *, failed: str = "") -> Draft:
         min_cash_ratio=batch.min_cash_ratio,
         cost_rate=batch.cost_rate,
     )
-    parts = [wrap("decision_facts", json.dumps(facts, ensure_ascii=False))]
+    parts = [wrap("decision_facts", _compact_json(facts))]
     rejected = [order for order in batch.rejected if order["symbol"] in batch.positions]
     if rejected:
         parts.append(rejection_retry_text(rejected, batch.language))
@@ -276,7 +278,7 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> Filtered:
     facts = filter_facts(batch.features, batch.portfolio, batch.history, rule=batch.rule)
     question: list[AnyMessage] = [
         SystemMessage(agents.filter_prompt),
-        HumanMessage(wrap("filter_facts", json.dumps(facts, ensure_ascii=False))),
+        HumanMessage(wrap("filter_facts", _compact_json(facts))),
     ]
 
     def agent(state: dict[str, list[AnyMessage]]) -> dict[str, list[AnyMessage]]:
