@@ -36,7 +36,7 @@ def not_done(request: ParsedRequest) -> list[str]:
         RULE,
     ],
 )
-def test_a_stop_that_is_given_up_or_left_out_is_named_not_done(answer: str) -> None:
+def test_a_stop_that_ends_asking_or_left_out_is_named_not_done(answer: str) -> None:
     asked, plain = read(STOP), read(f"600519.SH 2025年 {RULE}")
     assert (asked.missing, asked.plan) == (("plan",), {"stop_loss": 0.05})
     answered = read(f"{STOP}\n{answer}")
@@ -45,7 +45,7 @@ def test_a_stop_that_is_given_up_or_left_out_is_named_not_done(answer: str) -> N
     assert answered.strategy == plain.strategy
 
 
-def test_only_the_clause_that_is_named_is_given_up() -> None:
+def test_only_the_clause_that_is_named_ends_asking() -> None:
     request = read(f"{STOP}，止盈10%\n不要止盈")
     assert request.missing == ("plan",)
     assert request.plan == {"stop_loss": 0.05}

@@ -41,7 +41,7 @@ def decision(action, target=None, confidence="0.75", reasons=("Strong momentum",
 def asked_by(ask, meter=None):
     """Agents of which the decision is asked by ``ask``."""
     meter = meter or Meter()
-    return Agents(filter_prompt="", ask=meter.counting(ask), meter=meter, is_given_up=is_model_failure)
+    return Agents(filter_prompt="", ask=meter.counting(ask), meter=meter, ends_asking=is_model_failure)
 
 
 class Models:

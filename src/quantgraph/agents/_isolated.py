@@ -37,7 +37,7 @@ class IsolatedDecider(Decider):
         ``ExitRule``, ``Order`` and ``Decimal``, and may import the standard library, numpy, pandas and talib,
         ``quantgraph.broker`` and ``quantgraph.state``.
     name
-        A class or function in ``source`` that, called with ``options``, returns a
+        A class or function in ``source`` that takes ``options`` and returns a
         :class:`~quantgraph.broker.Decider`. Its context has everything but models and scopes; its block rule
         is not asked for.
     options
@@ -64,7 +64,7 @@ class IsolatedDecider(Decider):
     from the whole commit.
 
     The decider object and its attributes are kept between sessions. A process that starts in the middle of a
-    run (the run was resumed, or its code failed) makes a new object, which is given the data and the account
+    run (the run was resumed, or its code failed) makes a new object, which gets the data and the account
     and has none of the attributes of the old one. Views that stand alone belong to one run
     while their moments ascend.
 
@@ -203,8 +203,8 @@ class _RunProcess:
                 self.start()
             header, blocks = self._sender.send(view)
             known = {"plan": context.plan, "start": context.started}
-            told = {"exits": context.exits, "exited": context.exited, "followed": context.followed}
-            run = pickle.dumps((context.rules, known, told, list(history[self._sent :])))
+            exits = {"exits": context.exits, "exited": context.exited, "followed": context.followed}
+            run = pickle.dumps((context.rules, known, exits, list(history[self._sent :])))
             header |= {"account": account_to_json(context.account), "run": b64encode(run).decode()}
             try:
                 reply = self._child.request(encode_message(header, blocks), Call.read_json)
@@ -230,8 +230,8 @@ def _check_arguments(source: object, name: object, options: object) -> dict[str,
         raise BadOption(f"source must be Python source as text, not {source!r:.60}", parameter="source")
     if not (isinstance(name, str) and name.isidentifier()):
         raise BadOption(f"name must be the name of a class or function, not {name!r:.60}", parameter="name")
-    given = {} if options is None else dict(options) if isinstance(options, Mapping) else None
-    checked: dict[str, Any] | None = json_copy(given)
+    copied = {} if options is None else dict(options) if isinstance(options, Mapping) else None
+    checked: dict[str, Any] | None = json_copy(copied)
     if checked is None or "code_hash" in checked:
         raise BadOption(
             f"options must be a mapping of plain JSON without 'code_hash', not {options!r:.80}",
@@ -252,7 +252,7 @@ def _needs(needs: object) -> DataNeeds:
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}
 
 
-def given_view(state: Mapping[str, Any], store: DataState, *also: str) -> View:
+def view_of(state: Mapping[str, Any], store: DataState, *also: str) -> View:
     """Return the view at the open that ``data_ref`` and ``moment`` of a state name."""
     needed = (*also, *_MEANINGS)
     missing = [name for name in needed if name not in state]

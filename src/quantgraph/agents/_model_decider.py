@@ -1,7 +1,7 @@
 """What deciders that ask a model share: options, a loop of think, act and observe, and its LangGraph graph.
 
 A :class:`ModelLoop` is one piece of work: a day of the trader, a symbol of the stepwise agent. Its subclass
-says what the model is told, how its reply becomes an action, what an action does, and what ends the work. The
+has the prompt, how its reply becomes an action, what an action does, and what ends the work. The
 state is a plain dict, so that the same steps run in a loop, or as nodes with a checkpoint after each.
 """
 
@@ -27,7 +27,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import finite_number, near_or_valid
-from quantgraph.agents._isolated import given_view
+from quantgraph.agents._isolated import view_of
 from quantgraph.agents.memory._memory import EpisodeMemo
 from quantgraph.broker import DecisionContext, Session, TradePlan, plan_words
 from quantgraph.broker.ledger import LoggedStep
@@ -60,9 +60,9 @@ def options(cls: type[T]) -> type[T]:
     init, known = made.__init__, made.__pydantic_fields__
 
     @wraps(init)
-    def checked_init(self: Any, **given: Any) -> None:
+    def checked_init(self: Any, **values: Any) -> None:
         try:
-            init(self, **given)
+            init(self, **values)
         except ValidationError as error:
             first = error.errors()[0]
             own = first.get("ctx", {}).get("error")
@@ -74,7 +74,7 @@ def options(cls: type[T]) -> type[T]:
                     f"there is no option {name}; {near_or_valid(name, known)}", parameter=name
                 ) from None
             valid = known[name].description
-            raise BadOption(f"{name}={given[name]!r:.60}; must be {valid}", parameter=name) from None
+            raise BadOption(f"{name}={values[name]!r:.60}; must be {valid}", parameter=name) from None
 
     made.__init__ = checked_init
     checked: type[T] = made
@@ -167,8 +167,8 @@ def loop_graph(
     schemas
         Of the state and of the input.
     """
-    state, given = schemas
-    graph: Any = StateGraph(state, input_schema=given)
+    state, inputs = schemas
+    graph: Any = StateGraph(state, input_schema=inputs)
 
     def begin(state: Any) -> Any:
         return {**fresh(), **loop_of({**state}).kept()}
@@ -180,7 +180,7 @@ def loop_graph(
 
         return run
 
-    graph.add_node("begin", begin, input_schema=given)
+    graph.add_node("begin", begin, input_schema=inputs)
     for step in ("think", "act", "observe"):
         graph.add_node(step, node(step), input_schema=state)
     graph.add_edge(START, "begin")
@@ -200,7 +200,7 @@ def scratch_context(
     trades: bool,
 ) -> ToolContext:
     """The context of a state: its view and account; ``trades`` gives it a market of its own."""
-    view = given_view(state, opened.store, *also)
+    view = view_of(state, opened.store, *also)
     account, rules = given_account(state, cash=cash), rules_of(view)
     market = Session.at_open(view, account, rules) if trades else None
     return ToolContext(view, account, rules, code=opened.runner, session=market)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quantgraph.broker import Decider
 
 _GROUP = f"{__name__.partition('.')[0]}.deciders"
-"""Entry points of deciders that a package brings: a name, and a class that is called without arguments."""
+"""Entry points of deciders that a package brings: a name, and a class that needs no arguments."""
 _OWN: Mapping[str, tuple[str, str]] = {
     "buy_and_hold": ("quantgraph.report", "BuyAndHold"),
     "signal_rule": ("quantgraph.agents", "SignalRule"),
@@ -64,7 +64,7 @@ _MODULE = "quantgraph_decider_"
 
 
 def make_decider(place: str) -> Decider:
-    """Make a decider of its name, or of ``FILE.py:CLASS``, whose class is called without arguments.
+    """Make a decider of its name, or of ``FILE.py:CLASS``, whose class needs no arguments.
 
     A name is one of this package, or an entry point of the group ``quantgraph.deciders``. The code runs in
     this process with its rights: a file or package must be as trusted as this package.

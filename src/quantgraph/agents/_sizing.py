@@ -31,7 +31,7 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizing:
-    """The sizes of one morning. Prices are today's opens, or without one the last known closes.
+    """The sizes of one open. Prices are today's opens, or without one the last known closes.
 
     ``after`` is a trial of the session after the exits, and ``traded`` the number of symbols with a signal.
     """
@@ -83,18 +83,18 @@ class Sizing:
         self, view: View, followed: Mapping[str, Followed], *, leaving: Collection[str], today: bool
     ) -> dict[str, Wish]:
         """Cash for more of what is held and is not about to be sold."""
-        said, wishes = self.plan.accumulate, dict[str, Wish]()
-        if said is None or (said["on"] == "schedule" and not today):
+        adds, wishes = self.plan.accumulate, dict[str, Wish]()
+        if adds is None or (adds["on"] == "schedule" and not today):
             return wishes
         kind, value = self.plan.addition
         held = [symbol for symbol in self.after.account.positions if symbol not in leaving]
-        closes = {} if said["on"] == "schedule" else last_closes(view, held)
+        closes = {} if adds["on"] == "schedule" else last_closes(view, held)
         for symbol in sorted(held):
             before = followed.get(symbol)
-            if before is None or symbol not in self.prices or before.purchases > said.get("times", math.inf):
+            if before is None or symbol not in self.prices or before.purchases > adds.get("times", math.inf):
                 continue
-            if _is_reached(said, closes.get(symbol), before.last):
-                reason = f"accumulate {said['on']}{_percent(said.get('by'))}"
+            if _is_reached(adds, closes.get(symbol), before.last):
+                reason = f"accumulate {adds['on']}{_percent(adds.get('by'))}"
                 wishes[symbol] = self.sized(symbol, kind, value, 0, reason)
         return wishes
 
@@ -157,14 +157,14 @@ def open_prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str
     return found | last_closes(view, missing) if missing else found
 
 
-def _is_reached(said: Mapping[str, Any], close: Decimal | None, last: Decimal) -> bool:
-    """Whether the last close is as far from the price of the last purchase as was said."""
-    if said["on"] == "schedule":
+def _is_reached(adds: Mapping[str, Any], close: Decimal | None, last: Decimal) -> bool:
+    """Whether the last close is as far from the price of the last purchase as the plan wants."""
+    if adds["on"] == "schedule":
         return True
     if close is None:
         return False
-    by: Decimal = said["by"]
-    return close >= last * (1 + by) if said["on"] == "rise" else close <= last * (1 - by)
+    by: Decimal = adds["by"]
+    return close >= last * (1 + by) if adds["on"] == "rise" else close <= last * (1 - by)
 
 
 def _percent(fraction: Decimal | None) -> str:

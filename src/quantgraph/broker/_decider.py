@@ -1,4 +1,4 @@
-"""The door of every decider: the base class, what it needs and is given, and what it returns."""
+"""The door of every decider: the base class, what it needs, gets and returns."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Background:
 
 
 class DecisionContext:
-    """The data and the account of one morning.
+    """The data and the account of one open.
 
     No attribute of it leads to anything that is not known at that moment, and writing into what it hands out
     changes nothing for the run.
@@ -114,7 +114,7 @@ class DecisionContext:
     view
         The data as known at the session's open, or a function that makes the view when it is asked for.
     account
-        The account on that morning: what was bought before may be sold.
+        The account at that open: what was bought before may be sold.
     rules
         The rulebook in force. Default: mainland China's.
     run
@@ -161,7 +161,7 @@ class DecisionContext:
 
     @cached_property
     def account(self) -> Account:
-        """The account on that morning, a copy."""
+        """The account at that open, a copy."""
         return _BACKGROUND[self].account.copy()
 
     @property
@@ -223,7 +223,7 @@ class DecisionContext:
         """The session at the open, on a scratch copy of the account: the outcome of an order in advance.
 
         Only the orders that the decider returns are traded. Those of ``Decision(market.orders,
-        in_order=True)`` are filled and rejected as they were told here.
+        in_order=True)`` are filled and rejected as here.
         """
         with self._lock:
             if self._market is None:
@@ -469,7 +469,7 @@ class ModelDecider(Decider):
     def keyless(self) -> Mapping[str, Callable[[Sequence[Any], str], Any]]:
         """Replies of the keyless planner in its roles, by the name of the part of a prompt that each answers.
 
-        See :func:`quantgraph.llm.messages.wrap`. A reply is given the conversation and the part's text, and
+        See :func:`quantgraph.llm.messages.wrap`. A reply gets the conversation and the part's text, and
         returns a text, an object, or an ``AIMessage`` of at most one tool call.
         """
         return {}

@@ -74,10 +74,10 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         Raw data by symbol, for what features lack: ``bars_day`` (before ``market_data.date``),
         ``news_items``, ``position_state``.
     run_id
-        Calls of one run share a budget, and are told apart from others in the memory.
+        Calls of one run share a budget, and are kept apart from others in the memory.
     previous_decisions
-        The last result, which is the history where ``decision_history`` is not given, and has the decisions
-        that stand where ``rejected_orders`` is given.
+        The last result, which is the history without ``decision_history``, and has the decisions
+        that stand with ``rejected_orders``.
     decision_history
         Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
         and ``confidence``, holds included; or a text.
@@ -96,7 +96,7 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
         ``fallback``, ``rejected``, ``stands``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
         ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``; ``logic_errors``
-        and ``cash_errors`` if replies had any, and ``failed`` if the models were given up.
+        and ``cash_errors`` if replies had any, and ``failed`` if the models failed.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
                 filter_prompt=prompts_of(config, "en")[0],
                 ask=meter.counting(ask),
                 meter=meter,
-                is_given_up=is_model_failure,
+                ends_asking=is_model_failure,
             )
             chosen = choose_fundamentals(batch, agents)
     need, why = list(chosen.need), dict(chosen.reasoning)
@@ -272,8 +272,8 @@ def _batch(
 
 def _portfolio(features: Features, config: DualAgentConfig, ctx: Context | None) -> dict[str, float]:
     """Return the portfolio: that of the context, else the configured cash less the positions."""
-    given = ctx.get("portfolio") if ctx is not None else None
-    cash = _cash_of(given)
+    portfolio = ctx.get("portfolio") if ctx is not None else None
+    cash = _cash_of(portfolio)
     if cash is None:
         total, held = config.portfolio.total_cash, sum(positions_of(features).values())
         cash = (_TOTAL_CASH if total is None else total) - held

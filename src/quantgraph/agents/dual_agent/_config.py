@@ -223,8 +223,8 @@ def read_config(cfg: Mapping[str, Any] | None) -> DualAgentConfig:
     try:
         return DualAgentConfig.model_validate(dict(cfg or {}))
     except ValidationError as error:
-        told = first_of([fault.line for fault in faults_of(error, DualAgentConfig)])
-    raise BadOption(f"cfg: {told}", parameter="cfg")
+        line = first_of([fault.line for fault in faults_of(error, DualAgentConfig)])
+    raise BadOption(f"cfg: {line}", parameter="cfg")
 
 
 Ask = Callable[[Role, Sequence[AnyMessage]], AIMessage]
@@ -290,7 +290,7 @@ class Meter:
         self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
 
     def add(self, counts: Mapping[str, Any]) -> None:
-        """Add the counts of calls that were made elsewhere, and why the models were given up."""
+        """Add the counts of calls that were made elsewhere, and why the models failed."""
         for name, value in counts.items():
             setattr(self, name, getattr(self, name) + value)
 
@@ -307,11 +307,11 @@ class Agents:
     filter_prompt: str
     ask: Ask
     meter: Meter
-    is_given_up: Callable[[QuantGraphError], bool]
+    ends_asking: Callable[[QuantGraphError], bool]
 
     def give_up(self, error: QuantGraphError) -> None:
-        """Note why the models are asked no more; raise an error that is not given up."""
-        if not self.is_given_up(error):
+        """Note why the models are asked no more; raise an error that is not one of the models."""
+        if not self.ends_asking(error):
             raise error
         self.meter.failed = error.line
 

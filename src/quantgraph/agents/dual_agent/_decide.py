@@ -71,8 +71,8 @@ class Draft(TypedDict):
     """A batch between two steps.
 
     ``messages`` are the ``[role, text]`` so far; ``open`` the symbols that the next reply decides;
-    ``decided`` the valid decisions so far; ``faults`` why a symbol has none; ``retry`` what the model is told
-    of it; ``attempts`` the model calls made.
+    ``decided`` the valid decisions so far; ``faults`` why a symbol has none; ``retry`` what the next message
+    says of it; ``attempts`` the model calls made.
     """
 
     messages: list[list[str]]
@@ -94,7 +94,7 @@ def decide_batch(batch: Batch, agents: Agents) -> tuple[dict[str, dict[str, Any]
 def first_draft(batch: Batch, *, failed: str = "") -> Draft:
     """The draft before the first call: the system prompt, and the facts of the batch.
 
-    ``failed`` says why the models have been given up already: then no attempt is left.
+    ``failed`` says why the models failed before: then no attempt is left.
     """
     facts = decision_facts(
         batch.features,
@@ -125,7 +125,7 @@ def needs_answer(draft: Draft, batch: Batch) -> bool:
 
 
 def with_retry(draft: Draft) -> Draft:
-    """The draft with what the model is told of its last reply, if it has made one."""
+    """The draft with the message about its last reply, if it has made one."""
     if not draft["retry"]:
         return draft
     return {**draft, "messages": [*draft["messages"], ["human", draft["retry"]]], "retry": ""}
@@ -134,7 +134,7 @@ def with_retry(draft: Draft) -> Draft:
 def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
     """Ask the model for the open symbols, and check its reply.
 
-    The cache does not keep a reply that fails a check. An error that :attr:`.Agents.is_given_up` takes
+    The cache does not keep a reply that fails a check. An error that :attr:`.Agents.ends_asking` takes
     spends all attempts: what is decided stands, and the rest has the error as its fault.
     """
     meter = agents.meter
@@ -271,7 +271,7 @@ class Filtered:
 def choose_fundamentals(batch: Batch, agents: Agents) -> Filtered:
     """Ask the filter about the symbols of a batch.
 
-    An unreadable reply is asked for once more; then, or if the models are given up, all symbols need
+    An unreadable reply is asked for once more; then, or if the models fail, all symbols need
     fundamentals.
     """
     symbols, meter = list(batch.positions), agents.meter
@@ -363,7 +363,7 @@ def decide_all(batch: Batch, decide_one: Callable[[Batch], Decided]) -> Decided:
 
 
 def filter_and_decide(batch: Batch, agents: Agents, *, filters: bool) -> Decided:
-    """Filter and decide one batch; what is left after the models were given up is held."""
+    """Filter and decide one batch; what is left after the models failed is held."""
     why = dict[str, str]()
     if filters and not agents.meter.failed:
         batch, why = filtered(batch, agents)

@@ -101,7 +101,7 @@ def _decided_again(  # noqa: PLR0917 - one caller
     agents: Agents,
     lots: Callable[[str], str],
 ) -> dict[str, dict[str, Any]]:
-    """Return renewed decisions of refused symbols; empty without any, or if the models were given up."""
+    """Return renewed decisions of refused symbols; empty without any, or if the models failed."""
     if not symbols or agents.meter.failed:
         return {}
     cash, total = float(market.account.cash), batch.portfolio["total_assets"]
@@ -119,7 +119,7 @@ def _decided_again(  # noqa: PLR0917 - one caller
 def rejected_order(
     symbol: str, refused: Mapping[str, _Refused], turn: int, *, cash: float, lots: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return what the market refused as the prompt is told it."""
+    """Return what the market refused, for the prompt."""
     rejection = refused[symbol].rejection
     wished = {name: max(0.0, each.wished) for name, each in refused.items()}
     total, of_cash = sum(wished.values()), rejection.code == "insufficient_cash"
@@ -151,10 +151,10 @@ def rejected_order(
 
 def _held(decision: Mapping[str, Any], value: float, refused: _Refused, timestamp: str) -> dict[str, Any]:
     """Hold in place of a refused decision, whose target and reasons are kept."""
-    told = f"the market refused the order: {refused.rejection.code}: {refused.rejection.message}"
+    reason = f"the market refused the order: {refused.rejection.code}: {refused.rejection.message}"
     return {
-        **fallback_hold(value, told, timestamp, why="rejected"),
-        "reasons": [told, *decision["reasons"]],
+        **fallback_hold(value, reason, timestamp, why="rejected"),
+        "reasons": [reason, *decision["reasons"]],
         "note": f"{decision['action']} to {decision['target_cash_amount']:.2f} was refused",
     }
 
@@ -170,7 +170,7 @@ class DualAgent(ModelDecider):
     """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
 
     In each session the filter is asked once for every 50 symbols, then the decision, whose targets are tried
-    on the market of the morning, sells first; what it refuses is decided again while attempts remain. Only
+    on the market at the open, sells first; what it refuses is decided again while attempts remain. Only
     the last decisions are traded. Each hold says in the notes why: the ``model`` chose it, it is a
     ``fallback``, or the market ``rejected`` what was wished.
 
@@ -221,7 +221,7 @@ class DualAgent(ModelDecider):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The configuration as given, and the name of a memory that is shared."""
+        """The configuration, and the name of a memory that is shared."""
         return {"cfg": self._cfg, **({"memory": self._memory.name} if self._memory else {})}
 
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
@@ -233,9 +233,9 @@ class DualAgent(ModelDecider):
         ]
         fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
         sessions = sum("fallback" in each for each in reasons)
-        told = []
+        notes_on = []
         if fallback:
-            told.append(
+            notes_on.append(
                 Note(
                     zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
                     en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies "
@@ -243,13 +243,13 @@ class DualAgent(ModelDecider):
                 )
             )
         if refused:
-            told.append(
+            notes_on.append(
                 Note(
                     zh=f"{refused} 个持有代替了被市场拒绝的委托",
                     en=f"{refused} holds stand in for orders that the market or the cash refused",
                 )
             )
-        return told
+        return notes_on
 
     @property
     def needs(self) -> DataNeeds:
@@ -307,7 +307,7 @@ class DualAgent(ModelDecider):
     def _recalled(self, context: DecisionContext, symbols: Sequence[str]) -> dict[str, str]:
         """Return what the memory has of each symbol, as text.
 
-        A shared memory is given what this run has traded since, before it is read.
+        A shared memory gets what this run has traded since, before it is read.
         """
         scope, run = current_scope(), context.view.growing_view_id or self._no_run
         run_id = scope.recording.run_id if scope else ""
@@ -331,7 +331,7 @@ class DualAgent(ModelDecider):
             filter_prompt=self._prompts[context.language][0],
             ask=meter.counting(ask),
             meter=meter,
-            is_given_up=_ends_session,
+            ends_asking=_ends_session,
         )
 
 
@@ -368,15 +368,15 @@ def _lots(context: DecisionContext, symbol: str) -> str:
     """Say how a symbol's shares are bought, for a model whose order was too small."""
     lots = context.rules.lots(symbol, context.session.date())
     price = context.view.numbers("ohlcv", "open", context.session).get(symbol)
-    told = say(
+    text = say(
         context.language,
         zh=f"至少买 {lots.first} 股，之后每 {lots.step} 股一级",
         en=f"a buy is at least {lots.first} shares, in steps of {lots.step}",
     )
     if not price or not math.isfinite(price):
-        return told
+        return text
     least = float(lots.first) * price
-    return told + say(
+    return text + say(
         context.language,
         zh=f"；按开盘价 {price:.2f} 为 {least:.2f}，另加费用",
         en=f"; at the open of {price:.2f} that is {least:.2f}, and charges",
@@ -396,10 +396,10 @@ def _cost_rate(context: DecisionContext) -> float:
 def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: Meter) -> dict[str, Any]:
     """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
     kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
-    told = {}
+    notes = {}
     for item in decided.features:
         each = decisions[item["symbol"]]
-        told[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
+        notes[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
             "reasons": [reason[:_REASON_LENGTH] for reason in each["reasons"][:_REASONS_KEPT]],
             "tags": _extract_decision_tags(dict(each), item["features"]),
         }
@@ -411,4 +411,4 @@ def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: 
         "logic": meter.logic_errors,
         "cash": meter.cash_errors,
     }
-    return {"decisions": told, "filter": dict(decided.reasoning), "meta": meta, "reply_errors": errors}
+    return {"decisions": notes, "filter": dict(decided.reasoning), "meta": meta, "reply_errors": errors}

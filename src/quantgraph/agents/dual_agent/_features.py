@@ -83,17 +83,17 @@ def after_filter(
     """
     items = []
     for item in features_list:
-        symbol, given = item["symbol"], dict(item["features"])
-        found = given.pop("fundamental_data", None) or dict.fromkeys(FUNDAMENTALS)
-        market_data = {"market_data": given.pop("market_data", {})}
+        symbol, features = item["symbol"], dict(item["features"])
+        found = features.pop("fundamental_data", None) or dict.fromkeys(FUNDAMENTALS)
+        market_data = {"market_data": features.pop("market_data", {})}
         shown = {"fundamental_data": dict(found)} if symbol in need else {}
         why = {"filter_reasoning": reasoning[symbol]} if symbol in reasoning else {}
-        items.append({"symbol": symbol, "features": market_data | shown | given | why})
+        items.append({"symbol": symbol, "features": market_data | shown | features | why})
     return items
 
 
 def positions_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Current value of each symbol's position, in the order of the features; 0.0 where none is given."""
+    """Current value of each symbol's position, in the order of the features; 0.0 by default."""
     values = {}
     for item in features_list:
         value = (item["features"].get("position_state") or {}).get("current_position_value") or 0.0
@@ -185,9 +185,9 @@ def fill_features(
     ``market_data.date`` count, and only news with a time before that day (by UTC, if it has a zone): without
     a date nothing dated is filled, and news without a time is left out.
     """
-    given = bars_data or {}
+    bars = bars_data or {}
     return [
-        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], given, options)}
+        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], bars, options)}
         for item in features_list
     ]
 

@@ -231,8 +231,7 @@ def _split(filing: _Filing, ratio: float) -> _Filing:
 @lru_cache(maxsize=1 << 14)
 def _read_filing(record: Record) -> _Filing:
     # Cached: every session reads the same filings again, and a body is parsed each time.
-    said = record.body
-    body = said if isinstance(said, dict) else {}
+    body = record.body if isinstance(record.body, dict) else {}
     instant = record.instant
     return _Filing(
         day=None if instant is None else pd.Timestamp(instant).normalize(),

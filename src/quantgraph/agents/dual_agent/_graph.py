@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
-from quantgraph.agents._isolated import check_symbols, given_view
+from quantgraph.agents._isolated import check_symbols, view_of
 from quantgraph.agents.dual_agent._config import (
     Agents,
     Ask,
@@ -48,7 +48,7 @@ from quantgraph.sandbox.wire import given_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
 CASH = 100_000
-"""Cash of an account where none is given."""
+"""Cash of an account by default."""
 
 
 class DualAgentInput(TypedDict, total=False):
@@ -117,8 +117,8 @@ def create_dual_agent_subgraph(
     BadOption
         If an argument is not valid.
     """
-    given = merge_resources(resources, model=model)
-    opened, config = open_resources(given), read_config(cfg)
+    opened = open_resources(merge_resources(resources, model=model))
+    config = read_config(cfg)
     models = {
         role: role_model(
             role,
@@ -156,7 +156,7 @@ class Steps:
     filters: bool = True
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
-        """Check what is given, and begin anew: the thread may have an earlier decision."""
+        """Check the input, and begin anew: the thread may have an earlier decision."""
         account = given_account(state, cash=CASH)
         features = self.first_features(state, account)
         if len(features) > BATCH_SIZE:
@@ -205,7 +205,7 @@ class Steps:
         return {"draft": with_retry(state["draft"])}
 
     def route_after_filter(self, state: DualAgentState) -> Literal["decide", "validate"]:
-        """After the filter: decide, unless the models were given up or no attempt is left."""
+        """After the filter: decide, unless the models failed or no attempt is left."""
         return "decide" if needs_answer(state["draft"], self.batch(state)) else "validate"
 
     def route_after_decide(self, state: DualAgentState) -> Literal["validate", "retry"]:
@@ -216,7 +216,7 @@ class Steps:
         """Return how the models are asked, counting on from the state's counts."""
         meter, prompts = Meter(**state["meta"]), self.prompts[state.get("language", "en")]
         return Agents(
-            filter_prompt=prompts[0], ask=meter.counting(self.ask), meter=meter, is_given_up=is_model_failure
+            filter_prompt=prompts[0], ask=meter.counting(self.ask), meter=meter, ends_asking=is_model_failure
         )
 
     def batch(self, state: DualAgentState) -> Batch:
@@ -237,16 +237,16 @@ class Steps:
         )
 
     def first_features(self, state: DualAgentInput, account: Account) -> list[dict[str, Any]]:
-        """Return the features of the data state, or those that are given."""
-        given = [name for name in ("data_ref", "features_list") if state.get(name)]
-        if len(given) != 1:
-            what = "both data_ref and" if given else "neither data_ref nor"
+        """Return the features of the data state, or those of the input."""
+        inputs = [name for name in ("data_ref", "features_list") if state.get(name)]
+        if len(inputs) != 1:
+            what = "both data_ref and" if inputs else "neither data_ref nor"
             raise BadOption(
                 f"the state has {what} features_list; give one of them", parameter="features_list"
             )
-        if given == ["features_list"]:
+        if inputs == ["features_list"]:
             return fill_features(check_features_list(state["features_list"]), None, self.config.features)
-        view = given_view(state, self.store or GLOBAL_DATA_STATE)
+        view = view_of(state, self.store or GLOBAL_DATA_STATE)
         symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
         check_symbols(view, symbols)
         return build_features(view, account, symbols, self.config.features)

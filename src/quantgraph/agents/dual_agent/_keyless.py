@@ -1,6 +1,6 @@
 """The keyless planner as the filter and the decision of the dual agent: fixed rules.
 
-Its reasons begin with ``keyless rule:``, so that nobody takes them for a language model's. The rules are
+Its reasons begin with ``keyless rule:``, so that they are not taken for a language model's. The rules are
 documented in ``docs/keyless-planner.md``.
 """
 
@@ -96,17 +96,17 @@ def _decide(entry: Any, *, share: float, room: float, retries: int) -> tuple[str
     if len(closes) < 2:
         return "hold", value, "close_7d has fewer than 2 closes"
     momentum = (closes[-1] - closes[0]) / closes[0]
-    said = f"the momentum of close_7d is {momentum:+.2%}"
+    text = f"the momentum of close_7d is {momentum:+.2%}"
     if momentum < -_MOMENTUM and value > 0:
         if retries or not _is_sellable(features):
-            return "hold", value, f"{said}, and the position cannot be sold now"
-        return "close", 0.0, f"{said}, below -{_MOMENTUM:.0%}, and there is a position"
+            return "hold", value, f"{text}, and the position cannot be sold now"
+        return "close", 0.0, f"{text}, below -{_MOMENTUM:.0%}, and there is a position"
     if momentum > _MOMENTUM and value <= 0:
         target = math.floor(100 * min(share, room)) / 100
         if target < price:
-            return "hold", value, f"{said}, and the cash left does not buy a share"
-        return "increase", target, f"{said}, above +{_MOMENTUM:.0%}, and there is no position"
-    return "hold", value, said
+            return "hold", value, f"{text}, and the cash left does not buy a share"
+        return "increase", target, f"{text}, above +{_MOMENTUM:.0%}, and there is no position"
+    return "hold", value, text
 
 
 def _reason(text: str) -> str:
@@ -152,11 +152,11 @@ def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str
     facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
     asked_for = _listed_last(behind, symbols)
     retries = sum(isinstance(message, AIMessage) for message in messages)
-    given = (read("decision_facts", message.text) for message in messages)
+    shown = (read("decision_facts", message.text) for message in messages)
     return decide_portfolio(
         facts,
         symbols=symbols if facts_of_message else asked_for or symbols,
-        universe=max(len(symbols_of(json_object(part))) for part in given),
+        universe=max(len(symbols_of(json_object(part))) for part in shown),
         retries=retries,
         rejected=asked_for if facts_of_message else (),
     )

@@ -1,4 +1,4 @@
-"""What the two agents are told: prompt files, facts as plain JSON, earlier decisions, and what was wrong.
+"""The messages to the two agents: prompt files, facts as plain JSON, earlier decisions, and faults.
 
 A file is sent as it is, without placeholders. A prompt that changes gets a new version.
 

@@ -186,27 +186,27 @@ def _fields(entry: Mapping[Any, Any], current: float) -> tuple[Action, float, fl
     return action, target, confidence
 
 
-def _action(said: Any) -> Action:
-    word = said.strip().lower() if isinstance(said, str) else ""
+def _action(value: Any) -> Action:
+    word = value.strip().lower() if isinstance(value, str) else ""
     for action in ACTIONS:
         if word == action:
             return action
     raise _FaultFound(
         "action",
-        zh=f"action 是 {_shown(said)}；应是 {'、'.join(ACTIONS)} 之一",
-        en=f"action is {_shown(said)}; must be one of {', '.join(ACTIONS)}",
+        zh=f"action 是 {_shown(value)}；应是 {'、'.join(ACTIONS)} 之一",
+        en=f"action is {_shown(value)}; must be one of {', '.join(ACTIONS)}",
     )
 
 
-def _target(action: Action | None, said: Any, current: float) -> float:
-    if said is None and action in ("close", "hold"):
+def _target(action: Action | None, value: Any, current: float) -> float:
+    if value is None and action in ("close", "hold"):
         return 0.0 if action == "close" else current
-    target = _number(said)
+    target = _number(value)
     if target is None or target < 0:
         raise _FaultFound(
             "target",
-            zh=f"target_cash_amount 是 {_shown(said)}；应是不小于 0 的数，即持仓的目标总市值",
-            en=f"target_cash_amount is {_shown(said)}; must be a number >= 0, the position's total value",
+            zh=f"target_cash_amount 是 {_shown(value)}；应是不小于 0 的数，即持仓的目标总市值",
+            en=f"target_cash_amount is {_shown(value)}; must be a number >= 0, the position's total value",
         )
     return target + 0.0  # -0.0 becomes 0.0
 
@@ -229,52 +229,52 @@ def _contradiction(action: Action, target: float, current: float) -> _FaultFound
     )
 
 
-def _confidence(said: Any) -> float:
-    if said is None:
+def _confidence(value: Any) -> float:
+    if value is None:
         return _DEFAULT_CONFIDENCE
-    confidence = _number(said)
+    confidence = _number(value)
     if confidence is None or not 0 <= confidence <= 1:
         raise _FaultFound(
             "confidence",
-            zh=f"confidence 是 {_shown(said)}；应是 0 到 1 之间的数",
-            en=f"confidence is {_shown(said)}; must be a number from 0 to 1",
+            zh=f"confidence 是 {_shown(value)}；应是 0 到 1 之间的数",
+            en=f"confidence is {_shown(value)}; must be a number from 0 to 1",
         )
     return confidence + 0.0
 
 
-def _reasons(said: Any) -> list[str]:
+def _reasons(value: Any) -> list[str]:
     """Return the texts among the reasons, each on one line."""
-    listed = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     texts = (" ".join(each[: 2 * _REASON_LENGTH].split()) for each in listed if isinstance(each, str))
     return [escape_controls(text)[:_REASON_LENGTH] for text in texts if text][:_MOST_REASONS]
 
 
-def _number(said: Any) -> float | None:
+def _number(value: Any) -> float | None:
     """Return a finite number, also one written as text; None for anything else."""
-    if isinstance(said, str):
-        text = said.strip()[: _NUMBER_LENGTH + 1]
+    if isinstance(value, str):
+        text = value.strip()[: _NUMBER_LENGTH + 1]
         plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
         is_one = len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain)
         return finite_number(float(plain)) if is_one else None
-    return finite_number(said)
+    return finite_number(value)
 
 
 def _amount(value: float) -> str:
     return f"{value:.2f}" if value < _LARGEST_SHOWN else f"{value:g}"
 
 
-def _shown(said: Any) -> str:
+def _shown(value: Any) -> str:
     """Return a model's value for a message, short and on one line, however large or deep it is."""
-    if isinstance(said, str):
-        more = "…" if len(said) > _SHOWN_LENGTH else ""
-        return f'"{escape_controls(said[:_SHOWN_LENGTH])}{more}"'
-    if said is None or isinstance(said, bool):
-        return {None: "null", True: "true", False: "false"}[said]
-    if isinstance(said, float):
-        return f"{said:.15g}"
-    if isinstance(said, int):
-        return str(said) if abs(said) < _LARGEST_SHOWN else "…"
-    return "{…}" if isinstance(said, Mapping) else "[…]"
+    if isinstance(value, str):
+        more = "…" if len(value) > _SHOWN_LENGTH else ""
+        return f'"{escape_controls(value[:_SHOWN_LENGTH])}{more}"'
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, int):
+        return str(value) if abs(value) < _LARGEST_SHOWN else "…"
+    return "{…}" if isinstance(value, Mapping) else "[…]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -427,8 +427,8 @@ def _decision_tags(decision: Mapping[str, Any]) -> Iterator[str]:
         yield "high_confidence"
     if confidence is not None and confidence <= _LOW_CONFIDENCE:
         yield "low_confidence"
-    said = _lower_text(decision.get("reasons"))
-    yield from sorted((word for word in _KEYWORDS if word in said), key=said.index)
+    text = _lower_text(decision.get("reasons"))
+    yield from sorted((word for word in _KEYWORDS if word in text), key=text.index)
 
 
 def _price_tags(market_data: Mapping[str, Any]) -> Iterator[str]:

@@ -57,7 +57,7 @@ class DecisionEpisode:
     reasoning, reasons
         Why, in one text and as a list.
     market_context, signals
-        Plain JSON about the morning.
+        Plain JSON about the open.
     actual_result
         What came of it, in percent: the return of the price, positive where the decision was right; None
         while it is not known.
@@ -144,7 +144,7 @@ class DecisionEpisode:
         return episode
 
     def as_of(self, day: str) -> DecisionEpisode | None:
-        """The episode as known on the morning of a session, ``YYYY-MM-DD``; None if it is not before it.
+        """The episode as known at the open of a session, ``YYYY-MM-DD``; None if it is not before it.
 
         An outcome without the day it is known from is never known.
         """

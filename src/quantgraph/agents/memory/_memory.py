@@ -49,12 +49,12 @@ class EpisodicMemory:
     Parameters
     ----------
     store
-        None keeps the episodes in this object. What runs share is given by name: a JSONL file, or a
+        None keeps the episodes in this object. What runs share has a name: a JSONL file, or a
         LangGraph ``BaseStore``.
     namespace
         Of a ``BaseStore``.
     as_of
-        The session on whose morning is read: episodes of it and of later days are not seen, and an outcome
+        The session at whose open it is read: episodes of it and of later days are not seen, and an outcome
         that became known later is not there. None: everything is seen.
 
     Raises
@@ -89,7 +89,7 @@ class EpisodicMemory:
         return self._store.name
 
     def at(self, as_of: object) -> EpisodicMemory:
-        """The same memory as known on the morning of a session, and never later than this one is."""
+        """The same memory as known at the open of a session, and never later than this one is."""
         other = EpisodicMemory(as_of=as_of)
         other._store = self._store
         if self._as_of is not None:
@@ -169,8 +169,8 @@ class EpisodicMemory:
 
         if not self.name:
             return ask()
-        told = self._read("query", asked | {"limit": limit}, lambda: [each.to_json() for each in ask()])
-        return [DecisionEpisode.from_json(each) for each in told]
+        found = self._read("query", asked | {"limit": limit}, lambda: [each.to_json() for each in ask()])
+        return [DecisionEpisode.from_json(each) for each in found]
 
     def get_for_prompt(self, symbol: str, n: int = 5) -> str:
         """Lines of a symbol's last ``n`` episodes for a prompt, oldest first; "" without any.
@@ -196,7 +196,7 @@ class EpisodicMemory:
         return self._read("texts", {"symbols": wanted, "n": n}, ask)
 
     def histories(self, symbols: Iterable[str], run_id: str, n: int = 5) -> dict[str, str]:
-        """What a run's prompt is told of each symbol: its last ``n`` episodes, and apart those of other runs.
+        """The history of each symbol for a prompt: its last ``n`` episodes, apart from those of other runs.
 
         Each part has its heading, so that nothing that another run did reads as this account's past.
         """

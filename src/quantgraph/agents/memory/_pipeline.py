@@ -51,7 +51,7 @@ class PipelineContext:
     memory
         Default: one of this context alone.
     as_of
-        The simulated session on whose morning the memory is read.
+        The simulated session at whose open the memory is read.
 
     Raises
     ------
@@ -135,9 +135,9 @@ class PipelineContext:
 
 
 def traced_agent(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Trace the calls of an agent in the :class:`PipelineContext` that it is given.
+    """Trace the calls of an agent in the :class:`PipelineContext` that it gets.
 
-    The context is the keyword ``ctx``, or any argument that is one; without one the agent is just called.
+    The context is the keyword ``ctx``, or any argument that is one; without one the agent just runs.
     A step is ``failed`` if the agent raises, which goes on, or if its result says so in
     ``__meta__["failed"]``; its tokens are those of ``__meta__``. Agents may run side by side, in threads or
     as coroutines.
@@ -189,8 +189,8 @@ def _check(parameter: str, value: object, kind: type, valid: str) -> None:
 
 
 def _context_of(args: tuple[object, ...], kwargs: Mapping[str, object]) -> PipelineContext | None:
-    given = (kwargs.get("ctx"), *args, *kwargs.values())
-    return next((each for each in given if isinstance(each, PipelineContext)), None)
+    arguments = (kwargs.get("ctx"), *args, *kwargs.values())
+    return next((each for each in arguments if isinstance(each, PipelineContext)), None)
 
 
 def _finished(agent: str, result: object) -> AgentStep:
