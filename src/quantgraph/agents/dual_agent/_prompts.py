@@ -96,8 +96,8 @@ def decision_facts(
     *,
     rule: str = "",
     plan: str = "",
-    min_cash_ratio: float = 0.0,
-    cost_rate: float = 0.0,
+    min_cash_ratio: float,
+    cost_rate: float,
 ) -> dict[str, Any]:
     """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; limits, plan and rule if any."""
     symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
@@ -133,7 +133,7 @@ def filter_facts(
         }
         for item in features_list
     ]
-    facts = decision_facts(before, portfolio, history, rule=rule)
+    facts = decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
     unknown = {
         name: lacking if len(lacking) < len(before) else "all"
         for name in FUNDAMENTALS
