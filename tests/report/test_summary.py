@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Market, Order, TradePlan
+from quantgraph.broker import Decider, Decision, Market, Order, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -362,3 +362,31 @@ def test_a_reverse_split_that_leaves_no_share_closes_its_round_trip(tmp_path):
         run_sessions(market, DAYS, SignalRule(), cash=20_000, ledger=ledger, run_id="r", plan=plan)
         account = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(20_000))["account"]
     assert (account["round_trips"], account["profit_factor"], account["final_value"]) == (1, 0.0, 10_000.0)
+
+
+class Replied(Decider):
+    """Trades nothing, and notes one reply of three that could not be read, in its first session alone."""
+
+    name = "replied"
+    uses_signal = False
+
+    def decide(self, context):
+        schema = int(not context.history)
+        return Decision([], notes={"reply_errors": {"replies": 3, "schema": schema, "logic": 0, "cash": 2}})
+
+
+def test_the_errors_of_replies_are_summed_by_kind_and_noted_with_their_shares(tmp_path):
+    store = DataState()
+    prices = pd.DataFrame({"600000.SH": [10.0] * 4}, index=DAYS)
+    ref = store.update("ohlcv", {"open": prices, "close": prices})
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost())
+        run_sessions(market, DAYS[:2], Replied(), cash=10_000, ledger=ledger, run_id="r")
+        told = summarise(ledger, "r", market, DAYS[:2], signal=None, cash=Decimal(10_000))
+    assert told["reply_errors"] == {"replies": 6, "schema": 1, "logic": 0, "cash": 4}
+    (note, *_) = summary_notes(told)
+    assert note.en == (
+        "of 6 replies of the decider's models 1 (17%) could not be used, 0 (0%) contradicted the facts or the "
+        "market's rules, and 4 (67%) spent more than there was"
+    )
+    assert note.zh.startswith("决策模型的 6 个回复中，1 (17%) 个无法使用")
