@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -292,6 +292,29 @@ def bar_closes(bars: Any) -> list[float]:
 def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     """The texts of prompt files by name. One that changes gets a new version."""
     return {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
+
+
+def own_prompt(path: str, placeholders: Collection[str] = ()) -> str:
+    """The text of a caller's prompt file, in which each placeholder must stand as ``{name}``.
+
+    Raises
+    ------
+    BadOption
+        If there is no such file, it is not UTF-8 text or empty, or it lacks a placeholder.
+    """
+    shown = f"prompt={path!r:.120}"
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadOption(f"{shown}; must be a text file in UTF-8 ({why})", parameter="prompt") from error
+    wanted = [f"{{{name}}}" for name in placeholders]
+    missing = [each for each in wanted if each not in text]
+    if not text.strip() or missing:
+        what = f"it lacks {', '.join(missing)}" if missing else "it is empty"
+        valid = f"; must have {', '.join(wanted)}" if wanted else ""
+        raise BadOption(f"{shown}: {what}{valid}", parameter="prompt")
+    return text
 
 
 def log_step(
