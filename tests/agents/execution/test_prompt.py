@@ -27,8 +27,8 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "9ad8c3ce9549ed7a9cc5af09ca82a56b",
-    "execution_zh": "29ba5079f06d86ac297c78e1258470af",
+    "execution_en": "3b317c3285cde23db28b81d5089b0e02",
+    "execution_zh": "833f15f9d10295152118d7c71d1a0271",
     "action_json_en": "7602d6a7a16dfa4cc6be527746b2006e",
     "action_json_zh": "f65e0afc577d910a85f52bffda538fc8",
     "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
@@ -73,7 +73,8 @@ def test_the_examples_of_a_prompt_are_actions(language):
             examples[kind] = json.JSONDecoder().raw_decode(rest)[0]
     assert set(examples) == {"tool_call", "calculation", "decision"}
     for kind, payload in examples.items():
-        action = parse_action(json.dumps({"type": kind, "action": payload}), step=1)
+        reply = {"type": kind, "action": payload, "intermediate_result": {"ma20": 10.52}}
+        action = parse_action(json.dumps(reply), step=1)
         assert action.action.model_dump() == payload
 
 

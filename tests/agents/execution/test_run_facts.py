@@ -53,12 +53,12 @@ def test_earlier_decisions_have_their_orders_and_the_adjusted_change_since(marke
     assert "earlier_decisions" not in told[0]
     # 66 is 132 before the split. Half of 1,000,000 at 100 is 5,000 shares.
     assert told[-1]["earlier_decisions"] == [
-        "2024-02-12 buy 0.5; bought 5000 at 100; +32.0%: up",
-        "2024-02-13 hold 0.3; +20.0%: as told",
-        "2024-02-14 sell 0.9; sold 5000 at 99; +33.3%: below its average",
-        "2024-02-15 sell 0.9; no order, nothing is held; +20.0%: below its average",
+        "2024-02-12 buy 0.5; bought 5000 at 100; price +32.0%: up",
+        "2024-02-13 hold 0.3; price +20.0%: as told",
+        "2024-02-14 sell 0.9; sold 5000 at 99; price +33.3%: below its average",
+        "2024-02-15 sell 0.9; no order, nothing is held; price +20.0%: below its average",
     ]
-    assert told[1]["earlier_decisions"] == ["2024-02-12 buy 0.5; bought 5000 at 100; +10.0%: up"]
+    assert told[1]["earlier_decisions"] == ["2024-02-12 buy 0.5; bought 5000 at 100; price +10.0%: up"]
 
 
 def test_the_last_five_decisions_are_told_in_the_users_language(small_market):
@@ -91,12 +91,9 @@ def test_the_size_is_told_with_the_least_buy(market):
     assert told[0]["order_size"] == (
         "a buy raises the whole position to 250000.00 x confidence; least buy: 1 shares, 66.00"
     )
-    assert told[0]["runtime_status"] == {
-        "open": 66,
-        "shares": 0,
-        "cash": 1_000_000,
-        "total_assets": 1_000_000,
-    }
+    # The last close of 55 is of the session of the split.
+    status = {"last_close": 55, "open": 66, "shares": 0, "cash": 1_000_000, "total_assets": 1_000_000}
+    assert told[0]["runtime_status"] == status
 
 
 WRONG_MEAN = json.dumps(

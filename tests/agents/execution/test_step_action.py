@@ -285,8 +285,9 @@ def test_what_is_no_action_is_told_in_one_line_with_what_is_valid(reply, told):
             ],
         ),
         (
-            text(MA30, action={"formula": "", "inputs": [], "name": "MA"}, step=0),
+            text(MA30, action={"formula": "", "inputs": [], "name": "MA"}, step=0, intermediate_result=None),
             [
+                "intermediate_result is missing; must be the number that you calculate",
                 'calculation has no key "name"; its keys are calculation_type, formula, inputs',
                 "action.calculation_type is missing; must be the indicator, such as MA or RSI",
                 'action.formula is ""; must be the formula as text',

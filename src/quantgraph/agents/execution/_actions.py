@@ -272,6 +272,8 @@ def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
     common |= {"reasoning": said.get("reasoning") or "", "step": said.get("step") if step is None else step}
     if kind == "observation":
         common |= {"result": said.get("result")}
+    if kind == "calculation" and said.get("intermediate_result") is None:
+        faults["intermediate_result is missing; must be the number that you calculate"] = "schema"
     part, action = _PAYLOADS.get(kind), None
     if payload is not None:
         payload = _checked(kind, payload, symbol, faults)

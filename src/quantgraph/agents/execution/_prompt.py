@@ -161,7 +161,7 @@ def observed(
     The result is data: it stands inside ``observation``, and no text in it can end that part.
     """
     if action.type == "calculation" and isinstance(result, Mapping):
-        result = {name: result[name] for name in ("error", "why", "not_compared") if name in result}
+        result = {name: result[name] for name in ("error", "why") if name in result}
     observation = {"step": action.step, "result": shortened(as_table(result), LONGEST_RESULT)}
     answer = f"{_observation(observation)}\n{_question(next_step, rounds, language)}"
     text = without_thoughts(reply_text(reply.content))[:LONGEST_REPLY]
@@ -188,11 +188,11 @@ def as_table(result: Any) -> Any:
     columns = [name for name in dict.fromkeys(name for row in result for name in row) if name != "time"]
     return {
         "columns": columns,
-        "rows": [[_short_number(row.get(name)) for name in columns] for row in result],
+        "rows": [[short_number(row.get(name)) for name in columns] for row in result],
     }
 
 
-def _short_number(value: Any) -> Any:
+def short_number(value: Any) -> Any:
     """A float with six digits, or to the whole number; any other value as it is."""
     if not isinstance(value, float):
         return value

@@ -98,7 +98,10 @@ def _earlier_decisions(context: DecisionContext, tools: ToolContext, symbol: str
         note = result.notes.get("executions", {}).get(symbol)
         if note is not None:
             said = f"{result.session:%Y-%m-%d} {note['action']} {note['confidence']:g}"
-            parts = [*_outcomes(result, symbol, note, context.language), *_change(result, tools, symbol)]
+            parts = [
+                *_outcomes(result, symbol, note, context.language),
+                *_change(result, tools, symbol, context.language),
+            ]
             yield f"{'; '.join([said, *parts])}: {short_line(note['reason'], _REASON)}"
 
 
@@ -128,10 +131,11 @@ def _fill_text(fill: Fill, language: Language) -> str:
     )
 
 
-def _change(result: SessionResult, tools: ToolContext, symbol: str) -> Iterator[str]:
+def _change(result: SessionResult, tools: ToolContext, symbol: str, language: Language) -> Iterator[str]:
     """Say how far the price moved from a session's open to this one, adjusted; nothing without both."""
     bars, quote = tools.bars(symbol), tools.quotes.get(symbol)
     (places,) = np.nonzero(bars.sessions == result.session.to_datetime64())
     before = float(bars.values["open"][places[0]]) if len(places) else math.nan
     if quote and quote.open > 0 and before > 0:
-        yield f"{quote.open / before - 1:+.1%}"
+        change = f"{quote.open / before - 1:+.1%}"
+        yield say(language, zh=f"价格 {change}", en=f"price {change}")

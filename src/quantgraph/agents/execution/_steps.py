@@ -51,6 +51,7 @@ from quantgraph.agents.execution._prompt import (
     observed,
     record_of,
     sent_back,
+    short_number,
     tool_line,
     with_short_results,
 )
@@ -340,19 +341,33 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         return {"cells": list(self.context.cells)}
 
     def _first_messages(self) -> list[AnyMessage]:
-        held, timeout = {"symbol": self.symbol}, self.options.tool_timeout
-        position = call_tool(tools_catalog["get_position"], held, self.context, timeout=timeout)
-        quote = self.context.quotes.get(self.symbol)
         facts = {
             "rule_id": rule_id(self.rule),
             "symbol": self.symbol,
             "session": f"{self.context.moment.session:%Y-%m-%d}",
-            "runtime_status": _status(position, quote.open if quote else math.nan),
+            "runtime_status": self._status(),
             **self.facts,
             "user_requirements": self.rule,
         }
         prompt = self.options.system_texts[self.language]
         return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
+
+    def _status(self) -> dict[str, Any]:
+        """Return the last prices, and what the tool of positions tells that does not follow from the rest."""
+        of_symbol, timeout = {"symbol": self.symbol}, self.options.tool_timeout
+        position = call_tool(tools_catalog["get_position"], of_symbol, self.context, timeout=timeout)
+        known = {"symbol", "weight"} | (
+            {"price", "price_is"} if position.get("price_is") == "open" else set()
+        )
+        known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
+        told = {name: value for name, value in position.items() if name not in known}
+        closes, quote = self.context.bars(self.symbol).values["close"], self.context.quotes.get(self.symbol)
+        status = {
+            "last_close": short_number(float(closes[-1])) if len(closes) else None,
+            "open": quote.open if quote and 0 < quote.open < math.inf else None,
+            **told,
+        }
+        return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
     def _unusable(
         self, state: ExecutionState, messages: list[AnyMessage], reply: AIMessage, fault: ModelOutputInvalid
@@ -453,15 +468,6 @@ def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tup
 def rule_id(rule: str) -> str:
     """Name of a rule in prompts: the hash of its text."""
     return content_hash(rule, size=4)
-
-
-def _status(position: Mapping[str, Any], price: float) -> dict[str, Any]:
-    """Return the open, and what the tool of positions tells that does not follow from it."""
-    known = {"symbol", "weight"} | ({"price", "price_is"} if position.get("price_is") == "open" else set())
-    known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
-    told = {name: value for name, value in position.items() if name not in known}
-    status = {"open": price if 0 < price < math.inf else None, **told}
-    return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
 
 _OF_THE_TOOL = frozenset({"tool_failed", "tool_timeout", "source_unavailable", "rate_limited"})
