@@ -27,8 +27,8 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "3b317c3285cde23db28b81d5089b0e02",
-    "execution_zh": "833f15f9d10295152118d7c71d1a0271",
+    "execution_en": "e6653da040f3c8ef114c81e4c44dbc5e",
+    "execution_zh": "67ed52d77a43868a91f36bd2863e07f3",
     "action_json_en": "7602d6a7a16dfa4cc6be527746b2006e",
     "action_json_zh": "f65e0afc577d910a85f52bffda538fc8",
     "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
@@ -206,7 +206,10 @@ def test_a_tool_of_the_catalog_is_bound_in_few_words_with_its_own_parameters(too
     for name, field in shown.items():
         assert field["type"] == fields[name].get("type", "object")  # params may be null, too
         assert not {"title", "description", "default"} & set(field)
-    assert short["description"] in tool_line(tool)
+    signature, does = tool_line(tool).removeprefix(f"{tool.name}(").split("): ", 1)
+    assert does == short["description"]
+    named = [each.split("=")[0] for each in signature.split(", ")]
+    assert set(short["parameters"]["required"]) <= set(named) <= set(fields)
     assert len(json.dumps(short)) < 400
 
 

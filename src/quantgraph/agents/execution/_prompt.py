@@ -87,17 +87,24 @@ def chosen_prompts(own: str | None, calling: str) -> dict[str, str]:
 
 
 _TOOL_LINES: Final = {
-    "get_kline_data": "the last bars; timeframe 1d, 1w or 1mo; prices adjusted up to today; volume in shares "
-    "(US) or hands of 100 (China)",
-    "get_indicator": 'the last values of MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params such as {"period": 14}',
-    "get_position": "what is held",
-    "get_rules": "lots, price limits, resale and fees",
-    "get_news": "news before this open",
-    "python_repl": 'what Python prints; snapshot["ohlcv"]["close"] has sessions by symbol, "vol" hundreds of '
-    "shares",
-    "place_order": "your decision: buy, sell or hold; confidence above 0 to trade",
+    "get_kline_data": (
+        "symbol, limit, timeframe=1d",
+        "the last bars by 1d, 1w or 1mo, adjusted up to today; volume in shares (US) or hands of 100 (China)",
+    ),
+    "get_indicator": ("symbol, name, params", 'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}'),
+    "get_position": ("symbol", "what is held"),
+    "get_rules": ("symbol", "lots, price limits, resale, fees"),
+    "get_news": ("symbol, limit", "news before this open"),
+    "python_repl": (
+        "query",
+        'what Python prints; snapshot["ohlcv"]["close"] has sessions by symbol, "vol" hundreds of shares',
+    ),
+    "place_order": (
+        "action, reason, confidence",
+        "the decision: buy, sell or hold; confidence above 0 to trade",
+    ),
 }
-"""Tools of the catalog in a line each; a tool of the caller's has its own description."""
+"""The parameters that the prompt names of each tool of the catalog, and what it does."""
 _KEPT_OF_FIELD = ("type", "enum", "items", "minimum", "maximum")
 
 
@@ -105,39 +112,30 @@ def bound_tool(tool: BaseTool) -> BaseTool | dict[str, Any]:
     """A tool as it is bound to a model: one of the catalog in few words, one of the caller's as it is."""
     if tools_catalog.get(tool.name) is not tool:
         return tool
-    return short_schema(convert_to_openai_tool(tool), _TOOL_LINES[tool.name])
-
-
-def short_schema(schema: Mapping[str, Any], description: str) -> dict[str, Any]:
-    """A tool in OpenAI's form with the types of its parameters alone."""
-    parameters = schema["function"]["parameters"]
+    parameters = convert_to_openai_tool(tool)["function"]["parameters"]
     fields = {
         name: {key: field[key] for key in _KEPT_OF_FIELD if key in field}
-        for name, given in parameters["properties"].items()
-        for field in [given.get("anyOf", [given])[0]]
+        for name, whole in parameters["properties"].items()
+        for field in [whole.get("anyOf", [whole])[0]]
     }
-    kept = {"type": "object", "properties": fields, "required": parameters.get("required", [])}
-    function = {"name": schema["function"]["name"], "description": description, "parameters": kept}
+    kept = {"type": "object", "properties": fields, "required": parameters["required"]}
+    function = {"name": tool.name, "description": _TOOL_LINES[tool.name][1], "parameters": kept}
     return {"type": "function", "function": function}
 
 
 def tool_line(tool: BaseTool) -> str:
-    """A tool for the prompt: name, parameters with their defaults, and what it does."""
-    function = convert_to_openai_tool(tool)["function"]
-    schema = function.get("parameters", {})
-    required = schema.get("required", [])
-    parameters = [
-        name if name in required else f"{name}={_default(field)}"
-        for name, field in schema.get("properties", {}).items()
-    ]
-    is_ours = tools_catalog.get(tool.name) is tool
-    does = _TOOL_LINES[tool.name] if is_ours else " ".join(function["description"].split())
-    return f"{tool.name}({', '.join(parameters)}): {does}"
-
-
-def _default(field: Mapping[str, Any]) -> str:
-    value = field.get("default")
-    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    """A tool in a line of the prompt: name, parameters, and what it does."""
+    if tools_catalog.get(tool.name) is tool:
+        parameters, does = _TOOL_LINES[tool.name]
+    else:
+        function = convert_to_openai_tool(tool)["function"]
+        schema, does = function.get("parameters", {}), " ".join(function["description"].split())
+        required = schema.get("required", [])
+        parameters = ", ".join(
+            name if name in required else f"{name}={json.dumps(field.get('default'), ensure_ascii=False)}"
+            for name, field in schema.get("properties", {}).items()
+        )
+    return f"{tool.name}({parameters}): {does}"
 
 
 def first_messages(
