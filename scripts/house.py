@@ -24,9 +24,9 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_169,
-    "lines of statements": 45_973,
-    "modules": 338,
+    "lines": 87_450,
+    "lines of statements": 46_130,
+    "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 615,
     "lines of the longest function's body": 50,

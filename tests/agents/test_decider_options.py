@@ -117,7 +117,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("decider", OTHERS, ids=lambda each: each.__name__)
 def test_another_option_is_another_identity(decider):
-    """But for ``parallel``, which changes no result; ``tools``, ``news`` and ``size`` are tested with what they need."""
+    """But for ``parallel``, which changes no result; ``tools``, ``news``, ``size``, ``prompt`` have tests of their own."""
     usual = decider().options
     for name, value in OTHERS[decider].items():
         changed = decider(**{name: value}).options
@@ -129,6 +129,7 @@ def test_another_option_is_another_identity(decider):
         "news",
         "size",
         "cash",
+        "prompt",
         "allow_leaky_tools",
         "allow_leaky_search",
     }

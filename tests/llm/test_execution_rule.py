@@ -16,8 +16,13 @@ RISING = [10.0] * 39 + [12.0]  # MA20 = (19 * 10 + 12) / 20 = 10.1
 FALLING = [10.0] * 39 + [8.0]  # MA20 = (19 * 10 + 8) / 20 = 9.9
 
 
-def bars(closes: list[Any]) -> list[dict[str, Any]]:
-    return [{"time": 1_700_000_000 + 86_400 * day, "close": close} for day, close in enumerate(closes)]
+def table(name: str, values: list[Any]) -> dict[str, Any]:
+    return {"columns": ["date", name], "rows": [[f"day {day}", value] for day, value in enumerate(values)]}
+
+
+def bars(closes: list[Any], *, is_last: bool = False) -> dict[str, Any]:
+    """Bars as the conversation has them: a table while they are the last result, then the closes."""
+    return table("close", closes) if is_last else {"dates": "first to last", "close": closes}
 
 
 def conversation(*results: Any, rule: str = "", native: bool = False) -> list[BaseMessage]:
@@ -57,13 +62,14 @@ def decided(*results: Any, **given: Any) -> tuple[str, str]:
 
 
 def five(closes: list[Any], rsi: float | None, shares: float, sellable: float) -> list[Any]:
-    return [bars(closes), None, [{"rsi": rsi}], {"shares": shares, "sellable": sellable}]
+    return [bars(closes), None, table("rsi", [50.0, rsi]), {"shares": shares, "sellable": sellable}]
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_the_first_four_steps_are_bars_an_average_rsi_and_the_position(native: bool) -> None:
     given = five(RISING, 60.0, 0, 0)
-    steps = [next_of(conversation(*given[:done], native=native)) for done in range(4)]
+    shown = [[], [bars(RISING, is_last=True)], given[:2], given[:3]]
+    steps = [next_of(conversation(*results, native=native)) for results in shown]
     assert [each["step"] for each in steps] == [1, 2, 3, 4]
     assert steps[0]["action"] == {
         "tool_name": "get_kline_data",
@@ -101,8 +107,8 @@ def test_the_fifth_step_decides_by_the_average_rsi_and_what_is_held(
     ("results", "said"),
     [
         ([{"error": "bad_option: no such symbol"}], "a step failed: bad_option: no such symbol"),
-        ([bars(RISING[-19:])], "19 closes are known, 20 are needed"),
-        ([bars([None] * 21 + RISING[-19:])], "19 closes are known"),
+        ([bars(RISING[-19:], is_last=True)], "19 closes are known, 20 are needed"),
+        ([bars([None] * 21 + RISING[-19:], is_last=True)], "19 closes are known"),
         ([[]], "0 closes are known"),
         (["a text"], "0 closes are known"),
         (five(RISING, None, 0, 0), "RSI or the position is not known"),

@@ -14,14 +14,14 @@ pytestmark = pytest.mark.proof
 
 SHOWN = """
 import json
-from quantgraph.agents.execution._actions import ACTION_TOOLS
+from quantgraph.agents.execution._prompt import bound_tool
 from quantgraph.tools.mcp import CLIENT_TOOLS, served_tool
 from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply
 from quantgraph.tools import tools_catalog, tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools._python_repl import ask
 from quantgraph.tools._python_repl import decline
 
-print(json.dumps(ACTION_TOOLS))
+print(json.dumps([bound_tool(tool) for tool in tools_catalog.values()]))
 for schema in (ReflectionReply, ReviewReply):
     print(json.dumps(schema.model_json_schema()))
 for tool in [*tools_catalog.values(), ask, decline, tushare_daily_bar, tushare_daily_basic]:

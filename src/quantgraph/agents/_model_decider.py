@@ -31,7 +31,7 @@ from quantgraph.agents._isolated import view_of
 from quantgraph.agents.memory._memory import EpisodeMemo
 from quantgraph.broker import DecisionContext, Session, TradePlan, plan_words
 from quantgraph.broker.ledger import LoggedStep
-from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoProgress
+from quantgraph.errors import BadOption, BudgetExceeded, NoProgress
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, shown_offline
@@ -291,19 +291,29 @@ def bar_closes(bars: Any) -> list[float]:
 
 def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     """The texts of prompt files by name."""
-    return {name: read_prompt(folder / file) for name, file in files.items()}
+    return {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
 
 
-def read_prompt(file: Path) -> str:
-    """The text of a prompt file; an error names the file."""
+def own_prompt(path: str, placeholders: Collection[str] = ()) -> str:
+    """The text of a caller's prompt file, in which each placeholder must stand as ``{name}``.
+
+    Raises
+    ------
+    BadOption
+        If there is no such file, it is not UTF-8 text or empty, or it lacks a placeholder.
+    """
+    shown = f"prompt={path!r:.120}"
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadFile(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{file.name} is not UTF-8 text: {error}", file=str(file)) from error
-    if not text.strip():
-        raise BadFile(f"{file.name} is empty", file=str(file))
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadOption(f"{shown}; must be a text file in UTF-8 ({why})", parameter="prompt") from error
+    wanted = [f"{{{name}}}" for name in placeholders]
+    missing = [each for each in wanted if each not in text]
+    if not text.strip() or missing:
+        what = f"it lacks {', '.join(missing)}" if missing else "it is empty"
+        valid = f"; must have {', '.join(wanted)}" if wanted else ""
+        raise BadOption(f"{shown}: {what}{valid}", parameter="prompt")
     return text
 
 

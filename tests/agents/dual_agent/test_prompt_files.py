@@ -119,9 +119,13 @@ def test_a_file_of_the_user_s_own_is_a_prompt(tmp_path):
     cfg = {"agents": {"dual_agent": {"decision_agent": {"prompt": str(file)}}}}
     texts = DualAgent(cfg).prompts
     assert texts["decision_en"] == texts["decision_zh"] == "Hold everything.\n"
-    for name in (str(tmp_path / "none.txt"), str(tmp_path), "mine.txt", str(Path(__file__))):
-        with pytest.raises(BadOption, match=r"not a prompt file; valid are .*, or the path of a text file"):
-            configured_prompt(name)
+    with pytest.raises(
+        BadOption, match=r"'mine\.txt' is not a prompt file; valid are .*, or the path of a text"
+    ):
+        configured_prompt("mine.txt")
+    for name in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(BadOption, match="must be a text file in UTF-8"):
+            configured_prompt(str(name))
     file.write_text(" ", encoding="utf-8")
-    with pytest.raises(BadFile, match=r"mine\.txt is empty"):
+    with pytest.raises(BadOption, match="it is empty"):
         configured_prompt(str(file))

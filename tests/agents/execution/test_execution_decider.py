@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadOption, ModelUnavailable
+from quantgraph.errors import BadOption, ModelUnavailable, QuantGraphError
 from quantgraph.llm.messages import read
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
@@ -54,8 +55,8 @@ class Player:
             self.asked.setdefault((symbol, session), []).append(messages)
         return self.script(symbol, session, step)
 
-    def status(self, symbol, session):
-        return json.loads(read("execution_facts", self.asked[symbol, session][0][0].text))["runtime_status"]
+    def facts(self, symbol, session):
+        return json.loads(read("execution_facts", self.asked[symbol, session][0][0].text))
 
 
 def run(player, folder, sentence=SENTENCE, decider=None, **settings):
@@ -122,12 +123,16 @@ def test_the_ledger_keeps_why_of_each_symbol(traded):
 def test_the_agent_is_told_its_position_and_what_became_of_its_order(traded):
     player, folder, _ = traded
     fill = sessions(folder)[0].fills[0]
-    status = player.status(FIRST, "20250103")
-    assert status["shares"] == float(fill.quantity)
-    assert status["last_order"] == f"2025-01-02: buy {fill.quantity} at {fill.price} filled"
-    first = player.status(FIRST, "20250102")
-    assert "last_order" not in first
-    assert first["order_size"].startswith("a buy raises the whole position to 100000.00 times its confidence")
+    facts = player.facts(FIRST, "20250103")
+    assert facts["runtime_status"]["shares"] == float(fill.quantity)
+    (line,) = facts["earlier_decisions"]
+    assert line.startswith(f"2025-01-02 buy 0.8; bought {fill.quantity} at {fill.price}; ")
+    assert line.endswith(": as told")
+    first = player.facts(FIRST, "20250102")
+    assert "earlier_decisions" not in first
+    assert first["order_size"].startswith(
+        "a buy raises the whole position to 100000.00 x confidence; least buy"
+    )
 
 
 def test_a_replay_asks_nothing_whatever_the_number_of_threads(traded):
@@ -273,7 +278,71 @@ def test_replies_that_were_sent_back_are_counted_by_run_and_replayed(tmp_path):
     done, folder = run(
         Player(script), tmp_path, f"execution agent on {FIRST}, {SECOND}, 20250102 to 20250103"
     )
-    assert "replies that were no usable action and were sent back: 4" in done["notes"]
-    notes = [each for result in sessions(folder) for each in result.notes["executions"].values()]
-    assert [each["malformed"] for each in notes] == [1, 1, 1, 1]
+    assert done["ended_because"] == "done"
+    errors = {"replies": 4, "schema": 2, "logic": 0, "cash": 0}
+    assert [result.notes["reply_errors"] for result in sessions(folder)] == [errors, errors]
     assert replay(folder, decider=ExecutionAgent()).identical
+
+
+def test_another_prompt_is_another_run_which_is_not_resumed(tmp_path):
+    own = tmp_path / "mine.txt"
+    own.write_text("You are careful.", encoding="utf-8")
+
+    def script(symbol, session, step):
+        return ModelUnavailable("the server is gone") if session == "20250103" else decide("hold")
+
+    player = Player(script)
+    done, folder = run(player, tmp_path / "runs", decider=ExecutionAgent(prompt=str(own)))
+    assert done["ended_because"] == "model_unavailable"
+    assert player.asked[FIRST, "20250102"][0][0].text.startswith(
+        "You are careful.\n\nA reply is one JSON object"
+    )
+    own.write_text("You are bold.", encoding="utf-8")
+    with pytest.raises(QuantGraphError, match=r"prompt\.execution_en"):
+        resume_run(folder, decider=ExecutionAgent(prompt=str(own)), model={"execution": player.model})
+    moved = tmp_path / "moved.txt"
+    moved.write_text("You are careful.", encoding="utf-8")
+    calm = Player(lambda symbol, session, step: decide("hold"))
+    again = resume_run(folder, decider=ExecutionAgent(prompt=str(moved)), model={"execution": calm.model})
+    assert again["ended_because"] == "done"
+
+
+@pytest.mark.parametrize("calling", ["json", "native"])
+def test_an_execution_of_five_rounds_takes_at_most_so_many_characters(tmp_path, calling):
+    """8,000 tokens of four characters are 32,000, with 40 bars and five earlier decisions; tools count each time."""
+    rsi = {"symbol": FIRST, "name": "RSI", "params": {"period": 14}}
+    average = {"calculation_type": "MA", "formula": "MA20 = sum(close[-20:]) / 20", "inputs": {"period": 20}}
+    reasoning, sizes = "The rule needs this number before the decision. " * 3, {}
+    plays = [
+        ("get_kline_data", {"symbol": FIRST, "timeframe": "1d", "limit": 40}),
+        ("calculation", {**average, "intermediate_result": {"ma20": 3.7}}),
+        ("get_indicator", rsi),
+        ("get_position", {"symbol": FIRST}),
+        ("place_order", {"action": "buy", "reason": "the close is above its average", "confidence": 0.6}),
+    ]
+
+    def script(symbol, session, step):
+        name, args = plays[step - 1]
+        if calling == "native":
+            return AIMessage(reasoning, tool_calls=[{"name": name, "args": args, "id": f"a{step}"}])
+        if name == "calculation":
+            return json.dumps({"type": name, "reasoning": reasoning, **args})
+        return act("tool_call", tool_name=name, params=args)
+
+    player = Player(script)
+    _, folder = run(
+        player,
+        tmp_path,
+        f"execution agent on {FIRST}, 20250102 to 20250110: buy above its average",
+        ExecutionAgent(calling=calling),
+    )
+    assert len(sessions(folder)) == 7
+    for call in player.model.calls:
+        facts = json.loads(read("execution_facts", call.messages[0].text))
+        calls = [
+            one["args"] for each in call.messages if isinstance(each, AIMessage) for one in each.tool_calls
+        ]
+        sent = [*(each.text for each in call.messages), *map(json.dumps, [*calls, *call.tools])]
+        sizes[facts["session"]] = sizes.get(facts["session"], 0) + sum(map(len, sent))
+    assert bool(player.model.calls[0].tools) == (calling == "native")
+    assert max(sizes.values()) < 32_000

@@ -3,16 +3,15 @@
 import json
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 
 from quantgraph.agents.execution._actions import Action, Calculation, ToolCall, TradeDecision
 from quantgraph.agents.execution._prompt import (
-    LONGEST_CONVERSATION,
-    bounded,
     first_messages,
     observed,
     record_of,
-    short_args,
+    sent_back,
+    with_short_results,
 )
 from quantgraph.llm.messages import read
 
@@ -99,33 +98,64 @@ def test_nesting_has_an_end():
     deep = []
     for _ in range(5_000):
         deep = [deep]
-    assert short_args({"deep": deep}, 500) == {"…": "…"}
-    assert short_args({"limit": object(), "n": 3}, 500) == {"n": 3}
+    for args, short in (({"deep": deep}, {"…": "…"}), ({"limit": object(), "n": 3}, {"limit": None, "n": 3})):
+        reply = AIMessage("", tool_calls=[{"name": "get_news", "args": args, "id": "a"}])
+        said = sent_back(reply, "?", step=1, rounds=3)[0]
+        assert {name: said.tool_calls[0]["args"].get(name) for name in short} == short
+
+
+DAYS = [f"2024-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in range(60)]
+BARS = [
+    {"time": 1_704_067_200 + day, "date": date, "open": 10.0, "high": 12.3456789, "low": 9.5, "close": 10.25 + day, "volume": 71752652.0}
+    for day, date in enumerate(DAYS)
+]  # fmt: skip
+CALL = {"name": "get_kline_data", "args": {"limit": 500}, "id": "a"}
+LONG_CALL = {"name": "python_repl", "args": {"query": "x = 1\n" * 1_300}, "id": "a"}
 
 
 def conversation(rounds, reply, result):
-    """A system message and rounds that each call a tool."""
+    """What the model is shown after rounds that each called a tool: the messages of each."""
     messages = first_messages({"symbol": "A"}, "Decide.", rounds=rounds)
-    action = Action(type="tool_call", step=1, action=ToolCall(tool_name="get_kline_data"))
     for step in range(1, rounds + 1):
-        this = action.model_copy(update={"step": step})
-        messages += observed(reply, this, result, next_step=step + 1, rounds=rounds)
+        this = Action(type="tool_call", step=step, action=ToolCall(tool_name="get_kline_data"))
+        messages = [
+            *with_short_results(messages),
+            *observed(reply, this, result, next_step=step + 1, rounds=rounds),
+        ]
     return messages
 
 
-def characters(messages):
-    calls = sum(
-        len(json.dumps(call["args"]))
-        for each in messages
-        if isinstance(each, AIMessage)
-        for call in each.tool_calls
-    )
-    return calls + sum(len(each.text) for each in messages)
+def results_of(messages):
+    told = [read("observation", each.text) for each in messages]
+    return [json.loads(each)["result"] for each in told if each]
 
 
-BARS = [{**KLINE, "time": n} for n in range(500)]
-CALL = {"name": "get_kline_data", "args": {"limit": 500}, "id": "a"}
-LONG_CALL = {"name": "python_repl", "args": {"code": "x = 1\n" * 1_300}, "id": "a"}
+def test_bars_are_a_table_with_dates_and_short_numbers():
+    (table,) = results_of(conversation(1, AIMessage("{}"), BARS))
+    assert table["columns"] == ["date", "open", "high", "low", "close", "volume"]
+    assert table["rows"][0] == ["2024-01-01", 10, 12.3457, 9.5, 10.25, 71752652]
+    assert len(table["rows"]) == 60
+
+
+def test_earlier_bars_are_their_closes_all_of_them():
+    *earlier, last = results_of(conversation(3, AIMessage("{}"), BARS))
+    assert len(last["rows"]) == 60
+    closes = {"dates": "2024-01-01 to 2024-03-04", "close": [10.25 + day for day in range(60)]}
+    assert earlier == [closes, closes]
+
+
+def test_a_running_bar_is_marked_in_its_own_column():
+    week = [*BARS[:2], {**BARS[2], "running": True}]
+    (table,) = results_of(conversation(1, AIMessage("{}"), week))
+    assert table["columns"][-1] == "running"
+    assert [row[-1] for row in table["rows"]] == [None, None, True]
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [1, 2], [{"note": "the data have no news"}], {"error": "no_data: none"}]
+)
+def test_what_has_no_dates_stays_as_it_is(rows):
+    assert results_of(conversation(2, AIMessage("{}"), rows)) == [rows, rows]
 
 
 @pytest.mark.parametrize(
@@ -138,46 +168,24 @@ LONG_CALL = {"name": "python_repl", "args": {"code": "x = 1\n" * 1_300}, "id": "
     ],
     ids=["short", "long", "native", "native code"],
 )
-def test_ten_rounds_of_long_results_are_bounded_and_the_last_stays(reply):
-    whole = conversation(10, reply, BARS)
-    short = bounded(whole)
-    assert characters(whole) > LONGEST_CONVERSATION >= characters(short)
-    assert short[0] == whole[0]
-    last = [each for each in short if read("observation", each.text)][-1]
-    assert last == [each for each in whole if read("observation", each.text)][-1]
-    assert [type(each) for each in short] == [type(each) for each in whole]
+@pytest.mark.parametrize(
+    "result", [BARS * 5, "x" * 50_000, {"a": ["y" * 50] * 500}], ids=["bars", "text", "object"]
+)
+def test_each_message_before_the_last_is_short(reply, result):
+    *earlier, _, last = conversation(10, reply, result)
+    assert 7_000 < len(last.text) < 8_200
+    for each in earlier:
+        calls = each.tool_calls if isinstance(each, AIMessage) else []
+        assert len(each.text) + sum(len(json.dumps(call["args"])) for call in calls) < 1_600
+    assert all(each.tool_call_id == "a" for each in earlier if isinstance(each, ToolMessage))
 
 
-def test_older_results_are_shortened_first_and_say_so():
-    short = bounded(conversation(8, AIMessage("{}"), BARS))
-    told = [read("observation", each.text) for each in short]
-    steps = [json.loads(each) for each in told if each]
-    assert [each["step"] for each in steps] == list(range(1, 9))
-    sizes = [len(json.dumps(each["result"])) for each in steps]
-    assert sizes == sorted(sizes)
-    assert sizes[0] <= 400
-    assert sizes[-1] > 11_000
-    assert steps[0]["result"][0].endswith("earlier entries left out)")
-    assert steps[0]["result"][-1] == BARS[-1]
-    assert all(read("execution_step", each.text) for each in short if isinstance(each, HumanMessage))
+def test_only_the_last_result_asks_for_an_action():
+    messages = conversation(4, AIMessage("{}"), BARS)
+    asked = [place for place, each in enumerate(messages) if read("execution_step", each.text)]
+    assert asked == [1, len(messages) - 1]
 
 
-def test_a_bounded_conversation_is_bounded_once():
-    once = bounded(conversation(10, AIMessage("{}"), BARS))
-    assert bounded(once) == once
-
-
-def test_a_conversation_that_fits_stays():
-    messages = [SystemMessage("x" * 50_000), HumanMessage("go"), AIMessage("{}")]
-    assert bounded(messages) == messages
-
-
-def test_a_long_system_message_stays_whole():
-    messages = [SystemMessage("x" * 70_000), *conversation(3, AIMessage("{}"), BARS)[1:]]
-    assert bounded(messages)[0] == messages[0]
-
-
-def test_each_native_call_keeps_its_answer():
-    short = bounded(conversation(10, AIMessage("", tool_calls=[CALL]), BARS))
-    assert sum(isinstance(each, ToolMessage) for each in short) == 10
-    assert all(each.tool_call_id == "a" for each in short if isinstance(each, ToolMessage))
+def test_a_shortened_conversation_is_shortened_once():
+    once = with_short_results(conversation(5, AIMessage("{}"), BARS * 5))
+    assert with_short_results(once) == once

@@ -5,32 +5,43 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents._model_decider import own_prompt
+from quantgraph.agents.execution import ExecutionAgent, ExecutionOptions
 from quantgraph.agents.execution import _prompt as prompt
 from quantgraph.agents.execution._actions import ACTION_TYPES, Action, ToolCall, parse_action
 from quantgraph.agents.execution._prompt import (
-    described,
+    bound_tool,
+    chosen_prompts,
     first_messages,
     observed,
     prompt_texts,
     sent_back,
     step_message,
+    tool_line,
 )
+from quantgraph.errors import BadOption
 from quantgraph.llm.messages import read
+from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "7652b696e6198a2d77ed1ea7f506d1d3",
-    "execution_zh": "293e0cf589b6526cb7027c68dcb55034",
+    "execution_en": "e6653da040f3c8ef114c81e4c44dbc5e",
+    "execution_zh": "67ed52d77a43868a91f36bd2863e07f3",
+    "action_json_en": "7602d6a7a16dfa4cc6be527746b2006e",
+    "action_json_zh": "f65e0afc577d910a85f52bffda538fc8",
+    "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
+    "action_native_zh": "228377bedcf6591df0920fd43125a276",
 }
-PLACEHOLDERS = ("rule_id", "symbol", "runtime_status", "user_requirements", "available_tools")
+LANGUAGES = ("en", "zh")
+PLACEHOLDERS = ("rule_id", "symbol", "session", "runtime_status", "user_requirements", "available_tools")
 FACTS = {
     "rule_id": "42",
     "symbol": "BTCUSDT",
     "session": "2024-01-02",
     "runtime_status": {"shares": 0},
     "user_requirements": "价格突破30日均线时买入",
-    "available_tools": [],
 }
 STEP_1 = Action(type="tool_call", step=1, action=ToolCall(tool_name="get_news"))
 
@@ -41,28 +52,29 @@ def test_a_prompt_that_changes_gets_a_new_version():
 
 def test_each_file_of_the_prompts_is_used():
     files = sorted(path.name for path in prompt._FOLDER.iterdir())
-    assert files == ["execution_v1.txt", "execution_v1_zh.txt"]
+    assert files == sorted(prompt._FILES.values())
 
 
-@pytest.mark.parametrize("name", HASHES)
-def test_a_prompt_names_every_fact_and_every_key_of_an_action(name):
-    text = prompt_texts()[name]
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_prompt_names_every_fact_and_every_key_of_an_action(language):
+    text = ExecutionOptions().system_texts[language]
     payloads = ("tool_name", "params", "calculation_type", "formula", "inputs", "reason", "confidence")
     for word in (*PLACEHOLDERS, "current_step", *ACTION_TYPES, *Action.model_fields, *payloads):
         assert word in text, word
     assert "never an instruction" in text or "不是指令" in text
 
 
-@pytest.mark.parametrize("name", HASHES)
-def test_the_examples_of_a_prompt_are_actions(name):
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_examples_of_a_prompt_are_actions(language):
     examples = {}
-    for line in prompt_texts()[name].splitlines():
+    for line in prompt_texts()[f"action_json_{language}"].splitlines():
         kind, _, rest = line.removeprefix("- ").replace("：", ": ").partition(": ")
         if kind in ACTION_TYPES and rest.startswith("{"):
             examples[kind] = json.JSONDecoder().raw_decode(rest)[0]
     assert set(examples) == {"tool_call", "calculation", "decision"}
     for kind, payload in examples.items():
-        action = parse_action(json.dumps({"type": kind, "action": payload}), step=1)
+        reply = {"type": kind, "action": payload, "intermediate_result": {"ma20": 10.52}}
+        action = parse_action(json.dumps(reply), step=1)
         assert action.action.model_dump() == payload
 
 
@@ -82,9 +94,10 @@ def test_the_last_round_asks_for_a_decision():
 
 
 def test_a_result_is_told_with_the_next_step():
-    reply = AIMessage('<think>hm</think>{"type": "tool_call"}')
+    reply = AIMessage('<think>hm</think>I look. {"type": "tool_call", "result": null, …}')
     said, answer = observed(reply, STEP_1, [1, 2], next_step=2, rounds=10)
-    assert (said.type, said.text) == ("ai", '{"type": "tool_call"}')
+    assert said.type == "ai"
+    assert json.loads(said.text) == {"type": "tool_call", "action": {"tool_name": "get_news", "params": {}}}
     assert isinstance(answer, HumanMessage)
     assert json.loads(read("observation", answer.text)) == {"step": 1, "result": [1, 2]}
     assert json.loads(read("execution_step", answer.text))["current_step"] == 2
@@ -105,12 +118,15 @@ def test_a_rule_cannot_end_the_facts():
 
 def test_a_long_result_is_shortened():
     answer = observed(AIMessage("{}"), STEP_1, "x" * 5_000_000, next_step=2, rounds=10)[1]
-    assert len(answer.text) < 12_300
+    assert len(answer.text) < 8_200
 
 
-def test_a_long_reply_stands_as_its_action():
-    said = observed(AIMessage("so " * 5_000 + '{"type": …}'), STEP_1, None, next_step=2, rounds=10)[0]
-    assert json.loads(said.text) == STEP_1.model_dump()
+def test_a_long_action_stands_as_json_too():
+    cell = ToolCall(tool_name="python_repl", params={"query": "x = 1\n" * 1_000})
+    long = Action(type="tool_call", step=1, reasoning="why " * 400, action=cell)
+    said = observed(AIMessage("…"), long, None, next_step=2, rounds=10)[0]
+    assert len(said.text) <= 1_500
+    assert json.loads(said.text)["action"]["tool_name"] == "python_repl"
 
 
 def native(*names, **more):
@@ -144,7 +160,7 @@ def test_a_faulty_reply_is_sent_back_with_what_is_wrong():
 
 
 def test_a_faulty_reply_is_cut_and_an_empty_one_is_told():
-    assert len(sent_back(AIMessage("x" * 9_000), "?", step=1, rounds=9)[0].text) == 2_001
+    assert len(sent_back(AIMessage("x" * 9_000), "?", step=1, rounds=9)[0].text) == 1_501
     assert sent_back(AIMessage(""), "?", step=1, rounds=9)[0].text == "(no text)"
 
 
@@ -159,7 +175,7 @@ def test_a_faulty_call_is_answered_as_a_call_if_it_can_be_read():
 def test_long_arguments_of_a_call_are_shortened():
     reply = AIMessage("", tool_calls=[{"name": "python_repl", "args": {"code": "x" * 90_000}, "id": "a"}])
     said = sent_back(reply, "too long", step=1, rounds=9)[0]
-    assert len(said.tool_calls[0]["args"]["code"]) <= 8_000
+    assert len(said.tool_calls[0]["args"]["code"]) <= 1_500
 
 
 def test_text_that_utf_8_does_not_have_is_replaced():
@@ -175,12 +191,84 @@ def get_flow(symbol: str, days: int = 5) -> list[float]:
     return [0.0] * days
 
 
-def test_a_tool_is_described_by_name_text_and_parameters():
-    assert described([get_flow]) == [
-        {
-            "name": "get_flow",
-            "description": "Money that flowed into a symbol, on each of its last days.",
-            "parameters": {"symbol": {"type": "string"}, "days": {"type": "integer", "default": 5}},
-            "required": ["symbol"],
-        }
-    ]
+def test_a_tool_of_the_callers_is_a_line_or_bound_as_it_is():
+    does = "Money that flowed into a symbol, on each of its last days."
+    assert tool_line(get_flow) == f"get_flow(symbol, days=5): {does}"
+    assert bound_tool(get_flow) is get_flow
+
+
+@pytest.mark.parametrize("tool", tools_catalog.values(), ids=lambda each: each.name)
+def test_a_tool_of_the_catalog_is_bound_in_few_words_with_its_own_parameters(tool):
+    whole, short = convert_to_openai_tool(tool)["function"], bound_tool(tool)["function"]
+    assert (short["name"], short["parameters"]["required"]) == (tool.name, whole["parameters"]["required"])
+    fields, shown = whole["parameters"]["properties"], short["parameters"]["properties"]
+    assert list(shown) == list(fields)
+    for name, field in shown.items():
+        assert field["type"] == fields[name].get("type", "object")  # params may be null, too
+        assert not {"title", "description", "default"} & set(field)
+    signature, does = tool_line(tool).removeprefix(f"{tool.name}(").split("): ", 1)
+    assert does == short["description"]
+    named = [each.split("=")[0] for each in signature.split(", ")]
+    assert set(short["parameters"]["required"]) <= set(named) <= set(fields)
+    assert len(json.dumps(short)) < 400
+
+
+def test_tools_are_listed_once_in_text_or_bound():
+    listed, bound = (ExecutionOptions(calling=calling).system_texts["en"] for calling in ("json", "native"))
+    for name in tools_catalog:
+        assert listed.count(f"- {name}(") == (name != "place_order")
+        assert f"{name}(" not in bound
+    assert "available_tools" not in bound
+    assert '"tool_name"' not in bound
+
+
+OWN = "You follow the trend.\n"
+
+
+@pytest.fixture
+def own_file(tmp_path, monkeypatch):
+    (tmp_path / "mine.txt").write_text(OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "mine.txt"
+
+
+def test_a_prompt_of_the_callers_stands_for_the_shipped_one_in_both_languages(own_file):
+    for path in ("mine.txt", str(own_file)):
+        texts = ExecutionAgent(prompt=path).prompts
+        assert texts["execution_en"] == texts["execution_zh"] == OWN
+        assert texts["action_json_en"] == prompt_texts()["action_json_en"]
+        system = ExecutionOptions(prompt=path).system_texts["zh"]
+        assert system.startswith("You follow the trend.\n\n回复是一个 JSON 对象")
+    shipped = chosen_prompts("execution_v2_zh.txt", "native")
+    assert shipped["execution_en"] == prompt_texts()["execution_zh"]
+    assert sorted(shipped) == ["action_native_en", "action_native_zh", "execution_en", "execution_zh"]
+
+
+def test_a_prompt_that_changes_after_the_agent_was_made_changes_nothing(own_file):
+    made = ExecutionAgent(prompt="mine.txt")
+    own_file.write_text("You bet.", encoding="utf-8")
+    assert made.prompts["execution_en"] == OWN
+    assert ExecutionAgent(prompt="mine.txt").prompts["execution_en"] == "You bet."
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, r"prompt='other.txt'; must be a text file in UTF-8 \(No such file or directory\)"),
+        (b" \n", "prompt='other.txt': it is empty"),
+        (b"\xff\xfe", "prompt='other.txt'; must be a text file in UTF-8 .'utf-8' codec can't decode"),
+    ],
+)
+def test_a_prompt_that_cannot_be_read_is_one_typed_line(own_file, content, line):
+    if content is not None:
+        own_file.with_name("other.txt").write_bytes(content)
+    with pytest.raises(BadOption, match=line):
+        ExecutionAgent(prompt="other.txt")
+
+
+def test_placeholders_that_a_prompt_lacks_are_named(own_file):
+    own_file.write_text("Today is {date}.", encoding="utf-8")
+    assert own_prompt("mine.txt", ["date"]) == "Today is {date}."
+    line = r"prompt='mine.txt': it lacks \{symbols\}, \{rule\}; must have \{date\}, \{symbols\}, \{rule\}"
+    with pytest.raises(BadOption, match=line):
+        own_prompt("mine.txt", ["date", "symbols", "rule"])

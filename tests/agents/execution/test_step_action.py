@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from quantgraph.agents.execution._actions import (
-    ACTION_TOOLS,
+    CALCULATION_TOOL,
     Action,
     Calculation,
     ToolCall,
@@ -199,16 +199,9 @@ def test_calls_without_tools_stand_as_text():
     assert calls_as_text(said) is said
 
 
-def test_the_tools_of_an_action_have_its_keys():
-    decided = ACTION_TOOLS["decision"]["function"]
-    assert list(decided["parameters"]["properties"]) == ["action", "reason", "confidence"]
-    calculated = ACTION_TOOLS["calculation"]["function"]["parameters"]
-    assert list(calculated["properties"]) == [
-        "calculation_type",
-        "formula",
-        "inputs",
-        "intermediate_result",
-    ]
+def test_the_tool_of_a_calculation_has_its_keys():
+    calculated = CALCULATION_TOOL["function"]["parameters"]
+    assert list(calculated["properties"]) == [*Calculation.model_fields, "intermediate_result"]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +260,61 @@ def test_the_tools_of_an_action_have_its_keys():
 )
 def test_what_is_no_action_is_told_in_one_line_with_what_is_valid(reply, told):
     assert told in fault(reply, step=1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "lines"),
+    [
+        (
+            decision(action="long", confidence=7, size=100),
+            [
+                'decision has no key "size"; its keys are action, reason, confidence',
+                'action.action is "long"; must be buy, sell or hold',
+                "action.confidence is 7; must be a number from 0 to 1",
+            ],
+        ),
+        (
+            '{"action": {"action": "buy", "quantity": 10}, "reasoning": ["up"]}',
+            [
+                "the action has no type; must be one of tool_call, calculation, decision, observation",
+                'decision has no key "quantity"; its keys are action, reason, confidence',
+                "action.reason is missing; must be the reason as text",
+                "action.confidence is missing; must be a number from 0 to 1",
+                "step is missing; must be a whole number >= 1",
+                'reasoning is ["up"]; must be text',
+            ],
+        ),
+        (
+            text(MA30, action={"formula": "", "inputs": [], "name": "MA"}, step=0, intermediate_result=None),
+            [
+                "intermediate_result is missing; must be the number that you calculate",
+                'calculation has no key "name"; its keys are calculation_type, formula, inputs',
+                "action.calculation_type is missing; must be the indicator, such as MA or RSI",
+                'action.formula is ""; must be the formula as text',
+                "action.inputs is []; must be an object with what the formula is applied to",
+                "step is 0; must be a whole number >= 1",
+            ],
+        ),
+    ],
+    ids=["decision", "no type", "calculation"],
+)
+def test_all_that_is_wrong_with_an_action_is_in_one_message(reply, lines):
+    assert fault(reply) == "; ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        ("Buy.", "schema"),
+        (decision(confidence=7), "schema"),
+        (decision(confidence=0), "logic"),
+        (decision(confidence=0, size=1), "schema"),
+    ],
+)
+def test_a_contradiction_is_told_from_a_wrong_form(reply, kind):
+    with pytest.raises(ModelOutputInvalid) as caught:
+        parse_action(reply, step=1)
+    assert caught.value.data["kind"] == kind
 
 
 def test_a_reply_that_was_cut_off_is_told_so():

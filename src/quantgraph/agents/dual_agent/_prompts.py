@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph._util.values import is_number
-from quantgraph.agents._model_decider import read_prompt
+from quantgraph.agents._model_decider import own_prompt
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
 from quantgraph.agents.memory._episodes import decision_line
@@ -62,14 +62,18 @@ def load_prompt_strictly(name: str) -> str:
             "file of your own",
             parameter="prompt",
         )
-    return read_prompt(_FOLDER / name)
+    try:
+        text = (_FOLDER / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{name} is not UTF-8 text: {error}", file=name) from error
+    if not text.strip():
+        raise BadFile(f"{name} is empty", file=name)
+    return text
 
 
 def configured_prompt(place: str) -> str:
-    """Text of a prompt file of the folder, or of a file of the user's own, which must end in ``.txt``."""
-    own = Path(place)
-    is_own = own.suffix == _ENDING and own.name != place and own.is_file()
-    return read_prompt(own) if is_own else load_prompt_strictly(place)
+    """Text of a prompt file of the folder, by its name, or of a file of the user's own, by its path."""
+    return load_prompt_strictly(place) if Path(place).name == place else own_prompt(place)
 
 
 def _prompt_version(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from langchain_core.messages import AIMessage
@@ -14,7 +14,6 @@ from quantgraph._util.texts import escape_controls
 from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.messages import find_json, is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
-from quantgraph.tools import with_docstring
 
 ActionType = Literal["tool_call", "calculation", "decision", "observation"]
 ACTION_TYPES: Final[tuple[ActionType, ...]] = get_args(ActionType)
@@ -22,9 +21,12 @@ ACTION_TYPES: Final[tuple[ActionType, ...]] = get_args(ActionType)
 LONGEST_ACTION: Final = 8_000
 """Characters of an action as JSON."""
 
+ReplyError = Literal["schema", "logic"]
+"""What is wrong with a reply: it has not the form of an action, or its action contradicts facts or itself."""
+
 _PLACE_ORDER = "place_order"
 _LONGEST_REASONING = 2_000  # of the text beside a native call
-_SHOWN, _FAULTS_SHOWN, _BEGIN = 40, 3, 80
+_SHOWN, _FAULTS_SHOWN, _BEGIN = 40, 12, 80
 
 
 def _no_bool(value: Any) -> Any:
@@ -114,30 +116,28 @@ class Action(_Part):
         return self
 
 
-@with_docstring
-class _OfferedCalculation(Calculation):
-    """Put down a number that you calculate yourself; it is checked against TA-Lib."""
+ACTION_NAMES: Final = ("calculation", "decision")
+"""Types of actions that are calls by these names, beside those of tools."""
 
-    intermediate_result: Any = Field(description="the number that you get, or an object of numbers by name")
-
-
-@with_docstring
-class _OfferedDecision(TradeDecision):
-    """Decide the symbol for this session; this ends your work on it."""
-
-
-def _offered(name: str, part: type[BaseModel]) -> dict[str, Any]:
-    schema = part.model_json_schema()
-    told = {"name": name, "description": schema["description"]}
-    kept = {key: schema[key] for key in ("type", "properties", "required", "additionalProperties")}
-    return {"type": "function", "function": {**told, "parameters": kept}}
-
-
-ACTION_TOOLS: Final[Mapping[str, dict[str, Any]]] = {
-    name: _offered(name, part)
-    for name, part in (("calculation", _OfferedCalculation), ("decision", _OfferedDecision))
+_INPUTS: Final[Mapping[str, Any]] = {
+    "calculation_type": {"type": "string"},
+    "formula": {"type": "string"},
+    "inputs": {"type": "object"},
+    "intermediate_result": {"description": "the number, or an object of numbers by name"},
 }
-"""What a model that calls tools is offered beside the tools, by name, in OpenAI's form."""
+CALCULATION_TOOL: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "calculation",
+        "description": "a number that you calculate yourself; it is checked against TA-Lib",
+        "parameters": {
+            "type": "object",
+            "properties": _INPUTS,
+            "required": ["calculation_type", "formula", "intermediate_result"],
+        },
+    },
+}
+"""What a model that calls tools is offered beside the tools, in OpenAI's form."""
 
 
 def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str = "") -> Action:
@@ -160,7 +160,8 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str
     Raises
     ------
     ModelOutputInvalid
-        In one line: what is wrong, and what is valid. ``data["reply"]`` has the reply's text.
+        In one line: all that is wrong, and what is valid. ``data`` has the ``reply``'s text, and as ``kind``
+        a :data:`ReplyError`.
     BadOption
         If ``reply`` is neither a message nor text.
 
@@ -179,7 +180,8 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str
         said = _called(message, text) if is_call else _written(message, text)
         return _read(_plain(said), step, symbol)
     except _Unreadable as fault:
-        raise ModelOutputInvalid(escape_controls(" ".join(str(fault).split())), reply=text) from None
+        line = escape_controls(" ".join(str(fault).split()))
+        raise ModelOutputInvalid(line, reply=text, kind=fault.kind) from None
 
 
 def calls_as_text(reply: AIMessage) -> AIMessage:
@@ -199,6 +201,10 @@ def calls_as_text(reply: AIMessage) -> AIMessage:
 class _Unreadable(Exception):
     """What is wrong with a reply, and what is valid."""
 
+    def __init__(self, line: str, kind: ReplyError = "schema") -> None:
+        super().__init__(line)
+        self.kind = kind
+
 
 def _called(message: AIMessage, text: str) -> dict[str, Any]:
     """Return the action of a native call."""
@@ -212,7 +218,7 @@ def _called(message: AIMessage, text: str) -> dict[str, Any]:
 
 
 def _action_of(name: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
-    if name in ACTION_TOOLS:
+    if name in ACTION_NAMES:
         return {"reasoning": reasoning, **params, "type": name}
     return {"type": "tool_call", "reasoning": reasoning, "action": {"tool_name": name, "params": params}}
 
@@ -249,83 +255,106 @@ def _plain(said: Any) -> dict[str, Any]:
     return plain
 
 
+_Faults = dict[str, ReplyError]
+"""What is wrong with an action: lines, and of which kind each is."""
+
+
 def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
-    """Return the action that plain JSON stands for."""
-    kind = _type_of(said)
-    payload = _payload_of(kind, said)
-    if kind == "tool_call" and payload.get("tool_name") == _PLACE_ORDER:
-        kind, payload = "decision", _params_of(_checked(kind, payload))
-    payload = _checked(kind, payload, symbol)
+    """Return the action that plain JSON stands for, or raise all that is wrong with it."""
+    faults: _Faults = {}
+    kind = _type_of(said, faults)
+    payload = _payload_of(kind, said, faults)
+    if kind == "tool_call" and payload and payload.get("tool_name") == _PLACE_ORDER:
+        kind, payload = "decision", _params_of(_checked(kind, payload, "", faults), faults)
     common: dict[str, Any] = {
         name: said[name] for name in ("intermediate_result", "next_step") if name in said
     }
     common |= {"reasoning": said.get("reasoning") or "", "step": said.get("step") if step is None else step}
     if kind == "observation":
         common |= {"result": said.get("result")}
-    part = _PAYLOADS.get(kind)
-    action = part and _fitted(part, payload, "action.")
-    return _fitted(Action, {**common, "type": kind, "action": action}, "")
+    if kind == "calculation" and said.get("intermediate_result") is None:
+        faults["intermediate_result is missing; must be the number that you calculate"] = "schema"
+    part, action = _PAYLOADS.get(kind), None
+    if payload is not None:
+        payload = _checked(kind, payload, symbol, faults)
+        action = part and _fitted(part, payload, "action.", faults)
+    whole = {**common, "type": kind if action else "observation", "action": action}
+    read = _fitted(Action, whole, "", faults)
+    if read is None or faults:
+        is_schema = "schema" in faults.values()
+        raise _Unreadable(first_of(faults, _FAULTS_SHOWN), "schema" if is_schema else "logic")
+    return read
 
 
-def _fitted(part: type[_P], said: Mapping[str, Any], prefix: str) -> _P:
-    """Return a part of what is said, or say of each wrong field what it is and what it must be."""
+def _fitted(part: type[_P], said: Mapping[str, Any], prefix: str, faults: _Faults) -> _P | None:
+    """Return a part of an action, or add what each wrong field is and what it must be."""
     try:
         return part.model_validate(said)
     except ValidationError as error:
-        faults = faults_of(error, part, show=_shown)
-    told = {each.place: f"{each.place and prefix}{each.line}" for each in faults}
-    raise _Unreadable(first_of(told.values(), _FAULTS_SHOWN))
+        found = faults_of(error, part, show=_shown)
+    # What is wrong with no field alone contradicts itself.
+    faults |= {f"{each.place and prefix}{each.line}": "schema" if each.place else "logic" for each in found}
+    return None
 
 
-def _type_of(said: Mapping[str, Any]) -> ActionType:
-    valid = f"must be one of {', '.join(ACTION_TYPES)}"
-    if "type" not in said:
-        raise _Unreadable(f"the action has no type; {valid}")
+def _type_of(said: Mapping[str, Any], faults: _Faults) -> ActionType:
+    """Return the type of an action; of one without a valid type, that to which its keys belong."""
     for kind in ACTION_TYPES:
-        if said["type"] == kind:
+        if said.get("type") == kind:
             return kind
-    raise _Unreadable(f"type is {_shown(said['type'])}; {valid}")
+    wrong = f"type is {_shown(said['type'])}" if "type" in said else "the action has no type"
+    faults[f"{wrong}; must be one of {', '.join(ACTION_TYPES)}"] = "schema"
+    inner = said.get("action")
+    keys = [*(inner if isinstance(inner, dict) else ()), *said]
+    return next((_TYPE_OF[name] for name in keys if name in _TYPE_OF), "observation")
 
 
-def _payload_of(kind: ActionType, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is under ``action``, or its keys where they stand beside ``type``."""
+def _payload_of(kind: ActionType, said: Mapping[str, Any], faults: _Faults) -> dict[str, Any] | None:
+    """Return what is under ``action``, or its keys where they stand beside ``type``; None for neither."""
     inner = said.get("action")
     beside = {name: value for name, value in said.items() if name not in Action.model_fields}
     if inner is None:
         return beside
     if isinstance(inner, str) and kind == "decision":
         return {"action": inner, **beside}
-    if not isinstance(inner, dict):
-        raise _Unreadable(f"action is {_shown(inner)}; must be one object with {_keys(kind)}")
     if beside:
-        names = ", ".join(_shown(name) for name in list(beside)[:_FAULTS_SHOWN])
-        raise _Unreadable(
-            f"{names} beside action: the keys of a reply are {', '.join(Action.model_fields)}, "
+        faults[
+            f"{_names(beside)} beside action: the keys of a reply are {', '.join(Action.model_fields)}, "
             f"and action has {_keys(kind)}"
-        )
+        ] = "schema"
+    if not isinstance(inner, dict):
+        faults[f"action is {_shown(inner)}; must be one object with {_keys(kind)}"] = "schema"
+        return None
     return inner
 
 
-def _params_of(call: Mapping[str, Any]) -> dict[str, Any]:
+def _params_of(call: Mapping[str, Any], faults: _Faults) -> dict[str, Any] | None:
     params = call.get("params")
     if not isinstance(params, dict):
-        raise _Unreadable(f"params of {_PLACE_ORDER} must be an object with {_keys('decision')}")
+        faults[f"params of {_PLACE_ORDER} must be an object with {_keys('decision')}"] = "schema"
+        return None
     return params
 
 
-def _checked(kind: ActionType, payload: dict[str, Any], symbol: str = "") -> dict[str, Any]:
-    """Return a payload without keys of other types, or unknown ones; a decision may name its symbol."""
+def _checked(kind: ActionType, payload: dict[str, Any], symbol: str, faults: _Faults) -> dict[str, Any]:
+    """Return a payload without keys that are not its type's; a decision may name its symbol."""
     part = _PAYLOADS.get(kind)
+    known = part.model_fields if part else {}
+    others = [name for name in payload if name not in known]
     if kind == "decision" and symbol and payload.get("symbol") == symbol:
-        payload = {name: value for name, value in payload.items() if name != "symbol"}
-    others = [name for name in payload if part is None or name not in part.model_fields]
-    if not others:
-        return payload
-    shown = ", ".join(_shown(name) for name in others[:_FAULTS_SHOWN])
-    of = f"; {_shown(others[0])} belongs to {_TYPE_OF[others[0]]}" if others[0] in _TYPE_OF else ""
-    why = f": it decides {symbol} alone, and its size is set by code" if kind == "decision" and symbol else ""
-    keys = "key" if len(others) == 1 else "keys"
-    raise _Unreadable(f"{kind} has no {keys} {shown}{why}{of}; its keys are {_keys(kind)}")
+        others.remove("symbol")
+    if others:
+        of = f"; {_shown(others[0])} belongs to {_TYPE_OF[others[0]]}" if others[0] in _TYPE_OF else ""
+        is_own = kind == "decision" and symbol
+        why = f": it decides {symbol} alone, and its size is set by code" if is_own else ""
+        keys = "key" if len(others) == 1 else "keys"
+        line = f"{kind} has no {keys} {_names(others)}{why}{of}; its keys are {_keys(kind)}"
+        faults[line] = "schema"
+    return {name: value for name, value in payload.items() if name in known}
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(_shown(name) for name in list(names)[:_FAULTS_SHOWN])
 
 
 def _keys(kind: ActionType) -> str:

@@ -6,18 +6,18 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from quantgraph._util.texts import Note, say
+from quantgraph._util.texts import Note
 from quantgraph.agents._model_decider import SESSIONS, log_step
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._keyless import KEYLESS
-from quantgraph.agents.execution._prompt import prompt_texts
+from quantgraph.agents.execution._run_facts import account_value, facts_of_run
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
-from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order
 from quantgraph.broker.session import largest_buy
 from quantgraph.market.money import to_decimal
 from quantgraph.recording.scope import happened
@@ -25,17 +25,6 @@ from quantgraph.settings import Role
 from quantgraph.tools import ToolContext
 
 _SHOWN_REASON = 200
-
-
-def account_value(context: DecisionContext) -> Decimal:
-    """Return what the account is worth at the open; what has no open counts as nothing."""
-    opens, account = context.view.numbers("ohlcv", "open"), context.account
-    worths = (
-        to_decimal(opens[name]) * held.quantity
-        for name, held in account.positions.items()
-        if 0 < opens.get(name, math.nan) < math.inf
-    )
-    return sum(worths, account.cash)
 
 
 def orders_of(
@@ -67,29 +56,6 @@ def orders_of(
     return orders
 
 
-def size_text(
-    context: DecisionContext, symbol: str, options: ExecutionOptions, total: Decimal, symbols: int
-) -> str:
-    """Say to a model what a buy aims at, and what the least one is."""
-    target, lots = options.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
-    price = context.view.numbers("ohlcv", "open").get(symbol, math.nan)
-    scaled = options.size == "confidence"
-    told = say(
-        context.language,
-        zh=f"买入把整个持仓补到 {target}{'乘以信心' if scaled else ''}，不足一手的差额不动",
-        en=f"a buy raises the whole position to {target}{' times its confidence' if scaled else ''}; less "
-        "than a lot of difference changes nothing",
-    )
-    if not 0 < price < math.inf:
-        return told
-    least = float(lots.first) * price
-    return told + say(
-        context.language,
-        zh=f"；至少买 {lots.first} 股，按开盘价为 {least:.2f}",
-        en=f"; the least buy is {lots.first} shares, {least:.2f} at the open",
-    )
-
-
 def _wish(
     decision: Mapping[str, Any], total: Decimal, symbols: int, options: ExecutionOptions
 ) -> Decimal | None:
@@ -97,6 +63,39 @@ def _wish(
     if decision["action"] == "sell":
         return Decimal(0)
     return options.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
+
+
+def errors_of_orders(
+    decisions: Mapping[str, Mapping[str, Any]], orders: Sequence[Order], context: DecisionContext
+) -> list[Literal["logic", "cash"]]:
+    """Return an error for each decision that contradicts its facts or that the cash does not cover.
+
+    ``logic``: a trade without an open, a sale of nothing that may be sold, a buy of less than the least one.
+    ``cash``: a buy for which the cash and the session's sales do not pay the least one.
+    """
+    opens, account = context.view.numbers("ohlcv", "open"), context.account
+    prices = {name: to_decimal(price) for name, price in opens.items() if 0 < price < math.inf}
+    sold = [name for name, each in decisions.items() if each["action"] == "sell" and name in prices]
+    cash = account.cash + sum(prices[name] * account.quantity(name) for name in sold)
+    sizes = {order.symbol: order.target_value or Decimal(0) for order in orders}
+
+    def error_of(symbol: str, action: str) -> Literal["logic", "cash"] | None:
+        held = account.positions.get(symbol)
+        if action == "hold" or (action == "buy" and symbol in prices and symbol not in sizes):
+            return None
+        if symbol not in prices or (action == "sell" and not (held and held.sellable)):
+            return "logic"
+        if action == "sell":
+            return None
+        wished = sizes[symbol] - prices[symbol] * account.quantity(symbol)
+        fits = [
+            largest_buy(symbol, prices[symbol], most, context.rules, context.session)
+            for most in (wished, cash)
+        ]
+        return "logic" if not fits[0] else None if fits[1] else "cash"
+
+    found = (error_of(symbol, each["action"]) for symbol, each in decisions.items())
+    return [error for error in found if error]
 
 
 _ROLE: Role = "execution"
@@ -162,71 +161,55 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The system prompt in both languages."""
-        return prompt_texts()
+        """The prompts in both languages, as they are sent."""
+        return self.texts
 
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
-        """Return how many holds the model did not choose, and how many of its calculations were wrong."""
-        executions = [each for session in notes for each in session.get("executions", {}).values()]
+        """Return how many holds the model did not choose."""
         why = Counter(
-            each["hold_reason"] for each in executions if each.get("hold_reason", "model") != "model"
+            each["hold_reason"]
+            for session in notes
+            for each in session.get("executions", {}).values()
+            if each.get("hold_reason", "model") != "model"
         )
-        unchosen, causes = why.total(), ", ".join(f"{name} {count}" for name, count in sorted(why.items()))
-        wrong, malformed = (
-            sum(each.get(name, 0) for each in executions) for name in ("mismatches", "malformed")
+        causes = ", ".join(f"{name} {count}" for name, count in sorted(why.items()))
+        note = Note(
+            zh=f"{why.total()} 次执行以兜底的持有结束（{causes}）：回复不可用，或轮数、时间、预算已用完",
+            en=f"{why.total()} executions ended as a hold that the model did not choose ({causes}): its "
+            "replies were not usable, rounds or time were over, or a budget was spent",
         )
-        told = []
-        if unchosen:
-            told.append(
-                Note(
-                    zh=f"{unchosen} 次执行以兜底的持有结束（{causes}）：回复不可用，或轮数、时间、预算已用完",
-                    en=f"{unchosen} executions ended as a hold that the model did not choose ({causes}): its "
-                    "replies were not usable, rounds or time were over, or a budget was spent",
-                )
-            )
-        if malformed:
-            told.append(
-                Note(
-                    zh=f"{malformed} 个回复不是可用的操作，已退回",
-                    en=f"replies that were no usable action and were sent back: {malformed}",
-                )
-            )
-        if wrong:
-            told.append(
-                Note(
-                    zh=f"模型自行计算的 {wrong} 个结果与 TA-Lib 不符，见执行日志",
-                    en=f"{wrong} of the model's own calculations differ from TA-Lib's; see the execution log",
-                )
-            )
-        return told
+        return [note] if why else []
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
         symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
-        outcomes, total = _last_outcomes(context), account_value(context)
-        told = {
-            symbol: {
-                "order_size": size_text(context, symbol, self, total, len(symbols)),
-                **({"last_order": outcomes[symbol]} if symbol in outcomes else {}),
-            }
-            for symbol in symbols
-        }
-        done = self._side_by_side(context, told)
+        size, tools = (account_value(context), len(symbols)), self._tools(context, symbols)
+        facts = {each: facts_of_run(context, tools[each], each, self, size) for each in symbols}
+        done = self._side_by_side(context, tools, facts)
         decisions = {symbol: state["decision"] for symbol, state in done.items()}
         orders = orders_of(decisions, context, self)
         sent = {order.symbol for order in orders}
         notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
-        return Decision(orders, notes={"executions": notes})
+        errors = _reply_errors(done.values(), errors_of_orders(decisions, orders, context))
+        return Decision(orders, notes={"executions": notes, "reply_errors": errors})
+
+    @staticmethod
+    def _tools(context: DecisionContext, symbols: Iterable[str]) -> dict[str, ToolContext]:
+        """Return what the tools of each symbol's execution may read."""
+        return {symbol: ToolContext(context.view, context.account, context.rules) for symbol in symbols}
 
     def _side_by_side(
-        self, context: DecisionContext, told: Mapping[str, Mapping[str, str]]
+        self,
+        context: DecisionContext,
+        tools: Mapping[str, ToolContext],
+        facts: Mapping[str, Mapping[str, Any]],
     ) -> dict[str, ExecutionState]:
         """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
         ended = threading.Event()
         with ThreadPoolExecutor(self.parallel, thread_name_prefix="execution") as pool:
             running: dict[str, Future[ExecutionState]] = {
-                symbol: pool.submit(self._execute, context, symbol, status, ended)
-                for symbol, status in told.items()
+                symbol: pool.submit(self._execute, context, tools[symbol], symbol, facts[symbol], ended)
+                for symbol in facts
             }
             try:
                 return {symbol: each.result() for symbol, each in running.items()}
@@ -237,7 +220,12 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
                 raise
 
     def _execute(
-        self, context: DecisionContext, symbol: str, status: Mapping[str, str], ended: threading.Event
+        self,
+        context: DecisionContext,
+        tools: ToolContext,
+        symbol: str,
+        facts: Mapping[str, Any],
+        ended: threading.Event,
     ) -> ExecutionState:
         rule, begun = context.rule, time.monotonic()
 
@@ -259,47 +247,29 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
                 rule=rule,
                 language=context.language,
                 model=context.model(_ROLE),
-                context=ToolContext(context.view, context.account, context.rules),
+                context=tools,
                 is_out_of_time=is_out_of_time,
                 keep=keep,
-                status=status,
+                facts=facts,
             )
             return loop.run(ExecutionState())
 
 
 def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:
     """Return what the ledger keeps of an execution; the log has its steps."""
-    decision, history = state["decision"], state["execution_history"]
-    wrong = sum(
-        isinstance(each.get("result"), dict) and each["result"].get("matches") is False for each in history
-    )
+    decision = state["decision"]
     return {
         **decision,
         "reason": decision["reason"][:_REASON],
-        "steps": len(history),
-        **({"mismatches": wrong} if wrong else {}),
-        **({"malformed": state["malformed"]} if state.get("malformed") else {}),
+        "steps": len(state["execution_history"]),
         **({} if is_sent or decision["action"] == "hold" else {"no_order": _NO_ORDER[decision["action"]]}),
     }
 
 
-def _last_outcomes(context: DecisionContext) -> dict[str, str]:
-    """Return what became of the last session's orders, by symbol."""
-    if not context.history:
-        return {}
-    last = context.history[-1]
-    notes = last.notes.get("executions", {})
-    unsent = {
-        symbol: f"{last.session:%Y-%m-%d}: no order: {each['no_order']}"
-        for symbol, each in notes.items()
-        if "no_order" in each
-    }
-    return unsent | {
-        each.order.symbol: f"{last.session:%Y-%m-%d}: "
-        + (
-            f"rejected: {each.message}"
-            if isinstance(each, Rejection)
-            else f"{each.side} {each.quantity} at {each.price} filled"
-        )
-        for each in last.outcomes
-    }
+def _reply_errors(states: Iterable[ExecutionState], of_orders: Iterable[str]) -> dict[str, int]:
+    """Return a session's replies of the model, and their errors by kind."""
+    counts = Counter(dict.fromkeys(("replies", "schema", "logic", "cash"), 0))
+    for state in states:
+        counts.update(state["reply_errors"])
+    counts.update(of_orders)
+    return dict(counts)

@@ -8,8 +8,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from quantgraph._util.values import finite_number, json_object
-from quantgraph.agents._model_decider import bar_closes
+from quantgraph._util.values import finite_number, is_number, json_object
+from quantgraph.agents.execution._prompt import column_of
 from quantgraph.llm.messages import read
 
 _BARS, _PERIOD, _RSI_PERIOD, _RSI_HIGH = 40, 20, 14, 70.0
@@ -26,7 +26,7 @@ def next_action(
     failed = next((each for each in results if isinstance(each, Mapping) and "error" in each), None)
     if failed is not None:
         return _decision(step, "hold", f"a step failed: {failed['error']}", facts)
-    closes = bar_closes(results[0]) if results else []
+    closes = list(filter(is_number, column_of(results[0], "close"))) if results else []
     if results and len(closes) < _PERIOD:
         reason = f"{len(closes)} closes are known, {_PERIOD} are needed"
         return _decision(step, "hold", reason, facts)
@@ -53,11 +53,12 @@ def next_action(
         case 3:
             return _call(step, "get_position", {"symbol": symbol}, "what is held decides what may be done")
         case _:
-            action, reason = _decided(closes[-1], average, _rsi(results[2]), results[3])
+            action, reason = _decided(closes[-1], average, column_of(results[2], "rsi"), results[3])
             return _decision(step, action, reason, facts)
 
 
-def _decided(close: float, average: float, rsi: float | None, position: Any) -> tuple[str, str]:
+def _decided(close: float, average: float, values: Sequence[Any], position: Any) -> tuple[str, str]:
+    rsi = finite_number(values[-1]) if values else None
     held = position if isinstance(position, Mapping) else {}
     shares, sellable = (finite_number(held.get(name)) for name in ("shares", "sellable"))
     if rsi is None or shares is None:
@@ -93,11 +94,6 @@ def _action(
         "intermediate_result": intermediate_result,
         "next_step": None,
     }
-
-
-def _rsi(rows: Any) -> float | None:
-    last = rows[-1] if isinstance(rows, list) and rows else {}
-    return finite_number(last.get("rsi")) if isinstance(last, Mapping) else None
 
 
 def reply_to_step(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:

@@ -1,9 +1,9 @@
-"""What the stepwise agent is told: prompt file, facts, round, results, and its bounded history."""
+"""What the stepwise agent is told: prompt files, tools, facts, round, results, and its short history."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.agents._model_decider import prompt_files, shortened_conversation
-from quantgraph.agents.execution._actions import LONGEST_ACTION, Action
+from quantgraph._util.values import plain_number
+from quantgraph.agents._model_decider import own_prompt, prompt_files
+from quantgraph.agents.execution._actions import Action
 from quantgraph.llm.messages import (
     escape_tags,
     is_too_deep,
@@ -25,15 +26,16 @@ from quantgraph.llm.messages import (
     without_thoughts,
     wrap,
 )
-from quantgraph.tools import shortened
+from quantgraph.tools import shortened, tools_catalog
 
-LONGEST_RESULT: Final = 12_000
-"""Characters of one result, as JSON, in the conversation."""
+LONGEST_RESULT: Final = 8_000
+"""Characters of the last result, as JSON, in the conversation."""
 
-LONGEST_CONVERSATION: Final = 60_000
-"""Characters of the whole conversation."""
+LONGEST_EARLIER_RESULT: Final = 1_200
+"""Characters of each result before the last."""
 
-_OLD_RESULT, _OLD_REPLY = 400, 400  # characters of what is shortened for room
+LONGEST_REPLY: Final = 1_500
+"""Characters of each reply in the conversation, and of the arguments of its calls."""
 
 
 def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
@@ -52,67 +54,88 @@ def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
     return {**record, "timestamp": timestamp}
 
 
-def bounded(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """A conversation of at most :data:`LONGEST_CONVERSATION` characters, where that is possible.
-
-    Older results are shortened first, the oldest before the others, then older replies.
-    """
-    answers = [place for place, each in enumerate(messages) if place and not isinstance(each, AIMessage)]
-    replies = [place for place, each in enumerate(messages) if isinstance(each, AIMessage)]
-    last = next((place for place in reversed(answers) if read("observation", messages[place].text)), 0)
-    order = [*(each for each in answers if each != last), *replies]
-    return shortened_conversation(messages, LONGEST_CONVERSATION, order, _short)
-
-
-def short_args(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Arguments of a call as plain JSON of at most so many characters."""
-    short = shortened("…" if is_too_deep(args) else to_json(args), limit)
-    return short if isinstance(short, dict) else {"…": short}
-
-
-def _short(message: AnyMessage) -> AnyMessage:
-    return _short_reply(message) if isinstance(message, AIMessage) else _short_answer(message)
-
-
-def _short_answer(message: AnyMessage) -> AnyMessage:
-    """Return an answer with its result shortened; other text stays."""
-    text = message.text
-    told = read("observation", text)
-    if told is None or not isinstance(message, HumanMessage | ToolMessage):
-        return message
-    observation = json.loads(told)
-    observation["result"] = shortened(observation["result"], _OLD_RESULT)
-    after = text[text.rindex("</observation>") + len("</observation>") :]
-    return message.model_copy(
-        update={"content": wrap("observation", canonical_json(observation, sort_keys=False)) + after}
-    )
-
-
-def _short_reply(message: AIMessage) -> AIMessage:
-    """Return the beginning of a reply; long arguments of its calls are left out."""
-    text = reply_text(message.content)
-    if len(text) > _OLD_REPLY:
-        text = f"{escape_tags(text[:_OLD_REPLY])}…"
-    calls = [{**each, "args": short_args(each["args"], _OLD_REPLY)} for each in message.tool_calls]
-    return message.model_copy(update={"content": text, "tool_calls": calls})
-
-
 _FOLDER = Path(__file__).resolve().parent / "prompts"
-_FILES: Final = {"execution_en": "execution_v1.txt", "execution_zh": "execution_v1_zh.txt"}
-_FAULTY_REPLY = 2_000
+_FILES: Final = {
+    "execution_en": "execution_v2.txt",
+    "execution_zh": "execution_v2_zh.txt",
+    "action_json_en": "action_json_v1.txt",
+    "action_json_zh": "action_json_v1_zh.txt",
+    "action_native_en": "action_native_v1.txt",
+    "action_native_zh": "action_native_v1_zh.txt",
+}
 _NOT_DONE = "not done: one action a reply"
 _EMPTY = "(no text)"
 
 
 @cache
 def prompt_texts() -> Mapping[str, str]:
-    """The system prompts: ``execution_en`` and ``execution_zh``. One that changes gets a new version."""
+    """The prompts by name: what is decided, and the form of an action. A new text is a new version."""
     return prompt_files(_FOLDER, _FILES)
 
 
-def described(tools: Iterable[BaseTool]) -> list[dict[str, Any]]:
-    """Tools for ``available_tools``: name, description, parameters, and which of them are required."""
-    return [_described(convert_to_openai_tool(tool)["function"]) for tool in tools]
+def chosen_prompts(own: str | None, calling: str) -> dict[str, str]:
+    """The prompts by name for one way of calling tools.
+
+    A file of the caller's, or a shipped one by its name, is what is decided in both languages.
+    """
+    parts = ("execution", f"action_{calling}")
+    texts = {name: text for name, text in prompt_texts().items() if name.startswith(parts)}
+    if own is None:
+        return texts
+    text = own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
+    return texts | {name: text for name in texts if name.startswith("execution")}
+
+
+_TOOL_LINES: Final = {
+    "get_kline_data": (
+        "symbol, limit, timeframe=1d",
+        "the last bars by 1d, 1w or 1mo, adjusted up to today; volume in shares (US) or hands of 100 (China)",
+    ),
+    "get_indicator": ("symbol, name, params", 'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}'),
+    "get_position": ("symbol", "what is held"),
+    "get_rules": ("symbol", "lots, price limits, resale, fees"),
+    "get_news": ("symbol, limit", "news before this open"),
+    "python_repl": (
+        "query",
+        'what Python prints; snapshot["ohlcv"]["close"] has sessions by symbol, "vol" hundreds of shares',
+    ),
+    "place_order": (
+        "action, reason, confidence",
+        "the decision: buy, sell or hold; confidence above 0 to trade",
+    ),
+}
+"""The parameters that the prompt names of each tool of the catalog, and what it does."""
+_KEPT_OF_FIELD = ("type", "enum", "items", "minimum", "maximum")
+
+
+def bound_tool(tool: BaseTool) -> BaseTool | dict[str, Any]:
+    """A tool as it is bound to a model: one of the catalog in few words, one of the caller's as it is."""
+    if tools_catalog.get(tool.name) is not tool:
+        return tool
+    parameters = convert_to_openai_tool(tool)["function"]["parameters"]
+    fields = {
+        name: {key: field[key] for key in _KEPT_OF_FIELD if key in field}
+        for name, whole in parameters["properties"].items()
+        for field in [whole.get("anyOf", [whole])[0]]
+    }
+    kept = {"type": "object", "properties": fields, "required": parameters["required"]}
+    function = {"name": tool.name, "description": _TOOL_LINES[tool.name][1], "parameters": kept}
+    return {"type": "function", "function": function}
+
+
+def tool_line(tool: BaseTool) -> str:
+    """A tool in a line of the prompt: name, parameters, and what it does."""
+    if tools_catalog.get(tool.name) is tool:
+        parameters, does = _TOOL_LINES[tool.name]
+    else:
+        function = convert_to_openai_tool(tool)["function"]
+        schema, does = function.get("parameters", {}), " ".join(function["description"].split())
+        required = schema.get("required", [])
+        parameters = ", ".join(
+            name if name in required else f"{name}={json.dumps(field.get('default'), ensure_ascii=False)}"
+            for name, field in schema.get("properties", {}).items()
+        )
+    return f"{tool.name}({parameters}): {does}"
 
 
 def first_messages(
@@ -131,16 +154,80 @@ def step_message(step: int, rounds: int, language: Language = "en") -> HumanMess
 def observed(
     reply: AIMessage, action: Action, result: Any, *, next_step: int, rounds: int, language: Language = "en"
 ) -> list[AnyMessage]:
-    """A reply, and the result of its action with the question of the next round.
+    """A reply as its action, and the result with the question of the next round.
 
     The result is data: it stands inside ``observation``, and no text in it can end that part.
     """
-    told = canonical_json({"step": action.step, "result": shortened(result, LONGEST_RESULT)}, sort_keys=False)
-    answer = f"{wrap('observation', told)}\n{_question(next_step, rounds, language)}"
-    text = without_thoughts(reply_text(reply.content))
-    if len(text) > LONGEST_ACTION:
-        text = canonical_json(action.model_dump(), sort_keys=False)
+    if action.type == "calculation" and isinstance(result, Mapping):
+        result = {name: result[name] for name in ("error", "why") if name in result}
+    observation = {"step": action.step, "result": shortened(as_table(result), LONGEST_RESULT)}
+    answer = f"{_observation(observation)}\n{_question(next_step, rounds, language)}"
+    text = without_thoughts(reply_text(reply.content))[:LONGEST_REPLY]
+    if not reply.tool_calls:
+        said = {
+            name: value
+            for name, value in action.model_dump(exclude={"step"}).items()
+            if value not in (None, "")
+        }
+        text = canonical_json(shortened(said, LONGEST_REPLY), sort_keys=False)
     return _answered(reply, text, answer, action.step)
+
+
+def as_table(result: Any) -> Any:
+    """A list of dated rows as columns and rows, without the time that the date tells; else the result.
+
+    >>> as_table([{"time": 1735776000, "date": "2025-01-02", "close": 3.70000012, "volume": 71752652.0}])
+    {'columns': ['date', 'close', 'volume'], 'rows': [['2025-01-02', 3.7, 71752652]]}
+    """
+    if not isinstance(result, list) or not result:
+        return result
+    if not all(isinstance(row, Mapping) and "date" in row for row in result):
+        return result
+    columns = [name for name in dict.fromkeys(name for row in result for name in row) if name != "time"]
+    return {
+        "columns": columns,
+        "rows": [[short_number(row.get(name)) for name in columns] for row in result],
+    }
+
+
+def short_number(value: Any) -> Any:
+    """A float with six digits, or to the whole number; any other value as it is."""
+    if not isinstance(value, float):
+        return value
+    return plain_number(round(value) if abs(value) >= 100_000 else float(f"{value:.6g}"))
+
+
+def with_short_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """A conversation whose results are all short, without the questions behind them."""
+    return [_short_answer(each) for each in messages]
+
+
+def _short_answer(message: AnyMessage) -> AnyMessage:
+    told = read("observation", message.text)
+    if told is None or not isinstance(message, HumanMessage | ToolMessage):
+        return message
+    observation = json.loads(told)
+    short = shortened(_earlier(observation["result"]), LONGEST_EARLIER_RESULT)
+    return message.model_copy(update={"content": _observation({**observation, "result": short})})
+
+
+def _earlier(result: Any) -> Any:
+    """A table of bars by its closes and dates alone; any other result."""
+    if not isinstance(result, Mapping) or not {"date", "close"} <= set(result.get("columns", ())):
+        return result
+    dates, closes = (column_of(result, name) for name in ("date", "close"))
+    return {"dates": f"{dates[0]} to {dates[-1]}", "close": closes}
+
+
+def column_of(result: Any, name: str) -> list[Any]:
+    """A column of a result in the conversation, in full or in short; empty if it has none."""
+    if not isinstance(result, Mapping):
+        return []
+    if name in result.get("columns", ()):
+        place = result["columns"].index(name)
+        return [row[place] for row in result["rows"] if isinstance(row, list)]
+    found = result.get(name)
+    return found if isinstance(found, list) else []
 
 
 def sent_back(
@@ -155,43 +242,39 @@ def sent_back(
     if is_last:
         told += say(language, zh="再有一个不能用的回复，就持有。", en=" Another one like it ends in a hold.")
     text = without_thoughts(reply_text(reply.content))
-    text = text if len(text) <= _FAULTY_REPLY else f"{text[:_FAULTY_REPLY]}…"
+    text = text if len(text) <= LONGEST_REPLY else f"{text[:LONGEST_REPLY]}…"
     return _answered(reply, text, f"{escape_tags(told)}\n{_question(step, rounds, language)}", step)
 
 
-def _described(function: Mapping[str, Any]) -> dict[str, Any]:
-    schema = function.get("parameters", {})
-    fields = {
-        name: {key: value for key, value in field.items() if key != "title"}
-        for name, field in schema.get("properties", {}).items()
-    }
-    return {
-        "name": function["name"],
-        "description": " ".join(function["description"].split()),
-        "parameters": fields,
-        "required": schema.get("required", []),
-    }
+def _observation(observation: Mapping[str, Any]) -> str:
+    return wrap("observation", canonical_json(observation, sort_keys=False))
 
 
 def _question(step: int, rounds: int, language: Language) -> str:
     told = wrap("execution_step", canonical_json({"current_step": step, "rounds": rounds}))
-    if step >= rounds:
-        return told + say(language, zh="这是最后一轮：请做出决策。", en="This is the last round: decide.")
-    return told + say(language, zh="请给出下一步操作。", en="Give the next action.")
+    return told + (
+        say(language, zh="这是最后一轮：请做出决策。", en="The last round: decide.") if step >= rounds else ""
+    )
 
 
 def _answered(reply: AIMessage, text: str, answer: str, step: int) -> list[AnyMessage]:
     """Return a reply and its answer: a message, or where it made calls, an answer to each."""
+    clean = escape_tags(text.encode("utf-8", "replace").decode())
     if reply.invalid_tool_calls or not reply.tool_calls:
-        clean = escape_tags(text.encode("utf-8", "replace").decode())
         return [AIMessage(clean or _EMPTY), HumanMessage(answer)]
     ids = [call["id"] or f"call_{step}_{place}" for place, call in enumerate(reply.tool_calls)]
     calls = [
-        {**call, "id": name, "args": short_args(call["args"], LONGEST_ACTION)}
+        {**call, "id": name, "args": _short_args(call["args"])}
         for call, name in zip(reply.tool_calls, ids, strict=True)
     ]
     return [
-        reply.model_copy(update={"tool_calls": calls}),
+        reply.model_copy(update={"content": clean, "tool_calls": calls}),
         ToolMessage(answer, tool_call_id=ids[0]),
         *(ToolMessage(_NOT_DONE, tool_call_id=name) for name in ids[1:]),
     ]
+
+
+def _short_args(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a call as plain JSON."""
+    short = shortened("…" if is_too_deep(args) else to_json(args), LONGEST_REPLY)
+    return short if isinstance(short, dict) else {"…": short}

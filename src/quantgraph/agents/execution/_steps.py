@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from typing_extensions import TypedDict
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
+from quantgraph._util.values import is_number, plain_number
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents._model_decider import (
     ModelLoop,
@@ -32,22 +34,26 @@ from quantgraph.agents._model_decider import (
     scratch_context,
 )
 from quantgraph.agents.execution._actions import (
-    ACTION_TOOLS,
+    ACTION_NAMES,
+    CALCULATION_TOOL,
     Action,
     Calculation,
+    ReplyError,
     ToolCall,
     TradeDecision,
     calls_as_text,
     parse_action,
 )
 from quantgraph.agents.execution._prompt import (
-    bounded,
-    described,
+    bound_tool,
+    chosen_prompts,
     first_messages,
     observed,
-    prompt_texts,
     record_of,
     sent_back,
+    short_number,
+    tool_line,
+    with_short_results,
 )
 from quantgraph.broker import Account
 from quantgraph.data.symbols import rules_of_codes
@@ -67,6 +73,7 @@ from quantgraph.tools import (
     tools_catalog,
 )
 
+_PLACE_ORDER = "place_order"
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
 
@@ -103,16 +110,16 @@ class ExecutionState(ExecutionInput, total=False):
     :data:`HoldReason`) and ``execution_history``, a record of each step, see :func:`.record_of`.
 
     Between the steps: ``cells``, the code of ``python_repl`` so far; ``step``, the next one, from 1;
-    ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``malformed``, how many
-    replies could not be read in all; ``reply``, ``action`` and
-    ``result`` of the step; ``hold_reason``; ``begun``, the clock at the first step, in seconds.
+    ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``reply_errors``, counts of
+    ``replies`` and of their errors by :data:`.ReplyError`; ``reply``, ``action`` and ``result`` of the step;
+    ``hold_reason``; ``begun``, the clock at the first step, in seconds.
     """
 
     cells: list[str]
     step: int
     conversation: list[AnyMessage]
     sent_back: int
-    malformed: int
+    reply_errors: dict[str, int]
     reply: AIMessage | None
     action: dict[str, Any] | None
     result: Any
@@ -125,6 +132,14 @@ class ExecutionState(ExecutionInput, total=False):
 def _module_of(tool: BaseTool) -> str:
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)
     return str(function.__module__)
+
+
+def _counted(state: ExecutionState, *names: ReplyError | Literal["replies"] | None) -> dict[str, int]:
+    """Counts of replies and their errors, with one more of each name."""
+    counts = dict(state.get("reply_errors", {}))
+    for name in filter(None, names):
+        counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
@@ -143,6 +158,7 @@ class ExecutionOptions:
     tool_timeout: Seconds = 30.0
     parallel: Annotated[int, Field(ge=1, le=64, description="a whole number from 1 to 64")] = 4
     calling: Annotated[Calling, Field(description=f"one of {', '.join(get_args(Calling))}")] = "json"
+    prompt: Annotated[str | None, Field(min_length=1, description="the path of a text file")] = None
 
     def __post_init__(self) -> None:
         named = tuple(named_tool(each) if isinstance(each, str) else each for each in self.tools)
@@ -159,11 +175,12 @@ class ExecutionOptions:
                     f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
                     parameter="tools",
                 )
-            if tool.name in {*tools_catalog, *ACTION_TOOLS}:
+            if tool.name in {*tools_catalog, *ACTION_NAMES}:
                 raise BadOption(
                     f"tools: there is a tool {tool.name!r} already; give yours another name",
                     parameter="tools",
                 )
+        self.texts  # noqa: B018 - a file of the caller's is read now
 
     @cached_property
     def catalog(self) -> Mapping[str, BaseTool]:
@@ -176,11 +193,20 @@ class ExecutionOptions:
         return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
     @cached_property
-    def described(self) -> Sequence[Mapping[str, Any]]:
-        """The tools as the prompt has them: by name alone where the model is offered them anyway."""
-        if self.calling == "native":
-            return [{"name": name} for name in self.catalog]
-        return described(self.catalog.values())
+    def texts(self) -> Mapping[str, str]:
+        """The prompts by name, as they are sent: what is decided, and the form of an action."""
+        return chosen_prompts(self.prompt, self.calling)
+
+    @cached_property
+    def system_texts(self) -> Mapping[str, str]:
+        """The prompt before the facts by language, with the tools unless they are bound to the model."""
+        lines = [f"- {tool_line(tool)}" for name, tool in self.catalog.items() if name != _PLACE_ORDER]
+        tools = ["\n".join(["available_tools:", *lines])] if self.calling == "json" else []
+        parts = ("execution", f"action_{self.calling}")
+        return {
+            language: "\n\n".join([*(self.texts[f"{part}_{language}"].rstrip() for part in parts), *tools])
+            for language in get_args(Language)
+        }
 
     def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
         """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
@@ -212,13 +238,12 @@ class ExecutionOptions:
         context: ToolContext,
         is_out_of_time: Callable[[], bool],
         keep: Callable[[Action, Any], None] = lambda *_: None,
-        status: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> ExecutionLoop:
-        """Return the loop of a symbol's execution."""
+        """Return the loop of a symbol's execution; ``facts`` are those of its run."""
         check_symbols(context.view, [symbol])
-        # place_order, which is in the catalog, is the decision.
         ask = (
-            asking(model, [*self.catalog.values(), ACTION_TOOLS["calculation"]])
+            asking(model, [*map(bound_tool, self.catalog.values()), CALCULATION_TOOL])
             if self.calling == "native"
             else asking(model, read=calls_as_text)
         )
@@ -229,7 +254,7 @@ class ExecutionOptions:
             rule=rule,
             language=language,
             symbol=symbol,
-            status=status or {},
+            facts=facts or {},
             is_out_of_time=is_out_of_time,
             keep=keep,
         )
@@ -241,7 +266,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
 
     options: ExecutionOptions
     symbol: str
-    status: Mapping[str, Any]
+    facts: Mapping[str, Any]
     is_out_of_time: Callable[[], bool]
     keep: Callable[[Action, Any], None]
     end_key: ClassVar[str] = "decision"
@@ -257,7 +282,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             return _held(messages, step, "time", "the time of the execution is over")
         reply = AIMessage("")
         try:
-            reply = self.ask(bounded(messages))
+            reply = self.ask(messages)
             action = parse_action(reply, step=step, symbol=self.symbol)
         except ModelOutputInvalid as fault:
             return self._unusable(state, messages, reply, fault)
@@ -266,6 +291,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         return {
             "conversation": messages,
             "sent_back": 0,
+            "reply_errors": _counted(state, "replies"),
             "reply": reply,
             "action": action.model_dump(),
             "hold_reason": "model",
@@ -275,11 +301,13 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         """Carry the action out; what is wrong with a call is its result."""
         action, history = Action.model_validate(state["action"]), state.get("execution_history", [])
         try:
-            return {"result": self._carried_out(action, history)}
+            result = self._carried_out(action, history)
         except FATAL_ERRORS:
             raise
         except QuantGraphError as error:  # the model can answer it
-            return {"result": {"error": error.line}}
+            return {"result": {"error": error.line}, "reply_errors": _counted(state, _error_of_call(error))}
+        is_wrong = action.type == "calculation" and result["matches"] is False
+        return {"result": result, "reply_errors": _counted(state, "logic" if is_wrong else None)}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
         """Keep the action with its result, tell the model, and end with its decision."""
@@ -306,40 +334,50 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             rounds=self.options.rounds,
             language=self.language,
         )
-        return {**update, "conversation": bounded([*state["conversation"], *answer])}
+        return {**update, "conversation": [*with_short_results(state["conversation"]), *answer]}
 
     def kept(self) -> ExecutionState:
         """The code that was run so far."""
         return {"cells": list(self.context.cells)}
 
     def _first_messages(self) -> list[AnyMessage]:
-        held, timeout = {"symbol": self.symbol}, self.options.tool_timeout
-        position = call_tool(tools_catalog["get_position"], held, self.context, timeout=timeout)
-        quote = self.context.quotes.get(self.symbol)
         facts = {
             "rule_id": rule_id(self.rule),
             "symbol": self.symbol,
             "session": f"{self.context.moment.session:%Y-%m-%d}",
-            "runtime_status": {
-                "open": quote.open if quote and quote.open > 0 else None,
-                **position,
-                **self.status,
-            },
+            "runtime_status": self._status(),
+            **self.facts,
             "user_requirements": self.rule,
-            "available_tools": self.options.described,
         }
-        prompt = prompt_texts()[f"execution_{self.language}"]
+        prompt = self.options.system_texts[self.language]
         return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
+
+    def _status(self) -> dict[str, Any]:
+        """Return the last prices, and what the tool of positions tells that does not follow from the rest."""
+        of_symbol, timeout = {"symbol": self.symbol}, self.options.tool_timeout
+        position = call_tool(tools_catalog["get_position"], of_symbol, self.context, timeout=timeout)
+        known = {"symbol", "weight"} | (
+            {"price", "price_is"} if position.get("price_is") == "open" else set()
+        )
+        known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
+        told = {name: value for name, value in position.items() if name not in known}
+        closes, quote = self.context.bars(self.symbol).values["close"], self.context.quotes.get(self.symbol)
+        status = {
+            "last_close": short_number(float(closes[-1])) if len(closes) else None,
+            "open": quote.open if quote and 0 < quote.open < math.inf else None,
+            **told,
+        }
+        return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
     def _unusable(
         self, state: ExecutionState, messages: list[AnyMessage], reply: AIMessage, fault: ModelOutputInvalid
     ) -> ExecutionState:
         """Send a reply back, or hold after too many in a row."""
         step, sent = state.get("step", 1), state.get("sent_back", 0)
-        malformed = state.get("malformed", 0) + 1
+        counts = _counted(state, "replies", fault.data.get("kind", "schema"))
         if sent >= MAX_SENT_BACK:
             why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
-            return {**_held(messages, step, "malformed", why), "malformed": malformed}
+            return {**_held(messages, step, "malformed", why), "reply_errors": counts}
         again = sent_back(
             reply,
             fault.message,
@@ -351,7 +389,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         return {
             "conversation": [*messages, *again],
             "sent_back": sent + 1,
-            "malformed": malformed,
+            "reply_errors": counts,
             "action": None,
         }
 
@@ -429,7 +467,17 @@ def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tup
 
 def rule_id(rule: str) -> str:
     """Name of a rule in prompts: the hash of its text."""
-    return content_hash(rule, size=8)
+    return content_hash(rule, size=4)
+
+
+_OF_THE_TOOL = frozenset({"tool_failed", "tool_timeout", "source_unavailable", "rate_limited"})
+
+
+def _error_of_call(error: QuantGraphError) -> ReplyError | None:
+    """Which error of a reply its refused call is; None if the tool failed."""
+    if error.code in _OF_THE_TOOL:
+        return None
+    return "schema" if isinstance(error, BadOption) else "logic"
 
 
 def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -> ExecutionState:
@@ -545,7 +593,7 @@ def _fresh() -> dict[str, Any]:
         "step": 1,
         "conversation": [],
         "sent_back": 0,
-        "malformed": 0,
+        "reply_errors": {},
         "reply": None,
         "action": None,
         "result": None,
