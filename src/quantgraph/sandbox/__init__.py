@@ -2,7 +2,7 @@
 
 A ``CodeRunner`` runs cells over frames and returns a ``CodeResult``. ``ForkRunner`` keeps a server process
 that forks a child for each call, sealed by Landlock, seccomp and limits before it sees code; what cannot be
-sealed is refused and named. ``open_walk`` runs one strategy at many moments.
+sealed is refused and named. ``open_prefix_run`` runs one strategy at many moments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         can_fork,
         counted_restarts,
         default_runner,
-        open_walk,
+        open_prefix_run,
         runner_of,
         with_restarts,
     )
@@ -48,7 +48,7 @@ __all__ = [
     "counted_restarts",
     "default_runner",
     "new_signals",
-    "open_walk",
+    "open_prefix_run",
     "run_cells",
     "runner_of",
     "with_restarts",

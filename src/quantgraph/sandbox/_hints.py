@@ -23,8 +23,6 @@ class _Rule:
 def hint(kind: str, message: str, line: str) -> str:
     """Return what to write instead of the line that failed, in English; empty for an unknown error.
 
-    Examples
-    --------
     >>> hint("AttributeError", "'DataFrame' object has no attribute 'append'", "df = df.append(row)")
     'write pd.concat([frame, more])'
     """

@@ -99,7 +99,7 @@ class Call:
     isolation
         Isolation of the process.
     memory
-        Bytes that the process may use beyond its start; by default those of the limits.
+        Bytes that the process may use beyond its start; default: the limits'.
     is_last
         Whether the other end has hung up and nothing is left to read. What the fork server says of a child
         is its last word: code can write the same, and cannot hang up.
@@ -129,7 +129,7 @@ class Call:
         Parameters
         ----------
         frames
-            The frames that the code was given; its signals must have sessions and symbols of them.
+            The frames that the code received; its signals must have sessions and symbols of them.
 
         Raises
         ------
@@ -259,7 +259,7 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
     close = frames.get("ohlcv", {}).get("close")
     for entry, (panel, name, frame) in zip(header["frames"], read_frames(header, size, read), strict=True):
         if panel == "signal" and entry.get("opinions") is True and _is_on(close, frame) and is_plain(name):
-            signals[name] = frame.frame  # its cells were read by a table, its axes are those that were given
+            signals[name] = frame.frame  # its cells were read by a table, its axes are the input's
         elif panel == "signal":
             frozen = freeze(
                 panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
@@ -281,7 +281,7 @@ def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
 
 
 def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
-    """Check that a signal's sessions and symbols are among those of the frames that the code was given.
+    """Check that a signal's sessions and symbols are in the frames that the code received.
 
     The code's own data state checks it too, unless the code put other data there, or forged the reply.
 

@@ -42,7 +42,7 @@ def signal_state(
     Parameters
     ----------
     node
-        Name of the node. ``validation`` is that of the signal, not that of the data.
+        Name of the node. ``validation`` is the signal's, not the data's.
     store
         Store of the run's data and signal.
     sentence

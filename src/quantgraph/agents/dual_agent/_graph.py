@@ -44,7 +44,7 @@ from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.runtime import Resources, merge_resources, open_resources, shown_offline
-from quantgraph.sandbox.wire import given_account
+from quantgraph.sandbox.wire import host_account
 from quantgraph.settings import Role
 from quantgraph.state import DataState
 
@@ -151,7 +151,7 @@ class _Nodes:
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
         """Check what is given, and begin anew: the thread may have an earlier decision."""
-        account = given_account(state, cash=CASH)
+        account = host_account(state, cash=CASH)
         features = self.first_features(state, account)
         if len(features) > BATCH_SIZE:
             raise BadOption(

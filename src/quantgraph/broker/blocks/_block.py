@@ -115,7 +115,7 @@ class BlockRun:
     log: BlockLog = field(init=False)
     receivables: tuple[Receivable, ...] = field(init=False)
     already: dict[str, Followed] = field(init=False)
-    mornings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
+    openings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
     moved_cash: Ints = field(init=False)
     moved_shares: Ints = field(init=False)
 
@@ -139,7 +139,7 @@ class BlockRun:
             if why in {DONE, STOPPED}:
                 return t
             phase = ORDERS if why == EVENTS else MARKS
-            if not (self._morning(t) if why == EVENTS else self._carry(t)):
+            if not (self._open_with_events(t) if why == EVENTS else self._carry(t)):
                 return t
 
     @property
@@ -329,7 +329,7 @@ class BlockRun:
         first = min(row.pay for row in self.receivables)
         return sum(session < first for session in self.task.sessions)
 
-    def _morning(self, t: int) -> bool:
+    def _open_with_events(self, t: int) -> bool:
         """Apply a session's corporate actions to an account of the symbols concerned."""
         state, layout, session = self.state, self.task.layout, self.task.sessions[t]
         columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
@@ -350,7 +350,7 @@ class BlockRun:
         if max(*amounts, *after) > LARGEST:
             return False
         state.quantity[columns] = after
-        self.receivables, self.mornings[t] = account.receivables, (before, events)
+        self.receivables, self.openings[t] = account.receivables, (before, events)
         self.moved_cash[t] = amounts[0] - cash
         self.moved_shares[columns] += state.quantity[columns] - shares
         left = state.held[: state.purse["held"][0]]
@@ -372,13 +372,13 @@ class BlockRun:
     def _carry(self, t: int) -> bool:
         """Find the requested carried prices; False if one is not a multiple of 1e-4."""
         for column in self.state.unpriced[: self.state.purse["unpriced"][0]].tolist():
-            price = self._carried(column, t)
+            price = self._carried_price(column, t)
             if price is None or price > LARGEST or price * _UNITS % 1:
                 return False
             self.state.carried[column] = int(price * _UNITS)
         return True
 
-    def _carried(self, column: int, t: int) -> Decimal | None:
+    def _carried_price(self, column: int, t: int) -> Decimal | None:
         task, session = self.task, self.task.sessions[t]
         known = last_known(task, task.market.mark_at, column, task.first + t + 1)
         if known is None or known[0] < 0:
@@ -421,17 +421,12 @@ def trade_block(
     account: Account,
     exits: ExitBook | None = None,
 ) -> Block | None:
-    """Trade sessions from the account on the evening before the first of them.
+    """Trade sessions from the account on the evening before the first of them; the first ones, or all.
 
-    ``exits`` are those of a trade plan, moved to the first session; they follow what was traded.
-
-    Returns
-    -------
-    Block or None
-        Some or all of the sessions, from the first on. None if the first must be traded order by order:
-        fractions of shares and the US market, a volume cap, prices finer than four decimals, amounts of 10^12
-        and more, a sale above the size cap of an order, symbols on an unknown board, limits that depend on a
-        symbol's status, and a rule that does not trade, without holdings.
+    ``exits`` are a trade plan's, moved to the first session; they follow what was traded. None if the
+    first session must be traded order by order: fractions of shares and the US market, a volume cap, prices
+    finer than four decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
+    unknown board, limits that depend on a symbol's status, and a rule that does not trade, without holdings.
     """
     try:
         task = BlockTask.of(market, sessions, rule, exits)
@@ -469,7 +464,7 @@ class _BlockLines:
         days, orders = run.log.days, run.orders
         ends = np.concatenate([[0], days["orders"]])
         lines: list[Line] = [
-            ("fill", text) if text else self._judged(place)
+            ("fill", text) if text else self._judge(place)
             for place, text in enumerate(fill_texts(orders, names))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
@@ -497,7 +492,7 @@ class _BlockLines:
         for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
             fills, sales, won, *cents, profit = sums_of
             traded, commission, duty, transfer, slippage = map(amount_of, cents)
-            gone = delisting_profits(*run.mornings[t]) if t in run.mornings else []
+            gone = delisting_profits(*run.openings[t]) if t in run.openings else []
             body = day_body(
                 decider=run.task.rule.name,
                 cash=amount_of(cash),
@@ -524,13 +519,13 @@ class _BlockLines:
         return bodies
 
     def _events(self, t: int) -> list[Line]:
-        if t not in self._run.mornings:
+        if t not in self._run.openings:
             return []
-        before, events = self._run.mornings[t]
+        before, events = self._run.openings[t]
         result = replace(_EMPTY, session=self._run.task.sessions[t], events=events)
         return list(day_lines(before, result).lines[:-2])
 
-    def _judged(self, place: int) -> Line:
+    def _judge(self, place: int) -> Line:
         """The line of a refused order or an exit, from :func:`match_order`, which must judge it as here."""
         task, row = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
@@ -592,7 +587,7 @@ def _between(amounts: Ints, ends: Ints) -> list[int]:
 
 
 def _dividends(run: BlockRun, t: int) -> Decimal:
-    _, events = run.mornings.get(t, (None, ()))
+    _, events = run.openings.get(t, (None, ()))
     return sum((event.amount for event in events if isinstance(event, Dividend)), ZERO)
 
 

@@ -40,13 +40,7 @@ class FallbackRequired(Exception):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Layout:
-    """Sessions and symbols of ``open``, the layout of all panels.
-
-    Attributes
-    ----------
-    rank
-        Place of each column's symbol in ascending order.
-    """
+    """Sessions and symbols of ``open``, the layout of all panels; ``rank`` is a column's place by symbol."""
 
     sessions: Dates
     symbols: tuple[str, ...]
@@ -187,12 +181,9 @@ def cells_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
 
 
 def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
-    """Cells of the session before row ``first`` and of rows ``first`` to ``end - 1``.
+    """Cells (end - first + 1, N) of the session before row ``first`` and of rows ``first`` to ``end - 1``.
 
-    Returns
-    -------
-    numpy.ndarray
-        Shape (end - first + 1, N), read-only, NaN where the field has no such cell; a view where possible.
+    They are read-only, NaN where the field has no such cell, and a view where possible.
     """
     if placing.same and first:
         return values[first - 1 : end]
@@ -241,13 +232,13 @@ def market_of(task: BlockTask) -> MarketArrays:
         return panel_of(*field_of(task, "ohlcv", name), task.first, task.end) if name in fields else nothing
 
     past, placing = field_of(task, "ohlcv", "close")
-    shown, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
+    shown, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halts(task)
     if task.rule.trades:
         cells, where = signal_of(task)
         shown = panel_of(cells, where, task.first, task.end)
         entries, unclear = _entries(task, cells, where, placing)
         stop |= unclear
-    signal = _decided(task, shown, entries)
+    signal = _decisions(task, shown, entries)
     kind, examples = kinds_of(task.layout.symbols, task.market.rules)
     era, terms = terms_of(task.market.rules, examples, task.days)
     if any(name in fields for name in STATUS_FIELDS):
@@ -292,7 +283,7 @@ def decided_of(task: BlockTask) -> Flags:
     return found
 
 
-def _decided(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
+def _decisions(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
     """What each session decides by: on sessions of ``trade_on`` the last 1 and -1 since the one before.
 
     Sets ``entries`` to False on other sessions.
@@ -417,7 +408,7 @@ def _events(task: BlockTask) -> tuple[Ints, Ints]:
     return np.array(columns, np.int64), np.array(ends, np.int64)
 
 
-def _halted(task: BlockTask) -> Flags:
+def _halts(task: BlockTask) -> Flags:
     found = np.zeros(len(task.sessions), np.bool_)
     for place in np.flatnonzero(np.isin(task.days, np.array([*halt_days()], "datetime64[us]"))).tolist():
         found[place] = task.market.rules.halted(task.sessions[place].date(), "open")
@@ -425,7 +416,7 @@ def _halted(task: BlockTask) -> Flags:
 
 
 def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:
-    """Whether the row before a session may open positions, and whether that cannot be told here.
+    """Whether the row before a session may open positions, and whether that is not known here.
 
     It may if it is the last row of both the signal and ``close``.
     """

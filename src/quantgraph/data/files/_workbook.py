@@ -1,4 +1,4 @@
-"""Reading the sheets of an Excel workbook: values as saved, formulas unread."""
+"""Reading the sheets of an Excel workbook: values as saved, formulas left alone."""
 
 from __future__ import annotations
 
@@ -25,14 +25,9 @@ _LOOKED_AT = 10
 
 
 def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
-    """Tables of a workbook's sheets by their names; empty sheets are left out.
+    """Tables of a workbook's sheets by their names; empty sheets are left out. It needs openpyxl.
 
-    Raises
-    ------
-    BadFile
-        If it is not a workbook, unpacks beyond the limit, or a cell has a formula without a saved value.
-    NotConfigured
-        If openpyxl is not installed.
+    ``BadFile`` if it is not a workbook, unpacks beyond the limit, or a formula has no saved value.
     """
     try:
         import openpyxl

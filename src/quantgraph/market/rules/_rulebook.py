@@ -303,7 +303,7 @@ class Rulebook:
         Raises
         ------
         UnknownSymbol
-            If it is a fund whose kind is neither told by its code nor by ``funds``.
+            If it is a fund and neither its code nor ``funds`` says its kind.
         """
         kind = self._kind(symbol)
         if self.market == "us":
@@ -325,7 +325,7 @@ class Rulebook:
         Raises
         ------
         UnknownSymbol
-            If it is a fund whose kind is neither told by its code nor by ``funds``.
+            If it is a fund and neither its code nor ``funds`` says its kind.
         """
         kind = self._kind(symbol)
         if self.market == "us":

@@ -67,7 +67,7 @@ def _options(state: SignalSubgraphState, codes: Sequence[str], source: MarketDat
     return [without_words(codes, language(state)), *others] if left else others
 
 
-def bars_answered(
+def bars_answer_update(
     state: SignalSubgraphState, source: MarketDataSource, *, left_out: bool, by_default: bool
 ) -> Update:
     """The update of a decision about the bars in question, with request and understanding."""

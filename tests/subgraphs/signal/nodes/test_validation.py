@@ -47,7 +47,7 @@ def test_a_finding_goes_back_once_and_mended_code_ends_done(play, graph_of):
     assert state["ended_because"] == "done"
     assert not [code for code in issues(state) if code.startswith("meaning")]
     assert cast.turns["code"] == 2
-    assert "meaning: The code does not do what was said." in cast.said["code"][1]
+    assert "meaning: The code departs from the sentence." in cast.said["code"][1]
     assert "close crosses above SMA(20)" in cast.said["code"][1]
 
 
