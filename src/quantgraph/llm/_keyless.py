@@ -226,12 +226,12 @@ def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
         answer = prompt.answer_to(call)
         if answer is None and call.name not in prompt.tools:
             return PlannerTurn(
-                text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
+                text=replies.fetch_failure(call.name, "not_configured: the tool is not bound.", language)
             )
         if answer is None:
             return PlannerTurn(call=call)
         if _has_failed(answer):
-            return PlannerTurn(text=replies.fetch_failed(call.name, answer.text, language))
+            return PlannerTurn(text=replies.fetch_failure(call.name, answer.text, language))
     return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
 
 
@@ -265,9 +265,9 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
     try:
         request = _read(text, context, _SETTLED)
     except BadWindow as error:
-        return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
+        return PlannerTurn(text=replies.strategy_failure(error.line, language_of(text)))
     if request.strategy is None:
-        return PlannerTurn(text=replies.strategy_unparsed(request.unparsed or (text,), request.language))
+        return PlannerTurn(text=replies.strategy_question(request.unparsed or (text,), request.language))
     code = write_code(request.strategy, _find_watched(prompt, request))
     call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
     answer = prompt.answer_to(call, newest=True)  # code that failed is not mended: it fails again
@@ -276,7 +276,7 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
             return PlannerTurn(text=f"```python\n{code.source}```")
         return PlannerTurn(call=call)
     if _has_failed(answer) or f"signal {code.name}:" not in answer.text:
-        return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
+        return PlannerTurn(text=replies.strategy_failure(answer.text, request.language))
     return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), request.language))
 
 
@@ -328,7 +328,7 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
         if answer is None:
             return PlannerTurn(call=call)
         if _has_failed(answer):
-            return PlannerTurn(text=replies.fetch_failed(name, answer.text, request.language))
+            return PlannerTurn(text=replies.fetch_failure(name, answer.text, request.language))
         answers.append(answer.text)
     if answers:
         return PlannerTurn(text="\n".join(answers))

@@ -147,7 +147,7 @@ def several_spans(spans: Sequence[tuple[str, str]], language: Language) -> str:
     )
 
 
-def refused_date(why: str, language: Language) -> str:
+def date_question(why: str, language: Language) -> str:
     """The question after a malformed date."""
     head = say(language, zh=f"日期无法识别（{why}）。", en=f"The date cannot be used ({why}). ")
     return head + question("window", (), language)
@@ -220,7 +220,7 @@ def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language:
     )
 
 
-def fetch_failed(tool: str, text: str, language: Language) -> str:
+def fetch_failure(tool: str, text: str, language: Language) -> str:
     """One line after a data tool failed; the call is not repeated."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return say(
@@ -235,7 +235,7 @@ def stored(name: str, rule: str, language: Language) -> str:
     return say(language, zh=f"信号 {name} 已生成。{rule}。", en=f"Stored the signal {name}: {rule}.")
 
 
-def strategy_failed(text: str, language: Language) -> str:
+def strategy_failure(text: str, language: Language) -> str:
     """One line after the code failed."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else ""
@@ -246,7 +246,7 @@ def strategy_failed(text: str, language: Language) -> str:
     )
 
 
-def strategy_unparsed(unparsed: Sequence[str], language: Language) -> str:
+def strategy_question(unparsed: Sequence[str], language: Language) -> str:
     """The question after a strategy outside the family."""
     return question("strategy", unparsed, language)
 
@@ -373,7 +373,7 @@ def malformed_date_answer(
     request = replace(request, start=None, end=None, missing=missing, unparsed=unparsed)
     found = reflection_answer(request, "\n".join(map(clean_words, rest)), context, facts, errors)
     if missing[0] == "window":
-        found["clarification_question"] = refused_date(error.message, request.language)
+        found["clarification_question"] = date_question(error.message, request.language)
     return found
 
 

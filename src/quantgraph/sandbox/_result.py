@@ -187,11 +187,11 @@ class Call:
     def unreadable(self, error: Exception) -> CodeFailed:
         """Return the error for a malformed reply; past the deadline the process was killed while it wrote."""
         if self.seconds >= self.limits.timeout:
-            return self.ended()
+            return self.end_error()
         reason = f"{type(error).__name__}: {error}"
         return CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
 
-    def ended(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
+    def end_error(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
         """Return the error for a process that ended without a whole reply.
 
         Parameters
@@ -234,7 +234,7 @@ class Call:
                 "free memory, or run less at once",
                 killed=True,
             )
-        return self.ended(status, late=late)
+        return self.end_error(status, late=late)
 
 
 _SIGNALS = {number.value: number.name for number in signal.Signals}

@@ -176,7 +176,7 @@ class FreshRunner(_ProcessRunner):
             except CodeUnavailable:
                 raise
             except (EOFError, OSError):
-                return call.failed(call.ended(_exit_status(process)))
+                return call.failed(call.end_error(_exit_status(process)))
             finally:
                 _kill(process)
                 writer.join()

@@ -345,7 +345,7 @@ class Channel:
         The fork server tells how each child ended: if not even that came, it has ended itself.
         """
         if self._has_read or call.seconds >= call.limits.timeout:
-            return call.ended()
+            return call.end_error()
         return self._server_failure()
 
     def _server_failure(self) -> CodeUnavailable:

@@ -83,7 +83,7 @@ def formula_of(text: str) -> Formula | str:
     return Formula(left.strip(), code, frozenset(_free_names(statement.value)))
 
 
-def evaluated(
+def evaluate_formula(
     formula: Formula, inputs: Mapping[str, Any], bars: SymbolBars, context: ToolContext
 ) -> float | str:
     """Return the formula's number, computed in a process of its own, or why there is none.
@@ -439,7 +439,7 @@ def _by_formula(claim: _Claim, references: Sequence[SymbolBars], context: ToolCo
     number = claim.numbers[0] if len(claim.numbers) == 1 else number_named(claim.numbers, names | _RESULT)
     if number is None:
         return _no_check("intermediate_result has several numbers and none with the formula's name")
-    values = [evaluated(formula, claim.inputs, bars, context) for bars in references]
+    values = [evaluate_formula(formula, claim.inputs, bars, context) for bars in references]
     exact = [value for value in values if isinstance(value, float)]
     near = next((value for value in exact if number.matches(value)), None)
     if near is not None:

@@ -249,7 +249,7 @@ class Perturbations:
     def _run_pair(self, seed: int) -> list[_Moved] | None:
         whole = self._own
         found: list[_Moved] = []
-        for outcome in self._run_each(partial(perturbed, self._panel, seed, sign) for sign in (1.0, -1.0)):
+        for outcome in self._run_each(partial(perturb, self._panel, seed, sign) for sign in (1.0, -1.0)):
             cells = np.nonzero(whole.unequal(outcome))
             before, after = whole.values[cells], whole.values_at(outcome, cells)
             if np.count_nonzero(~is_close(before, after)) > self.most:
@@ -290,7 +290,7 @@ class Perturbations:
         return np.asarray(explained)
 
 
-def perturbed(panel: Frames, seed: int, sign: float) -> Frames:
+def perturb(panel: Frames, seed: int, sign: float) -> Frames:
     """The panel moved by some 1e-9 of itself, each bar as a whole."""
     axes, rng = axes_of(panel), np.random.default_rng(seed)
     factor = 1 + sign * _PERTURBATION * rng.standard_normal((len(axes.sessions), len(axes.symbols)))

@@ -186,7 +186,7 @@ class ExitBook:
                 orders += _sales(sale, position.sellable, self.rules, day, numbers)
         return orders
 
-    def reached(
+    def level_orders(
         self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome], rules: Sequence[ExitRule] = ()
     ) -> Iterator[Order]:
         """Orders for the levels that the session reached after its open; ``outcomes`` are those so far."""
@@ -232,7 +232,7 @@ class ExitBook:
             return
         yield [order for order in orders if order.type != "close"]
         outcomes = cast("Sequence[Outcome]", market.outcomes)
-        yield list(self.reached(day, market.account, outcomes, decision.exits))
+        yield list(self.level_orders(day, market.account, outcomes, decision.exits))
         yield [order for order in orders if order.type == "close"]
 
     def record(self, result: SessionResult) -> None:

@@ -315,12 +315,12 @@ def _advance(  # noqa: PLR0917 - as in advance()
 
     exits = exits_of(run or RunContext(), market)
 
-    def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
+    def open_session(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
         return session, context_of(session, partial(view.at, Moment(day, "open")), run)
 
     while left:
-        session, context = opened(left[0], account)
+        session, context = open_session(left[0], account)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
@@ -334,7 +334,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
             for day in left[:TOGETHER] if rule and not arrays else left[:1]:
                 try:
                     if results:
-                        session, context = opened(day, results[-1].account)
+                        session, context = open_session(day, results[-1].account)
                     decision = collect_decision(decider, context)
                     if rule and decision.exits:
                         raise BadOption("a decider with a block rule gives no exit rules", parameter="exits")

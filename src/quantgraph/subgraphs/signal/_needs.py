@@ -138,7 +138,7 @@ def invented_rule_note(rule: str) -> Note:
     """Return the note that a rule which the model invented is left out."""
     return Note(
         zh=f"模型读出的规则没有人说过，未采用：{rule}",
-        en=f"a model read a rule that is not in your words; it is left out: {rule}",
+        en=f"a model read a rule that the sentence does not have; it is left out: {rule}",
     )
 
 

@@ -87,7 +87,7 @@ def short(play, graph_of, *codes):
 def test_a_wrong_period_is_found_in_the_sessions_outside_of_the_window(play, graph_of):
     cast, state = short(play, graph_of, WRONG, RIGHT)
     assert (state["ended_because"], cast.turns["code"]) == ("done", 2)
-    assert "Outside of the window, in which the positions agree: The code does not" in cast.said["code"][1]
+    assert "Outside of the window, in which the positions agree: The code departs" in cast.said["code"][1]
     assert not [code for code in issues(state) if code.startswith("meaning")]
 
 
