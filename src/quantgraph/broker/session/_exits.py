@@ -82,7 +82,7 @@ class Traded(Protocol):
 
 
 class ExitBook:
-    """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
+    """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`level_orders`, :meth:`record`.
 
     It follows positions if the plan has a use for it, and from the first exit rule of a decider on; then it
     reads the ``history``. ``exited`` has the session of the last exit, by symbol, until the symbol is bought
