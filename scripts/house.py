@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 86_541,
-    "lines of statements": 45_888,
+    "lines": 86_332,
+    "lines of statements": 45_816,
     "modules": 338,
     "modules that a stranger sees": 76,
     "exported names": 614,

@@ -186,8 +186,7 @@ def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
     cost = unknown if "unknown" in costs else f"{sum(map(Decimal, costs)):f}"
     calls = sum(row["calls"] for row in rows)
     text = words(
-        f"调用 {calls} 次，token {used}，费用 {cost}",
-        f"{plural(calls, 'call')}, {used} tokens, cost {cost}",
+        f"调用 {calls} 次，token {used}，费用 {cost}", f"{plural(calls, 'call')}, {used} tokens, cost {cost}"
     )
     return text + (words("，", ", ") + served if cached else "")
 

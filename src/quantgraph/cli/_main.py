@@ -58,15 +58,7 @@ from quantgraph.cli._plan import (
     TrailingStop,
     plan_of,
 )
-from quantgraph.cli._run import (
-    DeciderPlace,
-    ShowCode,
-    decider_of,
-    replay,
-    resume,
-    settings_with,
-    showing_run,
-)
+from quantgraph.cli._run import DeciderPlace, ShowCode, decider_of, replay, resume, settings_with, showing_run
 from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
@@ -99,11 +91,7 @@ _STRATEGY, _DATA, _ACCOUNT, _ASKING = "Strategy", "Data", "Account", "Questions"
 _MODEL, _OUTPUT = "Model", "Output"
 """Panels of the options in help."""
 Source = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{SOURCES}. Default: the settings'.",
-        rich_help_panel=_DATA,
-    ),
+    str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.", rich_help_panel=_DATA)
 ]
 Start = Annotated[
     str | None, typer.Option(help="First date, YYYYMMDD; wins over the sentence.", rich_help_panel=_DATA)
@@ -326,10 +314,7 @@ def audit(  # noqa: PLR0917
             help="A strategy as a run saves it, or a run's folder. Default: the latest run's.",
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help=f"{SOURCES}. Default: the settings'."),
-    ] = None,
+    source: Annotated[str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.")] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes, names or an index code, joined by commas. Default: all.")
     ] = None,

@@ -48,8 +48,7 @@ Rebalance = Annotated[str | None, _option("month_start", "Trade holdings back to
 Band = Annotated[str | None, _option("5%", "Leave holdings alone that are off by less.")]
 CashReserve = Annotated[str | None, _option("10%", "Part of the account that stays in cash.")]
 StopLoss = Annotated[
-    str | None,
-    _option("8%|2atr", "Sell at this loss from the mean fill price, or average true ranges."),
+    str | None, _option("8%|2atr", "Sell at this loss from the mean fill price, or average true ranges.")
 ]
 TakeProfit = Annotated[str | None, _option("20%|3atr", "Sell at this gain from the mean fill price.")]
 TrailingStop = Annotated[str | None, _option("10%|3atr", "Sell so far below the highest close since.")]

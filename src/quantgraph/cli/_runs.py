@@ -27,14 +27,7 @@ from quantgraph.cli._console import (
     quick_imports,
     usage_errors,
 )
-from quantgraph.cli._ledger import (
-    LedgerPlace,
-    RunName,
-    RunsFolder,
-    join_names,
-    open_ledger,
-    recorded_folder,
-)
+from quantgraph.cli._ledger import LedgerPlace, RunName, RunsFolder, join_names, open_ledger, recorded_folder
 from quantgraph.cli._run import RecordedRun, ShowCode, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 

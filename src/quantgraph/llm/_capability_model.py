@@ -365,11 +365,7 @@ class CapabilityChatModel(BaseChatModel):
     _capabilities: CapabilityCache = PrivateAttr()
 
     def __init__(
-        self,
-        inner: BaseChatModel,
-        *,
-        mode: CapabilityMode | Literal["auto"] = "auto",
-        **fields: Any,
+        self, inner: BaseChatModel, *, mode: CapabilityMode | Literal["auto"] = "auto", **fields: Any
     ) -> None:
         if mode not in ("auto", *MODES):
             raise BadOption(f"mode={mode!r}; valid are auto, {', '.join(MODES)}", option="mode")

@@ -503,8 +503,5 @@ def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
         rest = tool_call_chunk(name=None, args=args[half:], id=None, index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[rest])
     yield AIMessageChunk(
-        content="",
-        response_metadata={"model_name": _MODEL},
-        usage_metadata=_NO_TOKENS,
-        chunk_position="last",
+        content="", response_metadata={"model_name": _MODEL}, usage_metadata=_NO_TOKENS, chunk_position="last"
     )

@@ -123,9 +123,7 @@ def _common_start(lists: Sequence[Sequence[str]]) -> int:
     return sum(1 for _ in takewhile(lambda each: len({*each}) == 1, zip(*lists, strict=False)))
 
 
-def common_accounts(
-    views: Sequence[RunView],
-) -> tuple[pd.Timestamp | None, list[Mapping[str, Any] | None]]:
+def common_accounts(views: Sequence[RunView]) -> tuple[pd.Timestamp | None, list[Mapping[str, Any] | None]]:
     """The latest day from which a run is judged, and the accounts' numbers from that day on for all.
 
     The day is None where all are judged from the same one: then the numbers are the results'. What is

@@ -354,10 +354,7 @@ def _add_columns(data: PageData, kind: str, columns: Mapping[str, Any], *, inlin
         for name, column in columns.items()
     }
     count = len(next(iter(arrays.values())))
-    data.inside |= {
-        kind: {name: array[:MOST_FILLS] for name, array in arrays.items()},
-        f"{kind}_files": [],
-    }
+    data.inside |= {kind: {name: array[:MOST_FILLS] for name, array in arrays.items()}, f"{kind}_files": []}
     for first in () if inline else range(MOST_FILLS, count, _FILLS_A_FILE):
         name = f"{kind}-{first}.js"
         part = {key: array[first : first + _FILLS_A_FILE] for key, array in arrays.items()}

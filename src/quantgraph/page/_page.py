@@ -19,14 +19,7 @@ import jinja2
 import pandas as pd
 
 from quantgraph._util.texts import Language, escape_controls, say
-from quantgraph.page._data import (
-    FOLDER,
-    MOST_FILLS,
-    CallStory,
-    RunView,
-    page_data,
-    page_json,
-)
+from quantgraph.page._data import FOLDER, MOST_FILLS, CallStory, RunView, page_data, page_json
 from quantgraph.page._drawings import path_drawing, share_card, words_of
 from quantgraph.page._summary import (
     caption,
@@ -87,11 +80,7 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     trips, rows = with_words(trips, with_profits(view.fills, trips), rule, view.language)
     data = page_data(view, rows, trips, inline=inline)
     counterexample, episodes = _counterexample(view), _episodes(view)
-    shared = {
-        "words": words_of(view),
-        "red_rises": red_rises(view),
-        "language": view.language,
-    }
+    shared = {"words": words_of(view), "red_rises": red_rises(view), "language": view.language}
     more = {"counterexample": _around(view, counterexample), "episodes": _marks(episodes)}
     text = page_json({**data.inside, **shared, **more})
     context = {

@@ -212,10 +212,7 @@ class _Position:
         split = any(self.opened < each <= day for each in self.splits)  # the bars are as quoted
         if low is None or high is None or split:
             return np.nan, np.nan
-        return (
-            np.nanmin([price, *low[self.opened : day]]),
-            np.nanmax([price, *high[self.opened : day]]),
-        )
+        return (np.nanmin([price, *low[self.opened : day]]), np.nanmax([price, *high[self.opened : day]]))
 
 
 def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:

@@ -108,11 +108,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -
         graph: Any
         if spec.trade:
             graph = create_trading_graph(
-                cash=spec.cash,
-                rules=spec.rules,
-                plan=spec.plan,
-                approve=spec.approve,
-                resources=resources,
+                cash=spec.cash, rules=spec.rules, plan=spec.plan, approve=spec.approve, resources=resources
             )
         else:
             graph = create_signal_subgraph(resources=resources)
@@ -203,10 +199,7 @@ def execute_run(
     :data:`MAX_INVALID_ANSWERS`.
     """
     control, step = opened.resources.control or RunControl(), cast("Any", task)
-    with (
-        _writing_result(manifest, folder, opened, thread) as progress,
-        _interrupt_stops_all_threads(control),
-    ):
+    with _writing_result(manifest, folder, opened, thread) as progress, _interrupt_stops_all_threads(control):
         while True:
             pause: Interrupt | None = None
             for namespace, mode, part in opened.graph.stream(

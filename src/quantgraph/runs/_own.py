@@ -221,12 +221,7 @@ def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
 def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:
     audit = opened.settings.audit
     return check_causality(
-        trials,
-        view.frozen(),
-        cuts=audit.cuts,
-        seconds=audit.walk_seconds,
-        seed=audit.seed,
-        warm_up=False,
+        trials, view.frozen(), cuts=audit.cuts, seconds=audit.walk_seconds, seed=audit.seed, warm_up=False
     )
 
 
@@ -241,12 +236,7 @@ def _window(
 
 
 def _with(
-    spec: RunSpec,
-    own: OwnSignal,
-    frame: pd.DataFrame,
-    sessions: pd.DatetimeIndex,
-    *,
-    about: str = "",
+    spec: RunSpec, own: OwnSignal, frame: pd.DataFrame, sessions: pd.DatetimeIndex, *, about: str = ""
 ) -> RunSpec:
     """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
     signal = frame.reindex(index=sessions, columns=sorted(frame.columns))

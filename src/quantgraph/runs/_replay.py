@@ -46,12 +46,7 @@ from quantgraph.runs._outputs import read_result, save_outputs
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import recorded_source_name, with_recorded_tables
 from quantgraph.runs._start import begun_run
-from quantgraph.runs.folder._folder import (
-    Manifest,
-    existing_ledger,
-    make_run_folder,
-    read_manifest,
-)
+from quantgraph.runs.folder._folder import Manifest, existing_ledger, make_run_folder, read_manifest
 from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runs.verification._verification import (
     ReplayDifference,

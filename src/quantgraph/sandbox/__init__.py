@@ -14,13 +14,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sandbox._lockdown import IsolationLevel
     from quantgraph.sandbox._requests import Cell, CellOutcome, cell_namespace, new_signals, run_cells
-    from quantgraph.sandbox._result import (
-        Call,
-        CodeResult,
-        Isolation,
-        check_signal_axes,
-        code_error,
-    )
+    from quantgraph.sandbox._result import Call, CodeResult, Isolation, check_signal_axes, code_error
     from quantgraph.sandbox._runner import (
         CodeRunner,
         ForkRunner,

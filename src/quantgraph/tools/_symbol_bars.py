@@ -127,8 +127,7 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
     fields = view[panel]
     if "close" not in fields:
         return SymbolBars(
-            sessions=np.empty(0, "datetime64[us]"),
-            values={name: np.empty(0) for name in (*PRICES, "volume")},
+            sessions=np.empty(0, "datetime64[us]"), values={name: np.empty(0) for name in (*PRICES, "volume")}
         )
     columns = {name: _column(fields.frozen(name), symbol) for name in _READ if name in fields}
     sessions, _ = columns["close"]

@@ -180,12 +180,7 @@ def _is_negative(node: ast.AST) -> bool:
 
 TestKind = Literal["truncation", "alternative_future", "appended", "memory"]
 
-_PHASES_ZH: dict[Phase, str] = {
-    "pre_open": "开盘前",
-    "open": "开盘",
-    "close": "收盘",
-    "post_close": "收盘后",
-}
+_PHASES_ZH: dict[Phase, str] = {"pre_open": "开盘前", "open": "开盘", "close": "收盘", "post_close": "收盘后"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,11 +72,7 @@ class BlockTask:
 
     @classmethod
     def of(
-        cls,
-        market: Market,
-        sessions: Sequence[pd.Timestamp],
-        rule: BlockRule,
-        exits: ExitBook | None = None,
+        cls, market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, exits: ExitBook | None = None
     ) -> BlockTask:
         """Take as many of the sessions as are consecutive in the data and have a row in every field."""
         store, data_ref, rules = market.store, market.data_ref, market.rules

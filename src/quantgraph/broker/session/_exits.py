@@ -82,7 +82,7 @@ class Traded(Protocol):
 
 
 class ExitBook:
-    """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`level_orders`, :meth:`record`.
+    """The exits of one run by session: :meth:`open`, :meth:`due`, :meth:`level_orders`, :meth:`record`.
 
     It follows positions if the plan has a use for it, and from the first exit rule of a decider on; then it
     reads the ``history``. ``exited`` has the session of the last exit, by symbol, until the symbol is bought
@@ -357,11 +357,7 @@ class ExitBook:
         return Followed(rule=self.rule, entered=position.entered, basis=cost, peak=cost, last=cost)
 
     def _with_fills(
-        self,
-        day: pd.Timestamp,
-        outcomes: Iterable[Outcome],
-        account: Account,
-        rules: Sequence[ExitRule],
+        self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account, rules: Sequence[ExitRule]
     ) -> dict[str, Followed]:
         """What is followed after the session's purchases and rules, of positions that are still there."""
         fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self.followed)

@@ -436,11 +436,7 @@ def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
 
 
 def _trade_block(
-    market: Market,
-    sessions: Sequence[pd.Timestamp],
-    rule: BlockRule,
-    account: Account,
-    exits: ExitBook,
+    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account, exits: ExitBook
 ) -> Block | None:
     """Trade a block where array code can, and let the exits go on after it."""
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import

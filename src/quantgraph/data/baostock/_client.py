@@ -35,18 +35,7 @@ _NETWORK, _BAD_REQUEST = "10002", "10004"
 
 BARS = daily_series(
     "query_history_k_data_plus",
-    (
-        *_PRICES,
-        "preclose",
-        "volume",
-        "amount",
-        "turn",
-        "tradestatus",
-        "peTTM",
-        "pbMRQ",
-        "psTTM",
-        "isST",
-    ),
+    (*_PRICES, "preclose", "volume", "amount", "turn", "tradestatus", "peTTM", "pbMRQ", "psTTM", "isST"),
 )
 LEVELS = daily_series(BARS.name, _PRICES)
 CALENDAR = Endpoint(

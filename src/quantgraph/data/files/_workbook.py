@@ -46,9 +46,7 @@ def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
     except (InvalidFileException, *_DAMAGED) as error:
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise BadFile(
-            f"{path.name} is not a readable workbook: {reason}",
-            file=path.name,
-            unreadable=True,
+            f"{path.name} is not a readable workbook: {reason}", file=path.name, unreadable=True
         ) from error
     found = {name: table for name, table in tables.items() if table is not None}
     if not found:

@@ -184,11 +184,7 @@ class QlibSource:
         return complete_bars(panel)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Raise ``NoData``: units of other features are not known."""
         del symbols, start, end

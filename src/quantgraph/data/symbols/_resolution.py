@@ -239,11 +239,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")
 
 
 def rules_of(
-    source: MarketDataSource,
-    symbols: Iterable[str] = (),
-    sentence: str = "",
-    *,
-    traded: bool = True,
+    source: MarketDataSource, symbols: Iterable[str] = (), sentence: str = "", *, traded: bool = True
 ) -> Rulebook:
     """The rules of the market that all codes are of; mainland China's if there is no code.
 

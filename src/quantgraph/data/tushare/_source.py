@@ -31,12 +31,7 @@ from quantgraph.data._vendor_store import ParquetCache, VendorStore, cache_folde
 from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.data.tushare._tables import TushareTables
-from quantgraph.errors import (
-    PermissionDenied,
-    QuantGraphError,
-    SourceUnavailable,
-    UnknownField,
-)
+from quantgraph.errors import PermissionDenied, QuantGraphError, SourceUnavailable, UnknownField
 from quantgraph.settings import load_settings
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import check_record_kind

@@ -514,16 +514,8 @@ METRICS: tuple[Metric, ...] = (
         of="account",
         on_terminal=False,
     ),
-    Metric(
-        "rejections_by_reason",
-        lambda track: rejection_counts(track.run.orders),
-        of="account",
-    ),
-    Metric(
-        "buys_not_followed_by_reason",
-        lambda track: track.run.unfollowed,
-        of="account",
-    ),
+    Metric("rejections_by_reason", lambda track: rejection_counts(track.run.orders), of="account"),
+    Metric("buys_not_followed_by_reason", lambda track: track.run.unfollowed, of="account"),
     Metric(
         "buys_not_followed",
         lambda track: None if track.run.unfollowed is None else sum(track.run.unfollowed.values()),

@@ -8,11 +8,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.runs._outputs import read_strategy
-    from quantgraph.runs.verification._verification import (
-        audit_sentence,
-        audit_strategy,
-        check_run_folder,
-    )
+    from quantgraph.runs.verification._verification import audit_sentence, audit_strategy, check_run_folder
 
 __all__ = ["audit_sentence", "audit_strategy", "check_run_folder", "read_strategy"]
 

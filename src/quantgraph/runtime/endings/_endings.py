@@ -117,8 +117,7 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
     ),
     "meaning_failed": (
         Note(
-            zh="代码与所说的不一致，没有交易",
-            en="the code departs from the sentence, and nothing was traded",
+            zh="代码与所说的不一致，没有交易", en="the code departs from the sentence, and nothing was traded"
         ),
         Note(
             zh="请换一种说法，或换一个模型，重新开始。",

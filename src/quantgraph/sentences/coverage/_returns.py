@@ -6,12 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from quantgraph.data.symbols import is_index_code
-from quantgraph.sentences.coverage._anchored_text import (
-    AnchoredText,
-    ReadClause,
-    ReadParameters,
-    anchored,
-)
+from quantgraph.sentences.coverage._anchored_text import AnchoredText, ReadClause, ReadParameters, anchored
 from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
 from quantgraph.sentences.coverage._opposites import says_opposite
 

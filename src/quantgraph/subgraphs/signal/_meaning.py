@@ -23,13 +23,7 @@ from quantgraph.market import session_of
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
-from quantgraph.sentences import (
-    ParsedRequest,
-    RequestContext,
-    TradingRule,
-    read_request,
-    write_code,
-)
+from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, read_request, write_code
 from quantgraph.sentences.evaluation import (
     Choice,
     RuleData,

@@ -74,10 +74,7 @@ def reading_errors(
     """Return where a reading differs from what the text names; capitals that are not ``listed`` are words."""
     found = list[Misreading]()
     if "ts_code" not in fixed:
-        found = [
-            *_symbol_errors(params, text, names, listed),
-            *_role_errors(params, text, names, listed),
-        ]
+        found = [*_symbol_errors(params, text, names, listed), *_role_errors(params, text, names, listed)]
     return found + ([] if "start_date" in fixed else _window_errors(params, text, sessions))
 
 

@@ -73,6 +73,10 @@ Write the question itself and nothing else, in the user's language, friendly and
 - Do not ask for what the conversation already says. 不要重复询问已经给出的信息。"""
 
 
+_By = AnsweredBy | None
+"""Who answered; None is a person."""
+
+
 def clarify_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
 ) -> dict[str, Any]:
@@ -241,11 +245,7 @@ def _accepted_answer(task: Clarification, text: str) -> str:
 
 
 def _bars_update(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
     """The update after a decision about impossible bars; other words change the request."""
     *without, as_it_is, stop = task["options"]
@@ -262,11 +262,7 @@ def _bars_update(
 
 
 def _fault_update(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
     """The update after a decision about code that departs from the sentence; other words go to its model."""
     go_on, stop = task["options"]
@@ -285,11 +281,7 @@ def _fault_update(
 
 
 def _confirmation_update(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
     """Return the update after the user has seen the understanding; other words than yes and no change it."""
     agreed, declined = task["options"]
@@ -309,13 +301,9 @@ def _confirmation_update(
 
 
 def _answer_update(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """Return the update of an answer; None for ``who`` is a person."""
+    """Return the update of an answer."""
     answer = HumanMessage(text, id=f"answer-{task['id']}")
     straight = _about_code(state, task, text, resources)
     return {

@@ -51,12 +51,7 @@ from quantgraph.subgraphs.signal._meaning import (
     words_of,
 )
 from quantgraph.subgraphs.signal._own import own_proof
-from quantgraph.subgraphs.signal._proof import (
-    is_reproduced,
-    issue_finding,
-    prove_causality,
-    review_facts,
-)
+from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
     accepted_report,
