@@ -29,7 +29,7 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.market import Moment, Rulebook
 from quantgraph.market import sessions as exchange_sessions
 from quantgraph.runtime import Resources
-from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state import DataState, Record
 
@@ -173,7 +173,7 @@ def walk_step(runner: ForkRunner, cell: str, sessions: int, symbols: int) -> flo
     fields = panel(sessions, symbols)
     frames = whole({f"{name}{number}": fields[name] for name in FIELDS for number in range(2)} | fields)
     days = fields["close"].index
-    with open_walk(runner, [cell], frames) as walk:
+    with open_prefix_run(runner, [cell], frames) as walk:
         walk.at(Moment(days[-40]))
         steps = []
         for day in days[-30:]:

@@ -24,20 +24,20 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_450,
-    "lines of statements": 46_130,
+    "lines": 86_900,
+    "lines of statements": 45_900,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 615,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 1_860,
+    "lines with words of our own": 469,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
 OWN_WORDS = re.compile(
-    r"(?<![A-Za-z])(desk|rung|walk|morning|unread|told|said|given|called|remarks|slips|doubtful|lanes|nobody"
-    r"|whoever)s?(?![a-z])"
+    r"(?<![A-Za-z])(?<!ast\.)(?<!os\.)(desk|rung|walk|morning|unread|told|said|given|called|remarks|slips|doubtful"
+    r"|lanes|nobody|whoever)s?(?![a-z])"
 )
 """Words that a reader of the field would not search for, in code and prose; they only become fewer."""
 FACE_NAMES, FACE_LINES = 20, 30

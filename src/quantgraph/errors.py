@@ -200,20 +200,20 @@ class CodeRefused(CodeFailed, PermissionError):
 class CodeUnavailable(QuantGraphError, ConnectionError):
     """The machine has no process for generated code: none started in time, or one was ended.
 
-    It is no fault of the code; the run can be resumed. ``data["killed"]`` is true if a process was ended.
+    The code is not at fault; the run can be resumed. ``data["killed"]`` is true if a process was ended.
     """
 
     code = "code_unavailable"
 
 
 class ToolFailed(QuantGraphError, RuntimeError):
-    """A tool that was given to an agent raised, or returned what no agent can read."""
+    """A tool of an agent raised, or returned what no agent can read."""
 
     code = "tool_failed"
 
 
 class ToolTimeout(ToolFailed, TimeoutError):
-    """A tool that was given to an agent did not answer in time."""
+    """A tool of an agent did not answer in time."""
 
     code = "tool_timeout"
 

@@ -88,7 +88,7 @@ _TABLE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class RoleModel(BaseModel):
-    """The model of one role; what is not set is that of all roles."""
+    """The model of one role; what is not set is all roles'."""
 
     model_config = _TABLE
 
@@ -124,7 +124,7 @@ class TableOptions(BaseModel):
 
 
 class AuditOptions(BaseModel):
-    """How a strategy is proved causal: a walk through all sessions if it is quick, else at some of them."""
+    """How a strategy is proved causal: at every session if that is quick, else at some of them."""
 
     model_config = _TABLE
 
@@ -154,8 +154,6 @@ class Settings(BaseSettings):
 
     Build it with :func:`load_settings`, which explains a wrong value in one line.
 
-    Notes
-    -----
     Environment variables: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` (or ``OPENAI_API_BASE``),
     ``TUSHARE_TOKEN``, ``JINA_API_KEY``; every other field is ``QUANTGRAPH_<FIELD>``, that of a table as JSON.
     In TOML the keys are the field names.
@@ -339,9 +337,9 @@ def load_settings(**overrides: Any) -> Settings:
     for name in overrides:
         _refuse_earlier(name, f"setting {name!r}")
         _require_known(name, Settings.model_fields, "setting")
-    given = {name: _table(name, value, f"argument {name}") for name, value in overrides.items()}
+    shown = {name: _table(name, value, f"argument {name}") for name, value in overrides.items()}
     try:
-        return Settings(**given)
+        return Settings(**shown)
     except ValidationError as error:
         problem = _explain(error, overrides)
     # Raised outside of ``except``: the validation error may hold a secret and must not be its context.
@@ -351,12 +349,12 @@ def load_settings(**overrides: Any) -> Settings:
 def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
     """The first fault in one line; a value that may be a secret is not shown."""
     fault = faults_of(error, Settings)[0]
-    path, given = [str(part) for part in fault.path], fault.given
+    path, shown = [str(part) for part in fault.path], fault.shown
     text = error.errors()[0]["input"]
     if "budget" in path[0] and isinstance(text, str):
-        given = repr(next(part for part in text.split(",") if not re.fullmatch(_LIMIT, part)).strip())
+        shown = repr(next(part for part in text.split(",") if not re.fullmatch(_LIMIT, part)).strip())
     return BadOption(
-        f"{_place(path, overrides)}: {given} is not valid; it must be {fault.valid}", option=path[0]
+        f"{_place(path, overrides)}: {shown} is not valid; it must be {fault.valid}", option=path[0]
     )
 
 
@@ -432,13 +430,7 @@ class _Layer:
 
 
 def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
-    """Read the variables of the settings; an empty one counts as not set.
-
-    Raises
-    ------
-    BadOption
-        For an earlier variable, a table that is not JSON, or a value that is not UTF-8 text.
-    """
+    """Read the variables of the settings; an empty one counts as not set."""
     _refuse_moved(variables, place)
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -487,20 +479,12 @@ def _dotenv_layer(path: Path) -> _Layer:
         found = dotenv_values(path, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} cannot be read: {_reason(error)}", path=str(path)) from error
-    given = {name: value for name, value in found.items() if value is not None}
-    return _environment_layer(given, place=str(path))
+    shown = {name: value for name, value in found.items() if value is not None}
+    return _environment_layer(shown, place=str(path))
 
 
 def _toml_layer(named: str | None) -> _Layer:
-    """Read the TOML file that ``QUANTGRAPH_CONFIG`` names, else ``quantgraph.toml`` if it exists.
-
-    Raises
-    ------
-    BadOption
-        If the named file does not exist, or a key is not known.
-    BadFile
-        If the file is not TOML.
-    """
+    """Read the TOML file that ``QUANTGRAPH_CONFIG`` names, else ``quantgraph.toml`` if it exists."""
     path = Path(named or "quantgraph.toml").expanduser()
     if not named and not path.is_file():
         return _Layer()

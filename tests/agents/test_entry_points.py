@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from plugins import install
 
-from quantgraph._util.packages import code_values, entry_named
+from quantgraph._util.packages import code_values, find_entry
 from quantgraph.agents import decider_code, decider_place, make_decider
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.agents.trader import TraderAgent
@@ -165,7 +165,7 @@ def test_the_code_of_a_package_folder_is_every_file_but_caches(site) -> None:
         "package",
         *(f"file.many/{path}" for path in ("__init__.py", "inner/__init__.py", "inner/prompt.txt")),
     ]
-    assert entry_named("quantgraph.deciders", "absent") is None
+    assert find_entry("quantgraph.deciders", "absent") is None
 
 
 def test_a_source_of_a_package_is_opened_by_name_and_part_of_the_identity(site, tmp_path) -> None:

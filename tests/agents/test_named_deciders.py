@@ -7,7 +7,7 @@ import pytest
 from quantgraph import create_trading_graph
 from quantgraph._util.canonical_json import file_hash
 from quantgraph.agents import SignalRule
-from quantgraph.agents._registry import decider_code, decider_place, given_decider, make_decider
+from quantgraph.agents._registry import as_decider, decider_code, decider_place, make_decider
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report import BuyAndHold
@@ -98,9 +98,9 @@ def test_a_missing_file_is_named():
 
 
 def test_a_decider_may_be_given_by_its_name_wherever_one_is_given():
-    assert isinstance(given_decider("buy_and_hold"), BuyAndHold)
-    assert given_decider(None) is None
+    assert isinstance(as_decider("buy_and_hold"), BuyAndHold)
+    assert as_decider(None) is None
     own = SignalRule()
-    assert given_decider(own) is own
+    assert as_decider(own) is own
     with pytest.raises(BadOption, match=r"must be one of .*, or FILE\.py:CLASS"):
         create_trading_graph(decider="executor")

@@ -90,7 +90,7 @@ def test_a_quantity_that_is_no_number_of_shares_is_no_order(quantity):
         ({"side": "hold", "quantity": 100}, "side='hold'"),
         ({"quantity": 100}, "side=None"),
         ({"side": "buy", "target_quantity": 100}, "side='buy'"),
-        ({}, "exactly one of quantity, target_quantity, target_weight, target_value must be given, not 0"),
+        ({}, "exactly one of quantity, target_quantity, target_weight, target_value must be set, not 0"),
         ({"target_quantity": 1, "target_weight": D(1)}, "not 2"),
         ({"target_weight": 0.5}, r"target_weight=0\.5 of 600000\.SH; must be a Decimal"),
         ({"target_value": D("Infinity")}, "target_value"),

@@ -52,7 +52,7 @@ def test_a_page_says_encoding_delimiter_columns_units_adjustment_and_left_out_ro
         "  first bar: 600519.SH 2024-01-02: open 1715, high 1718.19, low 1678.1, close 1685.01, vol 32156.44 (100 shares each)",
         "    ts_code = its name (600519.SH)",
         "    close = 收盘",
-        "    vol = 成交量 (in shares, told by the numbers)",
+        "    vol = 成交量 (in shares, inferred from the numbers)",
         "    encoding GB18030",
         "    separated by tabs",
         "    last row left out: 数据来源:通达信",

@@ -73,7 +73,7 @@ def test_what_only_its_owner_knows_is_asked_for_on_one_line(tmp_path):
     table.to_csv(file)
     told = command("run", RULE, "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 2
-    assert "mine.csv, column 成交量: its unit is not told by the name or by the numbers" in told.stderr
+    assert "mine.csv, column 成交量: neither its name nor its numbers show its unit" in told.stderr
     assert "say volume_unit=shares or volume_unit=hands, with --table" in told.stderr
     told = command("run", RULE, "--source", file, "--headless", "--table", "volume_unit=barrels")
     assert (told.exit_code, "volume_unit" in told.stderr) == (2, True)

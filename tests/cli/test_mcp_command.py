@@ -130,7 +130,7 @@ def test_over_stdio_a_client_trades_and_leaves_and_another_goes_on(folder):
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["--new", "AAA", "run"], "RUN and --new are both given"),
+        (["--new", "AAA", "run"], "RUN and --new are both set"),
         (["--new", " "], "--new is empty"),
         (["nowhere", "--cash", "5"], "--cash belongs to --new"),
         (["nowhere"], "nowhere"),

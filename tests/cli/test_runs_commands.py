@@ -212,7 +212,7 @@ def test_a_comparison_has_the_numbers_of_each_run_and_what_was_said_differently(
     status, out, _ = call("compare", "--out", folders[0].parent, *(folder.name for folder in folders))
     assert status == 0
     assert all(folder.name in out.splitlines()[0] for folder in folders)
-    for given, told in ((folders[:1], "two runs or more, not 1"), ([folders[0]] * 2, "is given twice")):
+    for given, told in ((folders[:1], "two runs or more, not 1"), ([folders[0]] * 2, "occurs twice")):
         status, out, err = call("compare", *given)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert told in err

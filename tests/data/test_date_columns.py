@@ -60,7 +60,7 @@ def test_an_open_order_is_asked_for_and_taken_as_said():
         read_dates(column("01/02/2024", "03/04/2024"), "a.csv")
     said, _ = dates_in_order(column("01/02/2024"), "a.csv", "day_first")
     assert said.tolist() == [pd.Timestamp("2024-02-01")]
-    with pytest.raises(BadFile, match="date_order='day_first' is given, and the column has dates"):
+    with pytest.raises(BadFile, match="date_order='day_first' is set, and the column has dates"):
         dates_in_order(column("01/13/2024"), "a.csv", "day_first")
     with pytest.raises(BadFile, match="some dates have the month first and others the day"):
         read_dates(column("13/01/2024", "01/13/2024"), "a.csv")

@@ -46,7 +46,9 @@ def test_of_two_markets_the_one_that_is_said_counts(said, market):
     ("symbols", "said"), [([], "buy all stocks"), ([], "600519.SH or AAPL"), (["AAPL", "600519.SH"], "")]
 )
 def test_two_markets_that_nothing_tells_apart_are_an_error(symbols, said):
-    with pytest.raises(BadOption, match=r"are of two markets; say whose rules hold: .*--market cn or us"):
+    with pytest.raises(
+        BadOption, match=r"are of two markets; say which market's rules hold: .*--market cn or us"
+    ):
         rules_of(source("AAPL", "600519.SH"), symbols, said)
     assert rules_of(source("AAPL", "600519.SH"), symbols, said, traded=False).market == "cn"
 

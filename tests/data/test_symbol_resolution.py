@@ -97,7 +97,7 @@ def test_one_text_is_split_at_its_commas_and_never_into_characters(folder: Path)
 
 
 def test_no_token_is_refused(folder: Path) -> None:
-    with pytest.raises(BadOption, match="no symbol given"):
+    with pytest.raises(BadOption, match="no symbol;"):
         resolve_symbols(open_source(folder), [], ON)
 
 

@@ -20,7 +20,7 @@ def units(volume, amount=None, *, names=("成交量", "成交额"), rows=30, us=
         heads.append(names[1])
     columns = {name: pd.Series([value] * rows) for name, value in numbers.items()}
     wanted = {"volume_unit": None, "amount_unit": None} | given
-    found = units_of(column_names(heads), columns, "a.csv", given=wanted, is_us=us)
+    found = units_of(column_names(heads), columns, "a.csv", options=wanted, is_us=us)
     return found.volume, found.amount
 
 
@@ -46,7 +46,8 @@ def test_names_say_units():
 
 def test_what_nobody_tells_is_asked_for():
     with pytest.raises(
-        BadFile, match=r"column 成交量: its unit is not told.*volume_unit=shares or volume_unit=hands"
+        BadFile,
+        match=r"column 成交量: neither its name nor its numbers show its unit.*volume_unit=shares or volume_unit=hands",
     ):
         units(12.0)
     assert units(12.0, volume_unit="hands") == (HANDS, 1.0)

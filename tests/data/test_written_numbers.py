@@ -10,9 +10,9 @@ from quantgraph.data._table_numbers import plain_numbers, read_numbers
 from quantgraph.errors import BadFile
 
 
-def numbers(cells, field="close", *, said=None, **others):
+def numbers(cells, field="close", *, option=None, **others):
     columns = {field: pd.Series(cells, name="N"), **{name: pd.Series(each) for name, each in others.items()}}
-    return read_numbers(plain_numbers(columns, "a.csv", said).columns[field], "a.csv").tolist()
+    return read_numbers(plain_numbers(columns, "a.csv", option).columns[field], "a.csv").tolist()
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_what_nothing_tells_is_asked_for_and_taken_as_said():
     ) as asked:
         numbers(["1,234"], "vol")
     assert (asked.value.data["parameter"], asked.value.data["choices"]) == ("decimal", ("point", "comma"))
-    assert numbers(["1,234"], said="point") == [1234]
-    assert numbers(["1,234"], said="comma") == [1.234]
-    assert numbers(["1.234", "2.500"], said="comma") == [1234, 2500]
+    assert numbers(["1,234"], option="point") == [1234]
+    assert numbers(["1,234"], option="comma") == [1.234]
+    assert numbers(["1.234", "2.500"], option="comma") == [1234, 2500]
 
 
 def test_contradictions_are_refused():
@@ -61,8 +61,8 @@ def test_contradictions_are_refused():
         BadFile, match=r"the comma means two things: '1,5' in column N and '2.5' in column None"
     ):
         numbers(["1,5"], vol=["2.5"])
-    with pytest.raises(BadFile, match=r"decimal='comma' is given, and '2\.5' shows a decimal point"):
-        numbers(["2.5"], said="comma")
+    with pytest.raises(BadFile, match=r"decimal='comma' is set, and '2\.5' shows a decimal point"):
+        numbers(["2.5"], option="comma")
 
 
 @pytest.mark.parametrize("cell", ["12%", "1,23,4", "12.3M", "ten", "1.2.3", "12万", "€", "1;5"])

@@ -534,7 +534,7 @@ def test_a_ledger_of_another_kind_is_refused_when_the_graph_is_made():
 
 
 def test_an_option_that_is_given_twice_is_refused():
-    with pytest.raises(BadOption, match=r"source= and resources\.source are both given") as caught:
+    with pytest.raises(BadOption, match=r"source= and resources\.source are both set") as caught:
         create_trading_graph(source="sample", resources=Resources(source="sample"))
     assert caught.value.data == {"parameter": "source"}
 

@@ -229,7 +229,7 @@ def test_a_readable_sentence_is_shown_if_nothing_was_read(planner: KeylessPlanne
     query = decision(planner, request_, context=known)["clarification_question"]
     example = re.split('[“”"]', query)[-2]
     shown = read_request(example, RequestContext(last_session="20251231"))
-    assert (shown.symbols, shown.missing, shown.unread) == (("000341.SZ",), (), ())
+    assert (shown.symbols, shown.missing, shown.unparsed) == (("000341.SZ",), (), ())
     assert "最近一年" not in decision(planner, f"茅台 2024年 {RULE}")["clarification_question"]
 
 

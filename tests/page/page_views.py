@@ -93,7 +93,7 @@ def hostile_view() -> RunView:
         closing=HOSTILE,
         resumed_by=HOSTILE,
         decider=HOSTILE,
-        said=[HOSTILE],
+        understood=[HOSTILE],
         parameters={HOSTILE: HOSTILE},
         hashes={"run": HOSTILE, "ledger": HOSTILE},
         refused=pd.DataFrame(

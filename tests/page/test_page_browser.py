@@ -222,9 +222,10 @@ def test_an_english_page_has_no_private_or_chinese_word(chromium, runs):
         "signal 1",
     ):
         assert private not in text
-    said = {*re.findall(r"[\u4e00-\u9fff]+", QUESTION + "合成银行02 合成银行01")}
+    understood = {*re.findall(r"[\u4e00-\u9fff]+", QUESTION + "合成银行02 合成银行01")}
     assert all(
-        any(word in each for each in said) for word in chinese - {"日", "均线上穿", "均线买入", "下穿卖出"}
+        any(word in each for each in understood)
+        for word in chinese - {"日", "均线上穿", "均线买入", "下穿卖出"}
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.recording import Entry, Recorder
-from quantgraph.recording.scope import Scope, happened, in_scope, recorded
+from quantgraph.recording.scope import Scope, call_once, happened, in_scope
 from quantgraph.testing import ScriptedChatModel
 
 
@@ -110,7 +110,7 @@ def test_the_same_question_to_several_models_is_each_ones_own_in_a_replay(execut
 
 def test_a_fact_that_calls_at_the_same_time_found_out_is_so_at_any_number(execution):
     def found(scope):
-        return recorded("fact", {"refused": "json_schema"}, lambda: "json_mode")
+        return call_once("fact", {"refused": "json_schema"}, lambda: "json_mode")
 
     for mode, first in (("record", "a"), ("record", "b"), ("replay", "a")):
         scope = execution(mode=mode)

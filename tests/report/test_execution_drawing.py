@@ -78,11 +78,11 @@ def test_the_steps_are_drawn_in_order_with_inputs_outputs_and_numbers():
     assert texts_of(drawing.svg) == [
         "1 · tool_call · get_kline_data",
         "why: look at the bars",
-        "given: symbol=600519.SH, limit=40",
+        "input: symbol=600519.SH, limit=40",
         "result: 40 entries, the last: close=1700.5",
         "2 · calculation · MA",
         "why: the average",
-        "given: sum(close[-20:]) / 20 | period=20",
+        "input: sum(close[-20:]) / 20 | period=20",
         "result: 1690.25",
         "check: ≠ TA-Lib: ma=1700.5",
         "3 · decision · buy",

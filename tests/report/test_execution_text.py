@@ -46,7 +46,7 @@ HISTORY = [
 
 def texts(history):
     return [
-        (each.step, each.type, each.what, each.given, each.result, each.check, each.mark)
+        (each.step, each.type, each.what, each.inputs, each.result, each.check, each.mark)
         for each in step_texts(history)
     ]
 
@@ -188,10 +188,10 @@ def test_a_reply_shows_its_calls_and_what_each_answered():
     }
     (text,) = step_texts([record])
     assert (text.what, text.reasoning, text.mark) == ("buy, multiply", "I buy", "error")
-    assert text.given == "buy(symbol=AAPL, amount=10); multiply(a=145.2, b=20); buy(symbol=MSFT, amount=99)"
+    assert text.inputs == "buy(symbol=AAPL, amount=10); multiply(a=145.2, b=20); buy(symbol=MSFT, amount=99)"
     assert text.result == "AAPL=10, CASH=8500; 2904; insufficient_cash: cash is missing"
 
 
 def test_a_reply_without_calls_is_its_text():
     (text,) = step_texts([{"type": "model_reply", "content": "done", "tool_calls": [], "result": None}])
-    assert (text.what, text.reasoning, text.given, text.result, text.mark) == ("", "done", "", "", "")
+    assert (text.what, text.reasoning, text.inputs, text.result, text.mark) == ("", "done", "", "", "")

@@ -177,7 +177,7 @@ def test_runs_that_differ_in_nothing_say_so_and_copies_are_told_apart(first, tmp
 def test_one_run_or_one_run_twice_is_refused(first):
     with pytest.raises(BadOption, match="two runs or more, not 1"):
         compare(first)
-    with pytest.raises(BadOption, match="is given twice"):
+    with pytest.raises(BadOption, match="occurs twice"):
         compare(first, first["run_dir"])
 
 

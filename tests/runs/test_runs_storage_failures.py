@@ -97,7 +97,7 @@ def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, as
             data.write_text("")
 
     with monkeypatch.context() as patch:
-        patch.setattr("quantgraph.subgraphs.signal._reading.emit_said", full)
+        patch.setattr("quantgraph.subgraphs.signal._reading.emit_reading", full)
         with pytest.raises(
             StorageUnavailable, match=f"{data} cannot be written or read: Not a directory"
         ) as error:

@@ -198,7 +198,7 @@ def test_a_run_of_a_custom_graph_is_named_as_one(tmp_path):
 
 def test_an_option_beside_a_whole_specification_is_refused(tmp_path):
     for name, value in {"symbols": ["000341.SZ"], "start": "20250102", "end": "20250114", "cash": 0}.items():
-        with pytest.raises(BadOption, match=f"{name}= and a RunSpec are both given") as caught:
+        with pytest.raises(BadOption, match=f"{name}= and a RunSpec are both set") as caught:
             run_strategy(RunSpec(question=SHORT), out=tmp_path, **{name: value})
         assert caught.value.data == {"parameter": name}
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.market import Moment
-from quantgraph.sandbox import open_walk
+from quantgraph.sandbox import open_prefix_run
 
 TIMES = {
     "the second": "import time; t = time.gmtime(time.time())[:5]",
@@ -27,8 +27,8 @@ TIMES = {
 
 @pytest.mark.parametrize("what", TIMES)
 def test_it_shows_the_close_of_the_last_session(forker, frames, what):
-    with open_walk(forker, [f"{TIMES[what]}; t"], frames) as walk:
-        told = [walk.at(Moment.at(day)).value for day in ("2024-01-03", "2024-01-08")]
+    with open_prefix_run(forker, [f"{TIMES[what]}; t"], frames) as steps:
+        told = [steps.at(Moment.at(day)).value for day in ("2024-01-03", "2024-01-08")]
     assert told == ["(2024, 1, 3, 15, 0)", "(2024, 1, 8, 15, 0)"]
 
 

@@ -39,7 +39,7 @@ def test_a_result_says_how_well_the_code_was_locked_in(forker, frames):
 
 def test_below_what_is_asked_for_nothing_runs_and_one_line_says_what_is_missing(frames):
     runner = weak("full")
-    for call in (lambda: runner.run(["1"], frames), lambda: runner.walk(["1"], frames).at(MOMENT)):
+    for call in (lambda: runner.run(["1"], frames), lambda: runner.prefix_run(["1"], frames).at(MOMENT)):
         with pytest.raises(SandboxTooWeak) as caught:
             call()
         first, *reasons, last = caught.value.message.split("; ")
@@ -59,8 +59,8 @@ def test_where_less_is_accepted_code_runs_and_the_result_says_so(frames, least, 
     runner = weak(least)
     assert runner.run(["1 + 1"], frames).value == "2"
     assert runner.run(["1"], frames).isolation == "limits_only"
-    with runner.walk(["1"], frames) as walk:
-        assert walk.at(MOMENT).isolation == "limits_only"
+    with runner.prefix_run(["1"], frames) as steps:
+        assert steps.at(MOMENT).isolation == "limits_only"
     runner.close()
 
 

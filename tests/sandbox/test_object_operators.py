@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.market import Moment
-from quantgraph.sandbox import open_walk
+from quantgraph.sandbox import open_prefix_run
 from quantgraph.sandbox._pandas_guards import add_invert_checks, invert, refuse_object_operators
 from quantgraph.tools._code import TrustedRunner
 
@@ -100,8 +100,8 @@ def test_what_is_honest_stays(code, frames, forker):
 
 def test_every_step_of_a_walk_refuses_it(frames, forker):
     moments = [Moment.at(day) for day in ("2024-01-03", "2024-01-04", "2024-01-05")]
-    with open_walk(forker, [f"{BEGIN}above & ~o"], frames) as walk:
-        assert [FILL in walk.at(moment).error.line for moment in moments] == [True] * 3
+    with open_prefix_run(forker, [f"{BEGIN}above & ~o"], frames) as steps:
+        assert [FILL in steps.at(moment).error.line for moment in moments] == [True] * 3
 
 
 def test_the_right_cell_after_it_is_right(shared_data, frames, forker):
@@ -133,8 +133,8 @@ def test_pandas_outside_is_as_it_was(frame):
 
 def test_code_that_takes_the_checks_away_harms_nothing(frames, forker):
     cell = "import sys\npd.DataFrame.__and__ = pd.Series.__or__ = None\nsys.meta_path.clear()\n1"
-    with open_walk(forker, [cell], frames) as walk:
-        values = [walk.at(Moment.at(day)).value for day in ("2024-01-04", "2024-01-05")]
+    with open_prefix_run(forker, [cell], frames) as steps:
+        values = [steps.at(Moment.at(day)).value for day in ("2024-01-04", "2024-01-05")]
     assert values == ["1", "1"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeUnavailable
 from quantgraph.market import Moment
-from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.sandbox._runner import FreshRunner, counted_restarts
 from quantgraph.sandbox._server import ServerProcess
 
@@ -89,8 +89,8 @@ def test_the_restarts_of_a_node_count_together(runner, frames):
 def test_a_walk_goes_on_with_all_rows_in_another_process(runner, frames):
     code = f"{SLOW}, len(snapshot['ohlcv']['close'])"
     moments = [Moment.at(day) for day in ("2024-01-03", "2024-01-04", "2024-01-08")]
-    with open_walk(runner, [code], frames) as walk, killed(runner, 2) as hit:
-        assert [result.value for result in walk.through(moments)] == [f"('whole', {n})" for n in (2, 3, 5)]
+    with open_prefix_run(runner, [code], frames) as steps, killed(runner, 2) as hit:
+        assert [result.value for result in steps.through(moments)] == [f"('whole', {n})" for n in (2, 3, 5)]
     assert len(hit) == 2
 
 
@@ -138,8 +138,8 @@ def test_a_call_returns_when_its_process_has_been_reaped(runner, frames):
     for _ in range(20):
         pid = int(runner.run(["import os; os.getpid()"], frames).value)
         assert not Path(f"/proc/{pid}").exists()
-        with open_walk(runner, ["import os; os.getpid()"], frames) as walk:
-            (pid,) = {int(result.value) for result in walk.through([Moment.at("2024-01-03")])}
+        with open_prefix_run(runner, ["import os; os.getpid()"], frames) as steps:
+            (pid,) = {int(result.value) for result in steps.through([Moment.at("2024-01-03")])}
             assert children_of(server) == [pid]
         assert children_of(server) == []
 
@@ -168,8 +168,8 @@ def test_a_forged_word_of_the_fork_server_is_not_believed(frames, kind, error, t
 
 
 def test_a_forged_word_is_not_believed_in_a_walk_either(runner, frames):
-    with open_walk(runner, [FORGE.format(header=REPLY | {"error": DEATH}, then="")], frames) as walk:
-        results = list(walk.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")]))
+    with open_prefix_run(runner, [FORGE.format(header=REPLY | {"error": DEATH}, then="")], frames) as steps:
+        results = list(steps.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")]))
     assert [type(result.error) for result in results] == [CodeFailed] * 2
 
 
@@ -184,8 +184,8 @@ def test_code_cannot_hang_up_in_the_place_of_its_process(runner, frames, how):
 
 
 def test_a_walk_whose_host_was_busy_is_not_late(frames):
-    with closing(ForkRunner(timeout=2.0)) as runner, open_walk(runner, ["'whole'"], frames) as walk:
-        results = walk.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")])
+    with closing(ForkRunner(timeout=2.0)) as runner, open_prefix_run(runner, ["'whole'"], frames) as steps:
+        results = steps.through([Moment.at("2024-01-03"), Moment.at("2024-01-04")])
         assert next(results).value == "'whole'"
         time.sleep(2.5)  # longer than a step may take: the host has something else to do
         assert next(results).value == "'whole'"

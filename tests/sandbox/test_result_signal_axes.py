@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.errors import CodeFailed
 from quantgraph.market import Moment
-from quantgraph.sandbox import open_walk
+from quantgraph.sandbox import open_prefix_run
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.tools._code import TrustedRunner
 
@@ -79,11 +79,11 @@ def test_at_each_step_of_a_walk_the_data_end_where_they_were_cut(forker, frames,
         f"{CLOSE}\nlast = pd.DatetimeIndex(['2024-01-08'])\nzero = zero.iloc[-1:].set_axis(last)\n{HAND_OVER}"
     )
     cells = [FORGED, "everywhere(19730, '600000.SH')"] if forged else [last]
-    with open_walk(forker, cells, frames) as walk:
-        early = walk.at(Moment.at("2024-01-05"))
+    with open_prefix_run(forker, cells, frames) as steps:
+        early = steps.at(Moment.at("2024-01-05"))
         assert "2024-01-08, " in early.error.message
         assert "not a session of the data (4 from 2024-01-02 to 2024-01-05)" in early.error.message
-        assert list(walk.at(Moment.at("2024-01-08")).signals) == ["s"]
+        assert list(steps.at(Moment.at("2024-01-08")).signals) == ["s"]
 
 
 def test_booleans_are_refused_with_what_to_write(forker, frames):

@@ -15,7 +15,7 @@ import pytest
 from quantgraph.audit.causality._trials import prefix
 from quantgraph.errors import CodeUnavailable
 from quantgraph.market import Moment
-from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.state.frames import cut_panels, freeze
 
 KNOWN, LATER = 7351.062573137, 2918.734619028
@@ -128,12 +128,12 @@ def test_rows_of_a_larger_frame_carry_no_others(runner, panel):
 
 def test_a_walk_has_nothing_later_than_its_moment_and_all_of_it_in_the_end(runner, panel):
     frames, moment = panel
-    with open_walk(runner, [CODE], frames) as walk:
+    with open_prefix_run(runner, [CODE], frames) as steps:
         for session in frames["ohlcv"]["close"].sessions[: CUT : CUT // 4]:
-            assert walk.at(Moment(pd.Timestamp(session))).error is None
-        assert walk.at(moment).error is None
+            assert steps.at(Moment(pd.Timestamp(session))).error is None
+        assert steps.at(moment).error is None
         found = scan(runner)
         assert found[KNOWN] >= CUT * 7
         assert found[LATER] == 0
-        assert walk.at(Moment.at("2262-01-01")).error is None
+        assert steps.at(Moment.at("2262-01-01")).error is None
         assert scan(runner)[LATER] >= 60 * 7

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from signal_panels import market_panel
 
-from quantgraph.audit.meaning import Said, check_meaning
+from quantgraph.audit.meaning import ExpectedSignal, check_meaning
 from quantgraph.sentences import RequestContext, read_request
 from quantgraph.sentences.evaluation import RuleData, convention_choices
 
@@ -47,7 +47,7 @@ def choices(signal, bars, sentence=BURST):
     first = bars["close"].index[WARM]
 
     def holds(group):
-        found = check_meaning(signal, bars["close"], Said(), [group], first=first)
+        found = check_meaning(signal, bars["close"], ExpectedSignal(), [group], first=first)
         return all(each.code != "meaning_differs" for each in found)
 
     return convention_choices(rule, panel, holds, first=first)

@@ -26,6 +26,6 @@ def test_a_text_that_a_row_matches_has_one_of_its_words(row: clauses._Row) -> No
 
 
 def test_a_text_without_clauses_compiles_none_of_them() -> None:
-    clauses._compiled.cache_clear()
+    clauses._pattern.cache_clear()
     assert find_clauses("5日均线上穿20日均线买入,下穿卖出") == ((), "5日均线上穿20日均线买入,下穿卖出")
-    assert clauses._compiled.cache_info().currsize == 0
+    assert clauses._pattern.cache_info().currsize == 0

@@ -78,7 +78,7 @@ COLUMNS = list(PANEL["ohlcv"]["close"].columns)
 
 def code_of(sentence: str) -> Code:
     request = read_request(sentence, RequestContext())
-    assert request.strategy is not None, request.unread
+    assert request.strategy is not None, request.unparsed
     return write_code(request.strategy)
 
 

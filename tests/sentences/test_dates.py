@@ -138,7 +138,7 @@ def test_the_rule_beside_a_window_reads_the_same_without_a_last_session(subtests
                 for context in (RequestContext(), RequestContext(last_session=LAST))
             )
             assert plain.strategy == known.strategy
-            assert plain.unread == known.unread
+            assert plain.unparsed == known.unparsed
 
 
 def test_a_look_back_of_a_strategy_is_no_window() -> None:
@@ -203,10 +203,10 @@ def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
 def test_an_ambiguous_date_is_asked_about(text: str) -> None:
     request = read_request(f"600519 {text} MACD金叉买入", RequestContext(last_session=LAST))
     assert request.missing == ("window",)
-    assert request.unread == (text,)
+    assert request.unparsed == (text,)
 
 
 @pytest.mark.parametrize("lines", ["三月到五月\n2024年", "2024年\n三月到五月"])
 def test_months_take_the_year_that_another_line_names(lines: str) -> None:
     request = read_request(f"600519 MACD金叉买入\n{lines}", RequestContext(last_session=LAST))
-    assert (request.start, request.end, request.unread) == ("20240301", "20240531", ())
+    assert (request.start, request.end, request.unparsed) == ("20240301", "20240531", ())

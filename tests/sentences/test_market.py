@@ -16,7 +16,7 @@ from quantgraph.sentences._codegen import write_code
 from quantgraph.sentences._market import find_market, is_market_word
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences.evaluation import RuleData, rule_readings
-from quantgraph.sentences.phrases import said_rule
+from quantgraph.sentences.phrases import rule_in
 
 INDEX, STOCK = "000016.SH", "600036.SH"
 NAMES = {"招商银行": STOCK, "大盘": INDEX, "the market": INDEX}
@@ -124,9 +124,9 @@ def test_a_market_filter_is_read_whole_and_is_what_plain_pandas_computes(
 ) -> None:
     compute, trade = SENTENCES[text]
     request = read(f"{text}，2025年")
-    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.missing, request.unparsed, request.open) == ((), (), ())
     assert (request.watch, request.trade, request.reads_index) == ((INDEX,), (trade,), True)
-    rule = said_rule(text, request)
+    rule = rule_in(text, request)
     assert rule is not None
     traded = bars if trade == INDEX else {name: frame[[trade]] for name, frame in bars.items()}
     expected = compute(traded, level)
@@ -164,7 +164,7 @@ ASKED = {
 def test_a_clause_about_the_market_that_has_two_readings_is_asked_about(text: str) -> None:
     request = read(text)
     assert request.strategy is None
-    assert any(ASKED[text] in words for words in request.unread), request.unread
+    assert any(ASKED[text] in words for words in request.unparsed), request.unparsed
 
 
 def test_a_condition_on_an_index_alone_stays_that_of_a_watched_security() -> None:

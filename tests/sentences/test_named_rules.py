@@ -50,7 +50,7 @@ READ = {
 @pytest.mark.parametrize(("sentence", "wanted"), READ.items(), ids=list(READ))
 def test_a_shortened_clause_reads_to_its_rule(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+    assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_shortened_clause_reads_to_its_rule(sentence: str, wanted: str) -> Non
 def test_a_clause_that_needs_a_guess_is_asked_about(sentence: str) -> None:
     request = read(sentence)
     assert request.strategy is None
-    assert request.unread != ()
+    assert request.unparsed != ()

@@ -128,13 +128,13 @@ LEGIBLE = {
 @pytest.mark.parametrize(("sentence", "wanted"), INHERITED.items(), ids=list(INHERITED))
 def test_a_bare_name_takes_what_the_request_names_for_it(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+    assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize(("sentence", "wanted"), FAMILY.items(), ids=list(FAMILY))
 def test_a_short_sentence_of_the_family_reads_to_its_rule(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+    assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize(("sentence", "word"), OPEN.items(), ids=list(OPEN))
@@ -142,17 +142,17 @@ def test_an_ambiguous_name_is_asked_about_and_listed(sentence: str, word: str) -
     request = read(f"600519 2024年 {sentence}")
     assert request.strategy is None
     assert request.missing == ("strategy",)
-    assert word in request.unread
+    assert word in request.unparsed
 
 
 @pytest.mark.parametrize(("sentence", "words"), LEGIBLE.items(), ids=list(LEGIBLE))
 def test_words_outside_the_family_are_named_whole(sentence: str, words: tuple[str, ...]) -> None:
     request = read(f"600519 2024年 {sentence}")
     assert request.missing
-    assert (*request.unread, *(clause.words for clause in request.open)) == words
+    assert (*request.unparsed, *(clause.words for clause in request.open)) == words
 
 
 def test_a_data_request_with_an_indicator_stays_a_data_request() -> None:
     request = read("KDJ(14,3,3)金叉买入\n600519 2024年 K线")
     assert request.missing == ()
-    assert request.unread == ()
+    assert request.unparsed == ()

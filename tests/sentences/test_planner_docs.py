@@ -33,9 +33,9 @@ def test_both_examples_of_the_table_write_the_same_code(
     family_name: str, chinese: str, english: str, name: str
 ) -> None:
     ours, theirs = (read_request(text, RequestContext()) for text in (chinese, english))
-    assert ours.strategy is not None, ours.unread
-    assert theirs.strategy is not None, theirs.unread
-    assert ours.unread == theirs.unread == ()
+    assert ours.strategy is not None, ours.unparsed
+    assert theirs.strategy is not None, theirs.unparsed
+    assert ours.unparsed == theirs.unparsed == ()
     assert ours.strategy == theirs.strategy
     code = write_code(ours.strategy)
     assert code == write_code(theirs.strategy)

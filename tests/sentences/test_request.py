@@ -276,7 +276,7 @@ def test_a_sentence_of_the_family_reads_to_its_rule(subtests: pytest.Subtests) -
 @pytest.mark.parametrize(("sentence", "wanted"), BULLISH.items(), ids=list(BULLISH))
 def test_a_bullish_event_without_a_verb_is_a_purchase(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+    assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize("sentence", WITHOUT_A_VERB)
@@ -284,7 +284,7 @@ def test_anything_else_without_a_verb_is_asked_about(sentence: str) -> None:
     request = read(f"600519 2024年 {sentence}")
     assert request.missing[0] in ("strategy", "plan")
     assert (request.strategy is None) == ("strategy" in request.missing)
-    assert request.unread or request.open
+    assert request.unparsed or request.open
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_anything_else_without_a_verb_is_asked_about(sentence: str) -> None:
 )
 def test_polite_and_empty_words_have_no_content(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
-    assert read(sentence).unread == ()
+    assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_polite_and_empty_words_have_no_content(sentence: str, wanted: str) -> N
 def test_words_close_to_fillers_still_count(sentence: str, word: str) -> None:
     request = read(sentence)
     assert request.strategy is None
-    assert word in request.unread
+    assert word in request.unparsed
 
 
 def test_an_unread_word_is_asked_about_and_never_guessed(subtests: pytest.Subtests) -> None:
@@ -352,7 +352,7 @@ def test_one_unknown_word_is_enough_to_ask(subtests: pytest.Subtests) -> None:
             request = read(with_stranger(sentence))
             assert request.strategy is None
             assert "strategy" in request.missing
-            assert request.unread
+            assert request.unparsed
 
 
 PIECES = st.sampled_from(
@@ -387,7 +387,7 @@ def test_no_mixture_of_words_breaks_the_reader(pieces: list[str], gap: str) -> N
     ],
 )
 def test_the_words_that_were_not_read_are_named(sentence: str, word: str) -> None:
-    assert word in read(sentence).unread
+    assert word in read(sentence).unparsed
 
 
 @pytest.mark.parametrize(
@@ -486,8 +486,8 @@ def test_intent_missing_parts_and_fields(
         ("777777 2024年收盘价", ("777777",)),
     ],
 )
-def test_other_words_in_a_data_request_are_listed(text: str, unread: tuple[str, ...]) -> None:
-    assert read(text).unread == unread
+def test_other_words_in_a_data_request_are_listed(text: str, unparsed: tuple[str, ...]) -> None:
+    assert read(text).unparsed == unparsed
 
 
 def test_a_later_line_answers_an_earlier_one() -> None:
@@ -521,7 +521,7 @@ def test_clauses_on_lines_of_their_own_make_one_rule() -> None:
 def test_a_full_rule_replaces_an_unreadable_one_and_its_unread_words() -> None:
     request = read("600519 2024年 用神奇策略交易\nMACD金叉买入，死叉卖出")
     assert request.missing == ()
-    assert request.unread == ()
+    assert request.unparsed == ()
 
 
 def test_unread_words_behind_a_rule_are_asked_about() -> None:
@@ -533,7 +533,7 @@ def test_unread_words_behind_a_rule_are_asked_about() -> None:
 def test_an_unknown_name_before_the_date_asks_for_the_symbol_first_and_then_goes_on() -> None:
     asked = "茅台2024年5日均线上穿20日均线买入，下穿卖出"
     assert read(asked).missing == ("symbols",)
-    assert read(asked).unread == ("茅台",)
+    assert read(asked).unparsed == ("茅台",)
     assert read(f"{asked}\n600519.SH").missing == ()
 
 

@@ -95,7 +95,7 @@ LONG_NUMBERS = {
 def test_a_number_of_more_than_fifteen_digits_is_named_as_not_read(text: str) -> None:
     request = read_request(f"合成30 2024年 {text}" if "日" in text else f"SYN30 2024 {text}", CONTEXT)
     assert request.strategy is None
-    assert any(LONG_NUMBERS[text] in word for word in request.unread), request.unread
+    assert any(LONG_NUMBERS[text] in word for word in request.unparsed), request.unparsed
 
 
 @pytest.mark.parametrize(

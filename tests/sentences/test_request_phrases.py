@@ -71,7 +71,7 @@ def test_a_phrase_reads_to_its_rule(subtests: pytest.Subtests) -> None:
     for sentence, wanted in READ.items():
         with subtests.test(sentence=sentence):
             assert rule(sentence) == wanted
-            assert read(sentence).unread == ()
+            assert read(sentence).unparsed == ()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_phrase_reads_to_its_rule(subtests: pytest.Subtests) -> None:
 def test_a_contradictory_rule_is_asked_about(sentence: str, word: str) -> None:
     request = read(sentence)
     assert request.strategy is None
-    assert word in request.unread
+    assert word in request.unparsed
 
 
 def test_the_opposite_of_two_levels_of_one_value_is_where_they_do_not_hold() -> None:
@@ -112,7 +112,7 @@ def test_a_sentence_in_capitals_names_no_tickers_and_is_english(name: str) -> No
 def test_an_unknown_word_of_a_sentence_in_capitals_is_named() -> None:
     request = read("BUY AAPL WHEN MACD CROSSES ABOVE ITS SIGNAL LINE, 2025")
     assert request.symbols == ()
-    assert "AAPL" in request.unread
+    assert "AAPL" in request.unparsed
 
 
 @pytest.mark.parametrize("ahead", ["过去20日", "最近3个月"])

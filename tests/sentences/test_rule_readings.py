@@ -36,7 +36,7 @@ SENTENCES = [
 
 def rule_of(sentence: str) -> TradingRule:
     request = read_request(sentence, RequestContext())
-    assert request.strategy is not None, request.unread
+    assert request.strategy is not None, request.unparsed
     return request.strategy
 
 

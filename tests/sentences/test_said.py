@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences.phrases._phrases import said_symbols, said_windows
+from quantgraph.sentences.phrases._phrases import symbols_in, windows_in
 
 LAST = "20251031"
 
@@ -50,15 +50,15 @@ SPANS = {
 
 @pytest.mark.parametrize(("text", "spans"), SPANS.items(), ids=list(SPANS))
 def test_each_span_that_is_said_is_read_alone(text: str, spans: list[tuple[str, str]]) -> None:
-    assert said_windows(text, LAST) == tuple(spans)
-    assert said_windows(f"600519.SH 5日均线上穿20日均线买入，下穿卖出，{text}", LAST) == tuple(spans)
+    assert windows_in(text, LAST) == tuple(spans)
+    assert windows_in(f"600519.SH 5日均线上穿20日均线买入，下穿卖出，{text}", LAST) == tuple(spans)
 
 
 def test_every_code_that_is_said_is_named_once_in_reading_order() -> None:
     names = {"贵州茅台": "600519.SH", "中国平安": "601318.SH"}
     text = "When SSE 50 closes above its average, buy 600519.SH\n买入中国平安和贵州茅台，SZ000001"
-    assert said_symbols(text, names) == ("000016.SH", "600519.SH", "601318.SH", "000001.SZ")
-    assert said_symbols("5日均线上穿20日均线买入", names) == ()
+    assert symbols_in(text, names) == ("000016.SH", "600519.SH", "601318.SH", "000001.SZ")
+    assert symbols_in("5日均线上穿20日均线买入", names) == ()
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_every_code_that_is_said_is_named_once_in_reading_order() -> None:
     ],
 )
 def test_codes_of_other_markets_are_read_whole(text: str, codes: tuple[str, ...]) -> None:
-    assert said_symbols(text, {}) == codes
+    assert symbols_in(text, {}) == codes

@@ -392,7 +392,7 @@ def test_what_is_not_read_is_named_and_asked_about(
         with subtests.test(name=name):
             request = read(name)
             assert {"strategy", "window"} & set(request.missing)
-            assert any(said in words for words in request.unread), request.unread
+            assert any(said in words for words in request.unparsed), request.unparsed
 
 
 @pytest.mark.parametrize("name", SPANS)
@@ -402,7 +402,7 @@ def test_several_spans_are_asked_about_and_never_joined(
     request = read(name)
     assert request.missing == ("window",)
     assert len(request.windows) > 1
-    assert any(SPANS[name] in words for words in request.unread)
+    assert any(SPANS[name] in words for words in request.unparsed)
 
 
 @pytest.mark.parametrize("name", WITHOUT)
@@ -421,7 +421,7 @@ def test_what_is_not_executed_is_asked_about_and_named_when_given_up(
 @pytest.mark.parametrize("name", PLANNED)
 def test_a_plan_beside_the_rule_is_carried_out(read: Callable[..., ParsedRequest], name: str) -> None:
     request = read(name)
-    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.missing, request.unparsed, request.open) == ((), (), ())
     assert (request.strategy is not None, request.plan) == (True, PLANNED[name])
     said = PLANNED[name].keys() - {"max_positions"}  # which the ranking says
     assert len([note for note in request.clauses if note.status == "done"]) == len(said)
@@ -432,7 +432,7 @@ def test_a_condition_on_the_market_is_read_beside_the_rule(
     read: Callable[..., ParsedRequest], name: str
 ) -> None:
     request = read(name)
-    assert (request.missing, request.unread) == ((), ())
+    assert (request.missing, request.unparsed) == ((), ())
     assert request.strategy is not None
     assert describe(request.strategy.entry, "en") == MARKET[name]
 
@@ -509,7 +509,7 @@ def test_the_signal_is_that_of_an_independent_computation(
     for name, case in TRADES.items():
         with subtests.test(name=name):
             request = read(name)
-            assert (request.missing, request.unread) == ((), ())
+            assert (request.missing, request.unparsed) == ((), ())
             assert ",".join(request.trade) == case.trade
             assert ",".join(request.watch) == (case.watch or case.trade)
             assert (request.start, request.end) == case.window

@@ -36,8 +36,8 @@ def test_a_style_without_a_rule_is_unread_and_asked_about(subtests: pytest.Subte
         with subtests.test(sentence=sentence):
             request = read_request(sentence, CONTEXT)
             assert (request.strategy, request.missing[0]) == (None, "strategy")
-            assert request.unread or request.open
-            assert all(words in sentence for words in request.unread)
+            assert request.unparsed or request.open
+            assert all(words in sentence for words in request.unparsed)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_style_without_a_rule_is_unread_and_asked_about(subtests: pytest.Subte
 )
 def test_the_default_answers_only_its_own_style(sentence: str) -> None:
     request = read_request(sentence, CONTEXT)
-    assert (request.strategy, request.missing, request.unread) == (None, ("strategy",), ())
+    assert (request.strategy, request.missing, request.unparsed) == (None, ("strategy",), ())
 
 
 def test_a_rule_answers_a_style_and_a_style_takes_back_a_rule() -> None:

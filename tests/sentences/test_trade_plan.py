@@ -170,7 +170,7 @@ def test_what_is_watched_and_what_is_traded(text: str, codes: tuple[str, str]) -
 def test_securities_that_cannot_be_placed_are_asked_about(text: str) -> None:
     request = read(text)
     assert request.missing == ("strategy",)
-    assert request.unread
+    assert request.unparsed
 
 
 def test_traditional_characters_are_read() -> None:
@@ -233,7 +233,7 @@ PLANS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("sentence", PLANS)
 def test_the_words_of_a_plan_are_read_beside_the_rule(sentence: str) -> None:
     request = read_request(f"600519.SH,600036.SH {sentence} 2025", RequestContext())
-    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.missing, request.unparsed, request.open) == ((), (), ())
     assert (request.strategy is not None, request.plan) == (True, PLANS[sentence])
 
 
@@ -251,7 +251,7 @@ def test_the_words_of_a_plan_are_read_beside_the_rule(sentence: str) -> None:
 def test_regular_buying_alone_is_a_rule_that_never_sells(sentence: str, plan: tuple[str, int]) -> None:
     request = read_request(sentence, RequestContext(names={"长江电力": "600900.SH"}))
     when, amount = plan
-    assert (request.missing, request.unread, request.open) == ((), (), ())
+    assert (request.missing, request.unparsed, request.open) == ((), (), ())
     assert request.plan == {"trade_on": when, "accumulate": {"amount": amount, "on": "schedule"}}
     assert request.strategy is not None
     assert request.strategy.exit == NEVER

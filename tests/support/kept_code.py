@@ -17,10 +17,10 @@ from unittest.mock import patch
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, ForkRunner
-from quantgraph.sandbox._runner import CodeWalk
+from quantgraph.sandbox._runner import PrefixRun
 from quantgraph.sandbox.wire import Frames
 
-_run, _walk = ForkRunner.run, ForkRunner.walk
+_run, _prefix_run = ForkRunner.run, ForkRunner.prefix_run
 
 
 class KeptCode:
@@ -64,20 +64,20 @@ class KeptCode:
             key = (_limits(runner), tuple(cells), _content(frames))
             return self.result((*key, self.number(key)), lambda: _run(runner, cells, frames))
 
-        def walk(runner: ForkRunner, cells: Sequence[str], frames: Frames) -> CodeWalk:
+        def prefix_run(runner: ForkRunner, cells: Sequence[str], frames: Frames) -> PrefixRun:
             return _KeptWalk(self, runner, cells, frames)
 
-        return patch.multiple(ForkRunner, run=run, walk=walk)
+        return patch.multiple(ForkRunner, run=run, prefix_run=prefix_run)
 
 
-class _KeptWalk(CodeWalk):
+class _KeptWalk(PrefixRun):
     """A walk whose process is started at the first step that is not kept, and then led there step by step."""
 
     def __init__(self, kept: KeptCode, runner: ForkRunner, cells: Sequence[str], frames: Frames) -> None:
         opening = (_limits(runner), tuple(cells), _content(frames))
-        self._kept, self._key = kept, content_hash(repr((opening, kept.number(("walk", *opening)))))
-        self._open = lambda: _walk(runner, cells, frames)
-        self._process: CodeWalk | None = None
+        self._kept, self._key = kept, content_hash(repr((opening, kept.number(("prefixes", *opening)))))
+        self._open = lambda: _prefix_run(runner, cells, frames)
+        self._process: PrefixRun | None = None
         self._ahead: list[Moment] = []
 
     def _step(self, moment: Moment) -> CodeResult:

@@ -9,7 +9,7 @@ import pytest
 
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded
 from quantgraph.market import Moment
-from quantgraph.sandbox import CodeRunner, ForkRunner, open_walk
+from quantgraph.sandbox import CodeRunner, ForkRunner, open_prefix_run
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.tools._code import TrustedRunner, code_runner
@@ -110,7 +110,7 @@ def test_code_that_starts_with_the_word_python_is_left_as_it_is(runner, frames):
 
 
 def test_a_walk_is_cut_at_each_moment(runner, frames):
-    with open_walk(runner, ["snapshot['ohlcv']['close'].shape"], frames) as walk:
+    with open_prefix_run(runner, ["snapshot['ohlcv']['close'].shape"], frames) as walk:
         assert walk.at(Moment.at("2024-01-04")).value == "(3, 3)"
 
 

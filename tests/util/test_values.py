@@ -109,7 +109,7 @@ def test_what_does_not_fit_as_a_whole_has_no_place():
     with pytest.raises(ValidationError) as caught:
         Document.model_validate([])
     (fault,) = faults_of(caught.value, Document)
-    assert (fault.place, fault.given) == ("", "a list")
+    assert (fault.place, fault.shown) == ("", "a list")
     assert fault.line == fault.problem
 
 

@@ -19,8 +19,6 @@ def canonical_json(value: Any, *, sort_keys: bool = True, allow_nan: bool = True
 
     Lone surrogates, which models write at times and no database takes, are replaced by ``?``.
 
-    Examples
-    --------
     >>> canonical_json({"b": [1.5, None], "a": "均线"})
     '{"a":"均线","b":[1.5,null]}'
     """

@@ -57,14 +57,14 @@ def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
         except OSError as error:
             raise _unusable(url, error) from error
     if url.get_backend_name() != "sqlite":
-        return _made(url, pool_pre_ping=True)  # the server may have been restarted
+        return _make_engine(url, pool_pre_ping=True)  # the server may have been restarted
     if not url.database or url.database == ":memory:":
         raise BadOption("where must be a file: a database in memory ends with its process", parameter="where")
     path = Path(url.database)
     if _only_readable(path):
         return _reading(url, path)
-    engine = _made(url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
-    event.listen(engine, "connect", _durable if flush else _unflushed)
+    engine = _make_engine(url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
+    event.listen(engine, "connect", _durable if flush else _check_flushed)
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -83,10 +83,10 @@ def _reading(url: URL, path: Path) -> Engine:
     if not (log.is_file() and log.stat().st_size):
         query["immutable"] = "1"
     elif not index.is_file():
-        scratch = _copied(url, path, log)
+        scratch = _copy_folder(url, path, log)
     opened = (scratch or path.parent.absolute()) / path.name
     named = url.set(database=f"file:{quote(str(opened))}", query=query)
-    engine = _made(named, place=url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
+    engine = _make_engine(named, place=url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
     if scratch is not None:
         weakref.finalize(engine, shutil.rmtree, scratch, ignore_errors=True)
     event.listen(engine, "connect", _without_driver_transactions)
@@ -94,7 +94,7 @@ def _reading(url: URL, path: Path) -> Engine:
     return engine
 
 
-def _copied(url: URL, *parts: Path) -> Path:
+def _copy_folder(url: URL, *parts: Path) -> Path:
     """A temporary folder with copies of files."""
     scratch = tempfile.mkdtemp(prefix="quantgraph-ledger-")
     try:
@@ -106,17 +106,17 @@ def _copied(url: URL, *parts: Path) -> Path:
     return Path(scratch)
 
 
-def _made(url: URL, *, place: URL | None = None, **options: Any) -> Engine:
+def _make_engine(url: URL, *, place: URL | None = None, **options: Any) -> Engine:
     place = place or url
     try:
         engine = create_engine(url, **options)
     except (ArgumentError, ImportError) as error:
         raise _unusable(place, error) from error
-    event.listen(engine, "handle_error", _named(place))
+    event.listen(engine, "handle_error", _error_namer(place))
     return engine
 
 
-def _named(url: URL) -> Callable[[ExceptionContext], None]:
+def _error_namer(url: URL) -> Callable[[ExceptionContext], None]:
     def raise_named(context: ExceptionContext) -> None:
         if context.is_pre_ping or isinstance(context.sqlalchemy_exception, IntegrityError):
             return
@@ -181,11 +181,11 @@ def _without_driver_transactions(connection: Any, _record: Any) -> None:
 
 
 def _durable(connection: Any, record: Any) -> None:
-    _unflushed(connection, record)
+    _check_flushed(connection, record)
     connection.execute("PRAGMA synchronous=FULL").close()
 
 
-def _unflushed(connection: Any, record: Any) -> None:
+def _check_flushed(connection: Any, record: Any) -> None:
     _without_driver_transactions(connection, record)
     _patiently(connection, "PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL").close()

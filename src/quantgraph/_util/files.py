@@ -57,8 +57,6 @@ def check_text(text: str, parameter: str) -> None:
     An undecodable byte of a command line or a file name arrives as a lone surrogate, which
     files in UTF-8 and databases refuse.
 
-    Examples
-    --------
     >>> check_text("5日均线\udcff", "question")
     Traceback (most recent call last):
     ...

@@ -21,7 +21,7 @@ _PROJECT = __name__.partition(".")[0]
 
 
 def is_package(name: object) -> bool:
-    """Return whether a name is that of an installed top-level package or module.
+    """Return whether a name is of an installed top-level package or module.
 
     The standard library, packages without a file of their own, and this package are not.
     """
@@ -100,21 +100,16 @@ def parse_code(source: str, name: str = "<unknown>") -> ast.Module:
 
 
 def entries(group: str) -> list[metadata.EntryPoint]:
-    """Return the entry points of a group by name, those of this package first; nothing is imported."""
+    """Return the entry points of a group by name, this package's first; nothing is imported."""
     return sorted(
         metadata.entry_points(group=group), key=lambda each: (each.name, not is_own(each), each.value)
     )
 
 
-def entry_named(group: str, name: str) -> metadata.EntryPoint | None:
+def find_entry(group: str, name: str) -> metadata.EntryPoint | None:
     """Return the entry point of a name, which is not imported; None if there is none.
 
-    One of this package comes before another package's of the same name.
-
-    Raises
-    ------
-    BadOption
-        If two other packages bring the name.
+    One of this package comes before another package's of the same name; two others are a ``BadOption``.
     """
     found = [each for each in entries(group) if each.name == name]
     if len(found) > 1 and not is_own(found[0]):
@@ -132,7 +127,7 @@ def load_entry(entry: metadata.EntryPoint) -> Any:
         return entry.load()
 
 
-def made_by(entry: metadata.EntryPoint, *arguments: Any) -> Any:
+def call_entry(entry: metadata.EntryPoint, *arguments: Any) -> Any:
     """Call what an entry point names; ``BadFile`` if its code fails."""
     with _failing(entry):
         return entry.load()(*arguments)

@@ -65,8 +65,6 @@ def escape_controls(text: str, *, multiline: bool = False) -> str:
     Those are control characters, marks of writing direction, characters without width, line and paragraph
     separators, and lone surrogates.
 
-    Examples
-    --------
     >>> print(escape_controls("\x1b[2J5日均线\n"), escape_controls("\u202e\x9b\udcff"))
     \x1b[2J5日均线\n \u202e\x9b\udcff
     """

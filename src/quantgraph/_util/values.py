@@ -26,11 +26,10 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Require an option to be an int from ``least`` on, to ``most`` if there is one."""
-    if not is_whole(value) or value < least or (most is not None and value > most):
-        valid = f">= {least}" if most is None else f"from {least} to {most}"
-        raise BadOption(f"{name}={value!r:.40}; must be a whole number {valid}", parameter=name)
+def check_whole(name: str, value: object, least: int) -> None:
+    """Require an option to be an int from ``least`` on."""
+    if not is_whole(value) or value < least:
+        raise BadOption(f"{name}={value!r:.40}; must be a whole number >= {least}", parameter=name)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -107,13 +106,13 @@ def first_of(lines: Collection[str], most: int = 3) -> str:
 class Fault(NamedTuple):
     """A place where a document does not fit its model.
 
-    ``given`` is the value, shortened, ``this value`` for a secret, None if there is none; ``valid`` is the
+    ``shown`` is the value, shortened, ``this value`` for a secret, None if there is none; ``valid`` is the
     field's description, which completes "must be"; ``problem`` is in pydantic's words.
     """
 
     path: tuple[str | int, ...]
     place: str
-    given: str | None
+    shown: str | None
     valid: str
     problem: str
     line: str
@@ -124,7 +123,7 @@ def faults_of(
 ) -> list[Fault]:
     """What does not fit ``model``; a field of type ``SecretStr`` or with ``repr=False`` is a secret."""
     errors = error.errors(include_url=False, include_context=False)
-    # A default that is made of another field is not made if that field has a fault, which is told.
+    # A default that is made of another field is not made if that field has a fault, which is reported.
     return [_fault(each, model, show) for each in errors if each["type"] != "default_factory_not_called"]
 
 
@@ -139,20 +138,20 @@ def _fault(error: ErrorDetails, model: type[BaseModel], show: Callable[[Any], st
     is_missing = error["type"] == "missing"
     is_secret = field is not None and (not field.repr or "SecretStr" in str(field.annotation))
     is_none = is_missing or error["input"] is None
-    given = None if is_none else "this value" if is_secret else show(error["input"])
+    shown = None if is_none else "this value" if is_secret else show(error["input"])
     valid = (field and field.description) or ""
     problem = "missing" if is_missing else error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         line = f"{place} is not a key; {near_or_valid(str(path[-1]), keys)}"
     elif valid:
-        line = f"{place} is {given or 'missing'}; must be {valid}"
+        line = f"{place} is {shown or 'missing'}; must be {valid}"
     else:
         line = f"{place}: {problem}" if place else problem
-    return Fault(path, place, given, valid, problem, line)
+    return Fault(path, place, shown, valid, problem, line)
 
 
 def _keys_within(annotation: Any) -> dict[str, Any]:
-    """The fields of the model that an annotation holds, like that of ``dict[str, Model] | None``."""
+    """The fields of the model that an annotation holds, such as ``dict[str, Model] | None``."""
     own = getattr(annotation, "model_fields", None)
     inner = (_keys_within(each) for each in get_args(annotation))
     return own if own is not None else next(filter(None, inner), {})

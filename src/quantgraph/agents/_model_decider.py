@@ -35,7 +35,7 @@ from quantgraph.errors import BadOption, BudgetExceeded, NoProgress
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, shown_offline
-from quantgraph.sandbox.wire import given_account
+from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GrowingViewId, View
 from quantgraph.tools import ToolContext
 
@@ -201,7 +201,7 @@ def scratch_context(
 ) -> ToolContext:
     """The context of a state: its view and account; ``trades`` gives it a market of its own."""
     view = view_of(state, opened.store, *also)
-    account, rules = given_account(state, cash=cash), rules_of(view)
+    account, rules = host_account(state, cash=cash), rules_of(view)
     market = Session.at_open(view, account, rules) if trades else None
     return ToolContext(view, account, rules, code=opened.runner, session=market)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.packages import (
+    call_entry,
     code_values,
     entries,
-    entry_named,
+    find_entry,
     is_of_package,
     load_entry,
-    made_by,
     package_of,
 )
 from quantgraph.errors import BadFile, BadOption
@@ -44,7 +44,7 @@ def _named(name: str) -> Decider | None:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
         return own()
-    entry = entry_named(_GROUP, name)
+    entry = find_entry(_GROUP, name)
     if entry is None:
         return None
     from quantgraph.broker import Decider
@@ -55,7 +55,7 @@ def _named(name: str) -> Decider | None:
             f"decider={name}: {entry.value} of {package_of(entry)} must be a subclass of Decider",
             parameter="decider",
         )
-    made: Decider = made_by(entry)
+    made: Decider = call_entry(entry)
     return made
 
 
@@ -106,7 +106,7 @@ def make_decider(place: str) -> Decider:
     return check_decider(made)
 
 
-def given_decider(decider: Decider | str | None) -> Decider | None:
+def as_decider(decider: Decider | str | None) -> Decider | None:
     """Return the decider, made of its place if it is a text, see :func:`make_decider`."""
     return make_decider(decider) if isinstance(decider, str) else decider
 

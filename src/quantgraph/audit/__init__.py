@@ -2,7 +2,7 @@
 
 A *finding* has a code, a severity, a sentence and, where there is one, a symbol and a session; a *report*
 collects them. ``bars`` checks market data and signals, ``causality`` proves that code reads no future,
-``meaning`` compares a signal with what the sentence said. To add a check: return more findings from the
+``meaning`` compares a signal with its sentence. To add a check: return more findings from the
 room's ``check_`` function.
 """
 

@@ -140,8 +140,8 @@ _OWN = {
 def first_lines(report: Mapping[str, Any], language: str) -> tuple[str, list[str]]:
     """Return what a person reads first of a traded signal, by its report: a title, and lines.
 
-    They say that a signal of the caller's is not proved or not sealed, and where one may not be what was
-    said. Without any both are empty.
+    They say that a signal of the caller's is not proved or not sealed, and where one may depart from the
+    sentence. Without any both are empty.
     """
     issues = list(report.get("issues_found", ()))
     own = [issue for issue in issues if issue["code"] in _OWN]
@@ -182,7 +182,7 @@ _ADVICE = {
     "meaning_on_schedule": "leave the schedule to the trade plan, and mark every session in the code",
     "meaning_unsaid_symbol": "give signals to the symbols that are to be traded, and to no other",
     "meaning_missing_symbol": "give each symbol that is to be traded a column",
-    "meaning_unsaid_session": "give signals in the spans that were said, and in no other",
+    "meaning_unsaid_session": "give signals in the spans of the sentence, and in no other",
     "meaning_review": "hold the code against the sentence at the cell that is named",
     "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",
     "not_reproducible": "seed every random generator and use nothing that differs between processes",

@@ -17,7 +17,7 @@ from quantgraph.market.money import CENT, to_decimal
 Reentry = Literal["new_signal", "any"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
-"""Largest number of positions where nothing was said."""
+"""Default of the largest number of positions."""
 FOR_ANYONE = frozenset(
     {
         *("cash", "commission", "slippage_bps", "benchmark"),
@@ -35,17 +35,17 @@ _SIGNS = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
 _MOST = 10**9
 """Largest number that is not a fraction of something."""
 _WINDOW = 14
-"""Sessions of an average true range where nothing was said."""
+"""Default of the sessions of an average true range."""
 _Number: TypeAlias = Decimal | float | str
 
 
-class _Said:
+class _PlanPart:
     """Words as plain JSON, and the levels of those that end a position; the base of two dataclasses."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def _check(self, where: str) -> None:
-        """Read the values that are given, and refuse what is not of its range."""
+        """Read the values that are set, and refuse a value outside of its range."""
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if value is not None:
@@ -54,29 +54,23 @@ class _Said:
             raise _bad(f"{where}.window", sorted(self._windows), "one for all average true ranges")
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
-        """Read plain JSON, as :meth:`to_json` gives it.
-
-        Raises
-        ------
-        BadOption
-            If a word is unknown, with the nearest one, or a value is not of its range.
-        """
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read plain JSON, as :meth:`to_json` gives it; ``BadOption`` for an unknown word or a bad value."""
         known = tuple(cls.__dataclass_fields__)
-        for word in said:
+        for word in values:
             _one_of("a word of the plan", word, known)
-        return cls(**said)
+        return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
-        """What was said, plain JSON with exact numbers as text."""
-        unsaid = {name: each.default for name, each in self.__dataclass_fields__.items()}
-        said = {name: getattr(self, name) for name in unsaid}
-        return {name: _plain(value) for name, value in said.items() if value != unsaid[name]}
+        """The values that differ from the defaults, plain JSON with exact numbers as text."""
+        defaults = {name: each.default for name, each in self.__dataclass_fields__.items()}
+        values = {name: getattr(self, name) for name in defaults}
+        return {name: _plain(value) for name, value in values.items() if value != defaults[name]}
 
     @property
     def _levels(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in _SIGNS}
-        return {name: far for name, far in said.items() if far is not None}
+        values = {name: getattr(self, name) for name in _SIGNS}
+        return {name: far for name, far in values.items() if far is not None}
 
     @cached_property
     def changes(self) -> dict[str, Decimal]:
@@ -105,11 +99,11 @@ class _Said:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitRule(_Said):
+class ExitRule(_PlanPart):
     """How one position ends: the broker sells when a level is reached, see ``docs/execution-semantics.md``.
 
     A :class:`Decision` gives one for a symbol, in place of the plan's exits: for the position that is there
-    after the session's orders, until it ends or is given another. It counts from that session on, after its
+    after the session's orders, until it ends or gets another. It counts from that session on, after its
     open, and takes back no exit that was reached before. A rule that says nothing lets the position be.
 
     Attributes
@@ -117,9 +111,9 @@ class ExitRule(_Said):
     symbol
         ``ts_code``.
     stop_loss, take_profit, trailing_stop, max_holding
-        As in :class:`TradePlan`. Average true ranges are those of the close before the rule was given.
+        As in :class:`TradePlan`. Average true ranges are of the close before the rule was set.
     basis
-        Price of the session in which it is given that stop and target are counted from; dividends and splits
+        Price of the session in which it is set that stop and target are counted from; dividends and splits
         move it. Default: the average fill price.
 
     Raises
@@ -145,8 +139,8 @@ class ExitRule(_Said):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradePlan(_Said):
-    """How much is bought, how many positions there are, when, and how they end; None where nothing was said.
+class TradePlan(_PlanPart):
+    """How much is bought, how many positions there are, when, and how they end; None is the default.
 
     The signal rule carries out sizes and schedules; the broker carries out exits, for any decider. See
     ``docs/execution-semantics.md``. Fractions of the equity are of the *investable* equity at the open:
@@ -169,7 +163,7 @@ class TradePlan(_Said):
         Buys more of what is held: one of ``amount`` (cash), ``percent`` (of the equity) and ``shares``, with
         ``on``: ``"schedule"`` (``trade_on``), or ``"rise"`` or ``"fall"`` with ``by``, the fraction from the
         last purchase's price to a close; ``times``, at most so often in a position. On schedule it is the
-        size of the entry, too, if none is said.
+        size of the entry, too, if it has none.
     rebalance
         When holdings are traded to their size, as ``trade_on``.
     band
@@ -182,7 +176,7 @@ class TradePlan(_Said):
     cash_reserve
         Fraction of the equity that stays in cash, in [0, 1).
     stop_loss
-        Fraction of the average fill price at whose loss a position is sold, in (0, 1); or ``{"atr": 2}``, so
+        Loss, as a fraction of the average fill price, that sells a position, in (0, 1); or ``{"atr": 2}``, so
         many average true ranges of the close before the entry, over 14 sessions or a ``window``.
     take_profit
         The same of a gain, above 0.
@@ -190,7 +184,7 @@ class TradePlan(_Said):
         Fraction below the highest close since the entry at which it is sold, in (0, 1); or average true
         ranges of the close before each session.
     max_holding
-        Sessions after the entry at whose end it is sold, at the open of the last; at least 1.
+        Sessions after the entry until it is sold, at the open of the last; at least 1.
     commission
         Fraction of a fill's amount that the broker takes, in [0, 0.003], in place of the rulebook's; taxes
         and the exchange's fees are added.
@@ -249,7 +243,7 @@ class TradePlan(_Said):
         return self.needs_range or self.max_holding is not None
 
     def exit_rule(self, symbol: str) -> ExitRule:
-        """The exits of each position for which no other rule is given."""
+        """The exits of each position without a rule of its own."""
         words = {name: getattr(self, name) for name in (*_SIGNS, "max_holding")}
         return ExitRule(symbol=symbol, **words)
 
@@ -294,9 +288,9 @@ class TradePlan(_Said):
     @property
     def addition(self) -> tuple[str, Decimal]:
         """Kind and number of what :attr:`accumulate` buys; its ``amount`` is the kind ``cash``."""
-        said = self.accumulate or {}
-        kind = next(name for name in _AMOUNTS if name in said)
-        return "cash" if kind == "amount" else kind, said[kind]
+        values = self.accumulate or {}
+        kind = next(name for name in _AMOUNTS if name in values)
+        return "cash" if kind == "amount" else kind, values[kind]
 
 
 def _plain(value: object) -> Any:
@@ -306,8 +300,8 @@ def _plain(value: object) -> Any:
 
 
 def _bad(name: str, value: object, valid: str) -> BadOption:
-    said = name.removeprefix("plan.").removeprefix("exits.")
-    return BadOption(f"{said}={value!r}; must be {valid}", parameter=name)
+    values = name.removeprefix("plan.").removeprefix("exits.")
+    return BadOption(f"{values}={value!r}; must be {valid}", parameter=name)
 
 
 def _one_of(name: str, value: object, valid: Collection[str], more: str = "") -> str:
@@ -437,10 +431,10 @@ def _accumulate(name: str, value: Any) -> dict[str, Any]:
     _one_of(f"{name}.on", on, _ON)
     if (on == "schedule") == ("by" in value):
         raise _bad(name, dict(value), "with by, a fraction such as 0.05, on rise and fall, and there alone")
-    said = {kinds[0]: _OF_A_SIZE[kinds[0]](f"{name}.{kinds[0]}", value[kinds[0]]), "on": on}
+    values = {kinds[0]: _OF_A_SIZE[kinds[0]](f"{name}.{kinds[0]}", value[kinds[0]]), "on": on}
     if "by" in value:
-        said["by"] = _fraction("(0," if on == "rise" else "(0, 1)")(f"{name}.by", value["by"])
-    return said | ({"times": _whole(f"{name}.times", value["times"])} if "times" in value else {})
+        values["by"] = _fraction("(0," if on == "rise" else "(0, 1)")(f"{name}.by", value["by"])
+    return values | ({"times": _whole(f"{name}.times", value["times"])} if "times" in value else {})
 
 
 def _rank(name: str, value: Any) -> str:

@@ -71,7 +71,7 @@ _LEVELS = {"stop_loss", "take_profit", "trailing_stop"}
 _SHARES = {*_LEVELS, "cash_reserve", "band", "commission", "percent", "by"}
 
 
-def plan_words(said: Mapping[str, Any], language: Language, traded: int | None = None) -> list[str]:
+def plan_words(values: Mapping[str, Any], language: Language, traded: int | None = None) -> list[str]:
     """A plan's JSON for people, a part each.
 
     With the number of symbols that are traded, the first part is how much a purchase takes and how many
@@ -85,22 +85,22 @@ def plan_words(said: Mapping[str, Any], language: Language, traded: int | None =
     (['每次买入用全部资金（默认）'], ['buys 30% of the account each time; at most 5 positions'])
     """
     if traded is None:
-        return [_part(name, value, language) for name, value in said.items()]
-    rest = (_part(name, value, language) for name, value in said.items() if name not in _OF_SIZE)
-    return [_size_in_words(said, traded, language), *rest]
+        return [_part(name, value, language) for name, value in values.items()]
+    rest = (_part(name, value, language) for name, value in values.items() if name not in _OF_SIZE)
+    return [_size_in_words(values, traded, language), *rest]
 
 
 _OF_SIZE = ("size", "max_positions")
 
 
-def _size_in_words(said: Mapping[str, Any], traded: int, language: Language) -> str:
-    plan, join = TradePlan.of(said), "；" if language == "zh" else "; "
+def _size_in_words(values: Mapping[str, Any], traded: int, language: Language) -> str:
+    plan, join = TradePlan.of(values), "；" if language == "zh" else "; "
     slots, parts = plan.slots(traded), list[str]()
     kind, value = plan.sizing(traded)
     if plan.size is None and kind == "percent" and value == Fraction(1, slots):
         parts.append(_SLOTS["one" if slots == 1 else "many"].text(language).format(slots))
     else:
-        parts.append(_size_words(said.get("size") or {kind: value}, language))
+        parts.append(_size_words(values.get("size") or {kind: value}, language))
     if plan.max_positions is not None:
         parts.append(_WORDS["max_positions"].text(language).format(slots))
     elif slots < traded and kind != "weights":
@@ -126,7 +126,7 @@ def _part(name: str, value: Any, language: Language) -> str:
         key = "-rank" if value.startswith("-") else "rank"
         return _WORDS[key].text(language).format(value.removeprefix("-"))
     words = _WORDS[name].text(language) if name in _WORDS else f"{name} {{}}"  # a result of elsewhere
-    return words.format(_shown(name, value))
+    return words.format(_format(name, value))
 
 
 def _size_words(size: Any, language: Language) -> str:
@@ -135,18 +135,18 @@ def _size_words(size: Any, language: Language) -> str:
     ((kind, value),) = size.items()
     if kind == "weights":
         join = "、" if language == "zh" else ", "
-        value = join.join(f"{symbol} {_shown('percent', weight)}" for symbol, weight in value.items())
-    return _SIZES[kind].text(language).format(_shown(kind, value))
+        value = join.join(f"{symbol} {_format('percent', weight)}" for symbol, weight in value.items())
+    return _SIZES[kind].text(language).format(_format(kind, value))
 
 
-def _accumulate_words(said: Mapping[str, Any], language: Language) -> str:
-    kind = next(name for name in _ADDED if name in said)
-    more = _ADDED[kind].text(language).format(_shown(kind, said[kind]))
-    times = _TIMES.text(language).format(said["times"]) if "times" in said else ""
-    return _ON[said["on"]].text(language).format(more, by=_shown("by", said.get("by", 0))) + times
+def _accumulate_words(values: Mapping[str, Any], language: Language) -> str:
+    kind = next(name for name in _ADDED if name in values)
+    more = _ADDED[kind].text(language).format(_format(kind, values[kind]))
+    times = _TIMES.text(language).format(values["times"]) if "times" in values else ""
+    return _ON[values["on"]].text(language).format(more, by=_format("by", values.get("by", 0))) + times
 
 
-def _shown(name: str, value: Any) -> str:
+def _format(name: str, value: Any) -> str:
     """A number as people write it: fractions in percent, amounts with commas."""
     if name in _LEVELS and isinstance(value, Mapping):
         return f"{value['atr']} ATR({value['window']})"

@@ -25,13 +25,13 @@ def trade_days(
     Parameters
     ----------
     sessions, rows
-        Sessions of the data, and those of the signal's rows, as arrays of ``datetime64``. The session after
+        Sessions of the data, and of the signal's rows, as arrays of ``datetime64``. The session after
         the first row is the first that can be decided: it stands in for the beginning of a period between the
         run's start and it, and a number of sessions counts from it.
     started
         The run's first session. Default: the first of the data.
     market
-        ``cn`` or ``us``: whose calendar tells the session before the first of the data.
+        ``cn`` or ``us``: the calendar for the session before the first of the data.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def usage_errors(*, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(WRONG_USAGE) from None
 
 
-def counted(number: int, thing: str) -> str:
+def plural(number: int, thing: str) -> str:
     """Number and noun: ``1 record``, ``2 records``."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 

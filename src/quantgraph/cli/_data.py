@@ -1,4 +1,4 @@
-"""Files of one's own at the command: what they do not tell is said or asked; ``quantgraph data check``."""
+"""Own files at the command: what they do not state is an option or asked; ``quantgraph data check``."""
 
 from __future__ import annotations
 
@@ -153,55 +153,42 @@ def _first_bar(source: FrameSource) -> str:
     symbol, row = next(iter(market.first_rows.items()))
     bar = {field: market.bars[field][symbol].iloc[row] for field in ("open", "high", "low", "close", "vol")}
     day = f"{market.sessions[row]:%Y-%m-%d}"
-    told = [f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)]
-    return f"{symbol} {day}: {', '.join(told)}{' (100 shares each)' if pd.notna(bar['vol']) else ''}"
+    shown = [f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)]
+    return f"{symbol} {day}: {', '.join(shown)}{' (100 shares each)' if pd.notna(bar['vol']) else ''}"
 
 
 def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:
-    """The settings with what ``--table`` says.
-
-    Raises
-    ------
-    BadOption
-        If it is not KEY=VALUE, or not a key or value of ``[tables]``.
-    """
+    """The settings with what ``--table`` says; ``BadOption`` if it is not KEY=VALUE of ``[tables]``."""
     if not facts:
         return settings
     from quantgraph.settings import load_settings
 
-    said = settings.tables.model_dump(exclude_none=True)
+    options = settings.tables.model_dump(exclude_none=True)
     for fact in facts:
         key, sign, value = fact.partition("=")
         if not sign:
             raise BadOption(f"--table {fact}: must be KEY=VALUE, such as decimal=comma", parameter="table")
-        said[key.strip()] = value.strip()
-    return settings.model_copy(update={"tables": load_settings(tables=said).tables})
+        options[key.strip()] = value.strip()
+    return settings.model_copy(update={"tables": load_settings(tables=options).tables})
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSource:
-    """A file or folder that was read, and what was said and answered about it."""
+    """A file or folder that was read, with its options and answers."""
 
     source: FrameSource | None
-    """None if the source is no file."""
+    """None if the source is not a file."""
     settings: Settings
     symbols: str | None
 
 
 def open_own(
-    source: str | None, settings: Settings, symbols: str | None, *, said: str = "", asks: bool
+    source: str | None, settings: Settings, symbols: str | None, *, sentence: str = "", asks: bool
 ) -> OwnSource:
-    """Open and read a file or folder; what it does not tell is asked on the terminal if ``asks``.
+    """Open and read a file or folder; what it does not state is asked on the terminal if ``asks``.
 
-    Parameters
-    ----------
-    said
-        The sentence: a file that names no symbol is of the only code in it.
-
-    Raises
-    ------
-    BadFile, BadOption
-        If it cannot be read, or an answer is missing.
+    A file that names no symbol is of the only code in the sentence. ``BadFile`` or ``BadOption`` if it cannot
+    be read, or an answer is missing.
     """
     source = source or settings.data_source
     none = OwnSource(source=None, settings=settings, symbols=symbols)
@@ -219,8 +206,8 @@ def open_own(
             opened.symbols()
         except BadFile as error:
             if error.data.get("columns") == ("ts_code",) and not codes:
-                symbols = _symbol_of(error, said, asks=asks)
-            elif asks and "choices" in error.data and (answer := _asked(error)):
+                symbols = _symbol_of(error, sentence, asks=asks)
+            elif asks and "choices" in error.data and (answer := _ask(error)):
                 settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
             else:
                 raise
@@ -229,11 +216,11 @@ def open_own(
     raise BadFile(f"{source} leaves too much open; say it with --table", file=source)
 
 
-def _symbol_of(error: BadFile, said: str, *, asks: bool) -> str:
+def _symbol_of(error: BadFile, sentence: str, *, asks: bool) -> str:
     """The symbol of a file that names none: the only code of the sentence, else the answer."""
-    from quantgraph.sentences.phrases import said_symbols
+    from quantgraph.sentences.phrases import symbols_in
 
-    codes = said_symbols(said, {})
+    codes = symbols_in(sentence, {})
     if len(codes) == 1:
         return codes[0]
     if asks:
@@ -250,7 +237,7 @@ def _line() -> str:
     return sys.stdin.readline().strip()
 
 
-def _asked(error: BadFile) -> str | None:
+def _ask(error: BadFile) -> str | None:
     """The answer to what a file leaves open; None if there is none."""
     choices = error.data["choices"]
     print_status(error.message)

@@ -19,7 +19,7 @@ from rich.table import Table
 from quantgraph._util.texts import Language, escape_controls, language_of, say
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
-from quantgraph.cli._console import SafeConsole, ansi_text, counted, lines_above, literal, print_status
+from quantgraph.cli._console import SafeConsole, ansi_text, lines_above, literal, plural, print_status
 from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
 from quantgraph.runs import step_words
@@ -77,7 +77,7 @@ def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
 
 
 def _show_first_lines(console: SafeConsole, report: Mapping[str, Any], language: Language) -> None:
-    """Print where the code may not be what was said, and conventions that it chose."""
+    """Print where the code may depart from the sentence, and conventions that it chose."""
     for line in first_lines(report, language)[1]:
         console.print(literal(line, style="yellow"), soft_wrap=True)
     for issue in report.get("issues_found", ()):
@@ -91,11 +91,11 @@ def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[
     if result["strategy"]:
         code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
         console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
-        if said := result["strategy"].get("said"):
+        if remark := result["strategy"].get("said"):
             issues = (result["validation"] or {}).get("issues_found", ())
             differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
             mark = words("（与代码不符）", ", which does not match it") if differs else ""
-            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}{mark}: {said}"))
+            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}{mark}: {remark}"))
 
 
 def _code(path: str) -> str:
@@ -105,13 +105,13 @@ def _code(path: str) -> str:
 
 
 def _tables(result: Mapping[str, Any], words: Words) -> Iterator[Table]:
-    """Facts, account and remarks, each with columns of its own width."""
-    facts, account, remarks = _grid(), _grid(), _grid()
+    """Facts, account and notes, each with columns of its own width."""
+    facts, account, notes = _grid(), _grid(), _grid()
     _add_facts(facts, result, words)
     if result["account"]:
         _add_account(account, result, words)
-    _add_remarks(remarks, result, words)
-    yield from (facts, account, remarks)
+    _add_notes(notes, result, words)
+    yield from (facts, account, notes)
 
 
 def _grid() -> Table:
@@ -144,7 +144,7 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         table.add_row(words("未来函数检查", "look-ahead"), text)
 
 
-def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
+def _add_notes(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["account"]:
         _add_details(table, result["account"], words)
         _add_ex_dates(table, result["account"]["ex_dates"], words)
@@ -167,7 +167,7 @@ def _assumption_lines(lines: Sequence[str], words: Words) -> list[str]:
         others.append(
             words(
                 f"{refused} 个交易日的订单无人批准，均未发送（逐日列在 result.json 中）",
-                f"approval was not asked: the orders of {counted(refused, 'session')} were not sent "
+                f"approval was not asked: the orders of {plural(refused, 'session')} were not sent "
                 "(result.json lists them)",
             )
         )
@@ -186,7 +186,7 @@ def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
     cost = unknown if "unknown" in costs else f"{sum(map(Decimal, costs)):f}"
     calls = sum(row["calls"] for row in rows)
     text = words(
-        f"调用 {calls} 次，token {used}，费用 {cost}", f"{counted(calls, 'call')}, {used} tokens, cost {cost}"
+        f"调用 {calls} 次，token {used}，费用 {cost}", f"{plural(calls, 'call')}, {used} tokens, cost {cost}"
     )
     return text + (words("，", ", ") + served if cached else "")
 
@@ -310,9 +310,9 @@ class LiveDisplay(RunDisplay):
         self._trading_since: float | None = None
         self._done_before = 0
         self._traded: RunEvent | None = None
-        self.live = self._drawn_again()
+        self.live = self._redraw_here()
 
-    def _drawn_again(self) -> Live:
+    def _redraw_here(self) -> Live:
         """A drawing that begins where the cursor is."""
         return Live(
             console=self.console,
@@ -354,7 +354,7 @@ class LiveDisplay(RunDisplay):
             self._node_since += waited
             if self._trading_since is not None:
                 self._trading_since += waited
-            self.live = self._drawn_again()  # the one before would erase the question
+            self.live = self._redraw_here()  # the one before would erase the question
             self.live.start(refresh=True)
 
     def drawing(self) -> RenderableType:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantgraph._util.packages import entries, entry_named, is_own, package_of
+from quantgraph._util.packages import entries, find_entry, is_own, package_of
 from quantgraph._util.texts import Note, say
 from quantgraph.cli._console import FAILED, AsJson, echo, echo_json, locale_language
 from quantgraph.errors import QuantGraphError, StorageUnavailable
@@ -59,27 +59,27 @@ def check_parts() -> Iterator[CheckedPart]:
     try:
         settings = load_settings()
     except QuantGraphError as error:
-        yield _failed("settings", error)
+        yield _failure("settings", error)
         return
-    yield _examined("sandbox", partial(_sandbox, settings))
+    yield _examine("sandbox", partial(_sandbox, settings))
     for roles in _roles_by_model(settings):
-        yield _examined("model", partial(_model, settings, roles), _CHECK_SERVER)
-    yield _examined("tushare", partial(_tushare, settings), _CHECK_TOKEN)
-    yield _examined("runs_dir", partial(_runs_dir, settings), _CHOOSE_FOLDER)
+        yield _examine("model", partial(_model, settings, roles), _CHECK_SERVER)
+    yield _examine("tushare", partial(_tushare, settings), _CHECK_TOKEN)
+    yield _examine("runs_dir", partial(_runs_dir, settings), _CHOOSE_FOLDER)
     for kind in _KINDS:
         brought = [each for each in entries(f"quantgraph.{kind}") if not is_own(each)]
         if brought:
-            yield _examined(kind, partial(_brought, kind, brought))
+            yield _examine(kind, partial(_brought, kind, brought))
 
 
-def _examined(name: str, check: Callable[[], CheckedPart], remedy: Note | None = None) -> CheckedPart:
+def _examine(name: str, check: Callable[[], CheckedPart], remedy: Note | None = None) -> CheckedPart:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - whatever fails is what the doctor is asked about
-        return _failed(name, error, remedy)
+        return _failure(name, error, remedy)
 
 
-def _failed(name: str, error: Exception, remedy: Note | None = None) -> CheckedPart:
+def _failure(name: str, error: Exception, remedy: Note | None = None) -> CheckedPart:
     # Only our own errors are known to hold no secret.
     line = error.line if isinstance(error, QuantGraphError) else f"failed: {type(error).__name__}"
     return CheckedPart(name=name, ok=False, text=Note(zh=line, en=line), remedy=remedy)
@@ -148,7 +148,7 @@ def _tushare(settings: Settings) -> CheckedPart:
 def _brought(kind: str, brought: Sequence[EntryPoint]) -> CheckedPart:
     """Name what other packages bring, which is not imported; of two of a name neither can be used."""
     for each in brought:
-        entry_named(f"quantgraph.{kind}", each.name)
+        find_entry(f"quantgraph.{kind}", each.name)
     named = ", ".join(f"{each.name} ({package_of(each)})" for each in brought)
     return CheckedPart(name=kind, text=Note(zh=f"其他软件包提供：{named}", en=f"of other packages: {named}"))
 

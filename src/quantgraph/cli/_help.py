@@ -47,7 +47,7 @@ INSTALLED = "(those installed)"
 """Stands in a help for the names of deciders, which are looked up when the help is shown."""
 
 
-def _installed() -> str:
+def _list_installed() -> str:
     return ", ".join(sorted({each.name for each in entries("quantgraph.deciders")}))
 
 
@@ -63,7 +63,7 @@ class PanelCommand(TyperCommand):
             panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or ""
             if record is not None:
                 name, text = record
-                text = text.replace(INSTALLED, _installed()) if INSTALLED in text else text
+                text = text.replace(INSTALLED, _list_installed()) if INSTALLED in text else text
                 panels.setdefault(str(panel), []).append((name, text))
         others = panels.pop("", [])
         panels["Other options" if len(panels) > 1 else "Options"] = others

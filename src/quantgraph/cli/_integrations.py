@@ -18,15 +18,15 @@ from quantgraph.cli._console import (
     AsJson,
     Debug,
     SafeConsole,
-    counted,
     echo_json,
     literal,
+    plural,
     print_status,
     protocol_streams,
     usage_errors,
 )
 from quantgraph.cli._ledger import RunsFolder, recorded_folder
-from quantgraph.cli._run import RecordedRun, settings_with, shown_run
+from quantgraph.cli._run import RecordedRun, settings_with, showing_run
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         from quantgraph.tools.mcp import make_server as _  # noqa: F401 - tells at once if the extra is missing
 
         if new is not None and run is not None:
-            raise BadOption("RUN and --new are both given; give one of them", parameter="new")
+            raise BadOption("RUN and --new are both set; set one of them", parameter="new")
         own = {"source": source, "start": start, "end": end, "symbols": symbols, "cash": cash}
         own |= {"market": market, "model": model}
-        work, question = _begun(new, own, out) if new is not None else _resumed(run, own, out)
+        work, question = _begun(new, own, out) if new is not None else _resume(run, own, out)
         access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
-    with shown_run(question, as_json=as_json, headless=True, debug=debug) as shown:
+    with showing_run(question, as_json=as_json, headless=True, debug=debug) as shown:
         shown.result = work(access, shown.live)
 
 
@@ -121,13 +121,13 @@ def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
     )
 
     def work(access: McpAccess, live: Resources) -> dict[str, Any]:
-        given = replace(live, source=own["source"], model=own["model"])
-        return start_mcp_run(spec, access, resources=given, out=out, tell=print_status)
+        resources = replace(live, source=own["source"], model=own["model"])
+        return start_mcp_run(spec, access, resources=resources, out=out, tell=print_status)
 
     return work, new
 
 
-def _resumed(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
+def _resume(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
     from quantgraph.integrations.mcp import resume_mcp_run
     from quantgraph.runs import read_result
     from quantgraph.runs.folder import read_manifest
@@ -147,8 +147,8 @@ def _resumed(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[An
         raise BadOption(f"run {manifest.run_id} is done; start another with --new", parameter="run")
 
     def work(access: McpAccess, live: Resources) -> dict[str, Any]:
-        given = replace(live, model=own["model"])
-        return resume_mcp_run(folder, access, resources=given, tell=print_status)
+        resources = replace(live, model=own["model"])
+        return resume_mcp_run(folder, access, resources=resources, tell=print_status)
 
     return work, manifest.spec.question
 
@@ -263,7 +263,7 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
 
 
 def _exit_status(statuses: Sequence[int]) -> int:
-    """The status of all runs: that of each if they are alike."""
+    """The status of all runs, if they are alike."""
     if statuses[-1] == CANCELLED:
         return CANCELLED
     return statuses[0] if len(set(statuses)) == 1 else FAILED
@@ -283,7 +283,7 @@ class _Traded:
 
         question = TRADER_QUESTION[self._config.market]
         try:
-            with shown_run(question, as_json=False, headless=True, **shown) as run:
+            with showing_run(question, as_json=False, headless=True, **shown) as run:
                 live = replace(run.live, settings=settings)
                 run.result = self._result(resources=live, **options)
         except typer.Exit as ended:
@@ -311,7 +311,7 @@ class _Traded:
         line = say(
             self._language,
             zh=f"已交易 {len(done)} 个交易日" + (f"，{done[0]} 至 {done[-1]}；" if done else "；"),
-            en=f"{counted(len(done), 'session')} traded" + (f", {done[0]} to {done[-1]}; " if done else "; "),
+            en=f"{plural(len(done), 'session')} traded" + (f", {done[0]} to {done[-1]}; " if done else "; "),
         )
         print_status(f"{agent.signature}: {line}{agent.files.position_file}")
 
@@ -356,7 +356,7 @@ def _agent(config: TraderConfig, model: TraderModel, **options: Any) -> BaseAgen
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], language: Language) -> None:
-    """Print what became of each model, and why one is not done, on stdout."""
+    """Print the state of each model, and why one is not done, on stdout."""
     console = SafeConsole()
     table = Table.grid(padding=(0, 2))
     for number, heading in enumerate(_HEADINGS):

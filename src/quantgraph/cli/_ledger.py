@@ -16,9 +16,9 @@ from quantgraph.cli._console import (
     WRONG_USAGE,
     AsJson,
     SafeConsole,
-    counted,
     echo,
     echo_json,
+    plural,
     print_status,
     usage_errors,
 )
@@ -76,7 +76,7 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
 
 
 def run_folder_of(run: str | None, place: str | Path) -> Path | None:
-    """The folder of a run: ``run`` itself, or that of its ledger; None if it has none."""
+    """The folder of a run: ``run`` itself, or its ledger's; None if it has none."""
     from quantgraph.runs.folder import MANIFEST_FILE
     from quantgraph.settings import load_settings
 
@@ -95,7 +95,7 @@ def _name_in(folder: Path | None) -> str | None:
 
 
 def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | Path, str | None]:
-    """Place of the ledger, and the run's name if it was given."""
+    """Place of the ledger, and the run's name, if any."""
     from quantgraph.settings import load_settings
 
     if where is not None:
@@ -110,7 +110,7 @@ def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | 
             return place, None
     inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
     if inside:
-        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {joined(inside)}", parameter="run")
+        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {join_names(inside)}", parameter="run")
     places = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {places}", parameter="run")
 
@@ -118,7 +118,7 @@ def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | 
 def latest_run(
     has: str, runs_dir: Path | None = None, fits: Callable[[Path], bool] = lambda _file: True
 ) -> Path:
-    """The run whose file of this name was written last and fits, for a command without RUN; says which."""
+    """The run with the latest fitting file of this name, for a command without RUN; says which."""
     from quantgraph.settings import load_settings
 
     place = runs_dir or load_settings().runs_dir
@@ -167,13 +167,13 @@ def _only_run(book: Ledger) -> str:
         raise BadOption("the ledger holds no run", parameter="run")
     if len(runs) > 1:
         raise BadOption(
-            f"the ledger holds several runs: {joined(runs)}; give one as RUN, and the ledger by --ledger",
+            f"the ledger holds several runs: {join_names(runs)}; give one as RUN, and the ledger by --ledger",
             parameter="run",
         )
     return runs[0]
 
 
-def joined(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """The first twenty of some names, each once and sorted, and how many more there are."""
     known = sorted(set(names))
     more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
@@ -275,7 +275,7 @@ def check(
         ledger_part = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
         echo_json(ledger_part | {"files": report.files, "problems": problems})
     elif not problems:
-        files = f"; {counted(report.files, 'file')} as the run left them"
+        files = f"; {plural(report.files, 'file')} as the run left them"
         follow = f"{lines:,} lines, each follows from the one before" if lines else "no line yet"
         echo(f"{run_id}: {follow}{files}")
     for line in problems:
@@ -397,7 +397,7 @@ def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
         "rejections_by_reason": rejection_counts(book.statement(run_id).orders),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
-        "notes": {f"{day:%Y-%m-%d}": said for day, said in notes.items()},
+        "notes": {f"{day:%Y-%m-%d}": note for day, note in notes.items()},
         "positions": held.assign(entered=held["entered"].dt.strftime("%Y-%m-%d"))
         .reset_index()
         .to_dict("records"),
@@ -416,8 +416,8 @@ def _print_summary(run: dict[str, Any]) -> None:
         return
     why = f" ({format_counts(run['rejections_by_reason'])})" if run["rejections"] else ""
     console.print(
-        f"{run['run_id']}: {counted(run['sessions'], 'session')}, {run['first']} to {run['last']}, "
-        f"{counted(run['fills'], 'fill')}, {counted(run['rejections'], 'rejection')}{why}",
+        f"{run['run_id']}: {plural(run['sessions'], 'session')}, {run['first']} to {run['last']}, "
+        f"{plural(run['fills'], 'fill')}, {plural(run['rejections'], 'rejection')}{why}",
         soft_wrap=True,
     )
     console.print(
@@ -483,11 +483,11 @@ def _print_verification(file: Path, found: Verification) -> None:
         )
     )
     console.print(
-        f"{file.name}: {counted(found.records, 'record')}, {found.first_date} to {found.last_date}, "
-        f"{counted(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
+        f"{file.name}: {plural(found.records, 'record')}, {found.first_date} to {found.last_date}, "
+        f"{plural(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
         soft_wrap=True,
     )
-    carried = f", {counted(found.carried, 'close')} carried" if found.carried else ""
+    carried = f", {plural(found.carried, 'close')} carried" if found.carried else ""
     console.print(f"final value {value}, return {gain}, max drawdown {fall}{carried}")
     if not found.mismatches:
         return

@@ -58,15 +58,7 @@ from quantgraph.cli._plan import (
     TrailingStop,
     plan_of,
 )
-from quantgraph.cli._run import (
-    DeciderPlace,
-    ShowCode,
-    decider_of,
-    replay,
-    resume,
-    settings_with,
-    shown_run,
-)
+from quantgraph.cli._run import DeciderPlace, ShowCode, decider_of, replay, resume, settings_with, showing_run
 from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
@@ -99,11 +91,7 @@ _STRATEGY, _DATA, _ACCOUNT, _ASKING = "Strategy", "Data", "Account", "Questions"
 _MODEL, _OUTPUT = "Model", "Output"
 """Panels of the options in help."""
 Source = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{SOURCES}. Default: the settings'.",
-        rich_help_panel=_DATA,
-    ),
+    str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.", rich_help_panel=_DATA)
 ]
 Start = Annotated[
     str | None, typer.Option(help="First date, YYYYMMDD; wins over the sentence.", rich_help_panel=_DATA)
@@ -127,13 +115,14 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         typer.Option(
             metavar="FILE.py",
             help="Your own code in place of a sentence, like a run's strategy.py: sealed, proved. Symbols "
-            "and dates not given are its docstring's.",
+            "and dates default to its docstring's.",
             rich_help_panel=_STRATEGY,
         ),
     ] = None,
-    said: Annotated[
+    sentence: Annotated[
         str | None,
         typer.Option(
+            "--said",
             help="With --strategy: the sentence that its positions are compared with.",
             rich_help_panel=_STRATEGY,
         ),
@@ -243,9 +232,9 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
         settings = with_tables(settings_with(budget, session_budget), table)
-        question, shown_in = _sentence(question, strategy, said)
+        question, shown_in = _sentence(question, strategy, sentence)
         _check_at_once(shown_in, model, settings)
-        own = open_own(source, settings, symbols, said=shown_in, asks=not headless)
+        own = open_own(source, settings, symbols, sentence=shown_in, asks=not headless)
         settings, symbols = own.settings, own.symbols
         if costs == "none" and market is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
@@ -254,7 +243,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             start_code_process(settings)  # it starts while the rest is imported
         from quantgraph.runs import run_strategy
 
-        confirmed = _confirmed(confirm, headless=headless)
+        confirmed = _confirm(confirm, headless=headless)
         more = {"trade": not signal_only, "approve": approve and not signal_only, "confirm": confirmed}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
         plan = plan_of(
@@ -275,7 +264,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             benchmark=benchmark,
         )
         rules = None if signal_only else _rules(market, fund or [], costs)
-    with shown_run(shown_in, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
+    with showing_run(shown_in, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules, plan=plan),
@@ -288,19 +277,19 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         )
 
 
-def _sentence(question: str | None, strategy: Path | None, said: str | None) -> tuple[str, str]:
-    """The sentence, and the text in whose language a run is shown: of a file without one its docstring."""
+def _sentence(question: str | None, strategy: Path | None, sentence: str | None) -> tuple[str, str]:
+    """The sentence, and the text that sets the language: without a sentence the file's docstring."""
     if strategy is None:
-        if said is not None:
+        if sentence is not None:
             raise BadOption("--said needs --strategy FILE.py", parameter="said")
         if question is None:
             raise BadOption("missing argument 'SENTENCE' (help: quantgraph run --help)")
         return question, question
     if question is not None:
-        raise BadOption("SENTENCE and --strategy are both given; write --said SENTENCE")
+        raise BadOption("SENTENCE and --strategy are both set; write --said SENTENCE")
     from quantgraph.runs.verification import read_strategy
 
-    return said or "", said or read_strategy(strategy).about or strategy.name
+    return sentence or "", sentence or read_strategy(strategy).about or strategy.name
 
 
 def _check_at_once(question: str, model: str | None, settings: Settings) -> None:
@@ -325,10 +314,7 @@ def audit(  # noqa: PLR0917
             help="A strategy as a run saves it, or a run's folder. Default: the latest run's.",
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help=f"{SOURCES}. Default: the settings'."),
-    ] = None,
+    source: Annotated[str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.")] = None,
     symbols: Annotated[
         str | None, typer.Option(help="Codes, names or an index code, joined by commas. Default: all.")
     ] = None,
@@ -336,14 +322,15 @@ def audit(  # noqa: PLR0917
     end: Annotated[str | None, typer.Option(help="Last date, YYYYMMDD. Default: the source's.")] = None,
     table: TableFacts = None,
     exhaustive: Annotated[bool, typer.Option(help="Prove every session, however long it takes.")] = False,
-    said: Annotated[
-        str | None, typer.Option(help="The sentence; its positions are held against the code's instead.")
+    sentence: Annotated[
+        str | None,
+        typer.Option("--said", help="The sentence; its positions are held against the code's instead."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that each row of a strategy's signal uses only what was known by then, or show where not.
 
-    With ``--said``, show where the code does not do what the sentence says.
+    With ``--said``, show where the code departs from the sentence.
     """
     with usage_errors():
         strategy = strategy or latest_run("strategy.py")
@@ -355,15 +342,16 @@ def audit(  # noqa: PLR0917
     from quantgraph.settings import load_settings
 
     with usage_errors():
-        own = open_own(source, with_tables(load_settings(), table), symbols, said=said or "", asks=False)
+        settings = with_tables(load_settings(), table)
+        own = open_own(source, settings, symbols, sentence=sentence or "", asks=False)
     data: dict[str, Any] = {
         "source": own.source or source,
         "symbols": symbols or (),
         "start": start,
         "end": end,
     }
-    if said is not None:
-        _audit_said(strategy, said, data, as_json=as_json)
+    if sentence is not None:
+        _audit_sentence(strategy, sentence, data, as_json=as_json)
         return
     with usage_errors():
         verdict = audit_strategy(strategy, exhaustive=exhaustive or "auto", **data)
@@ -376,24 +364,24 @@ def audit(  # noqa: PLR0917
         raise typer.Exit(FAILED)
 
 
-def _audit_said(strategy: Path, said: str, data: Mapping[str, Any], *, as_json: bool) -> None:
+def _audit_sentence(strategy: Path, sentence: str, data: Mapping[str, Any], *, as_json: bool) -> None:
     """Show the findings of a strategy held against a sentence; status 3 if there was nothing to compare."""
     from dataclasses import asdict
 
     from quantgraph._util.texts import language_of, say
     from quantgraph.audit import issue_text
-    from quantgraph.runs.verification import audit_said
+    from quantgraph.runs.verification import audit_sentence
 
     with usage_errors():
-        held = audit_said(strategy, said, **data)
-    language, why = language_of(said), held.not_compared
+        held = audit_sentence(strategy, sentence, **data)
+    language, why = language_of(sentence), held.not_compared
     found = [
         {name: value for name, value in asdict(finding).items() if value is not None}
         for finding in held.findings
     ]
     if as_json:
         reason = {} if why is None else {"why": why.text(language)}
-        echo_json({"said": said, "compared": why is None, **reason, "findings": found})
+        echo_json({"said": sentence, "compared": why is None, **reason, "findings": found})
     else:
         same = say(language, zh="没有发现与这句话不符之处", en="no departure from the sentence was found")
         if why is not None:
@@ -434,7 +422,7 @@ def _specification(
     )
 
 
-def _confirmed(confirm: bool, *, headless: bool) -> bool:
+def _confirm(confirm: bool, *, headless: bool) -> bool:
     if confirm and headless:
         raise BadOption("--confirm asks and --headless asks nothing; give one of them", parameter="confirm")
     return confirm
@@ -472,7 +460,7 @@ def main() -> None:
 
 @contextmanager
 def _errors_in_one_line() -> Iterator[None]:
-    before = signals.signal(signals.SIGINT, _interrupted)
+    before = signals.signal(signals.SIGINT, _interrupt_once)
     try:
         yield
     except BadOption as error:
@@ -492,12 +480,12 @@ def _errors_in_one_line() -> Iterator[None]:
         print_status(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)
     finally:
-        if signals.getsignal(signals.SIGINT) is _interrupted:
+        if signals.getsignal(signals.SIGINT) is _interrupt_once:
             signals.signal(signals.SIGINT, before)
 
 
 def _check_encoding(argument: str, name: str) -> None:
-    """Refuse a text in UTF-8 that this Python was told to read otherwise, as it would paths in it."""
+    """Refuse a text in UTF-8 that this Python is to read otherwise, as it would paths in it."""
     encoding = sys.getfilesystemencoding()
     if encoding == "utf-8" or argument.isascii():
         return
@@ -510,7 +498,7 @@ def _check_encoding(argument: str, name: str) -> None:
         )
 
 
-def _interrupted(*_: object) -> None:
+def _interrupt_once(*_: object) -> None:
     """Ctrl-C ends the command once: the clean-up is not interrupted again."""
     signals.signal(signals.SIGINT, signals.SIG_IGN)
     raise KeyboardInterrupt

@@ -48,8 +48,7 @@ Rebalance = Annotated[str | None, _option("month_start", "Trade holdings back to
 Band = Annotated[str | None, _option("5%", "Leave holdings alone that are off by less.")]
 CashReserve = Annotated[str | None, _option("10%", "Part of the account that stays in cash.")]
 StopLoss = Annotated[
-    str | None,
-    _option("8%|2atr", "Sell at this loss from the mean fill price, or average true ranges."),
+    str | None, _option("8%|2atr", "Sell at this loss from the mean fill price, or average true ranges.")
 ]
 TakeProfit = Annotated[str | None, _option("20%|3atr", "Sell at this gain from the mean fill price.")]
 TrailingStop = Annotated[str | None, _option("10%|3atr", "Sell so far below the highest close since.")]
@@ -68,17 +67,11 @@ _ADDED = re.compile(r"(\S+?)(?:\s+(rise|fall)\s+(\S+))?(?:\s+(\d+))?")
 
 
 def plan_of(**options: str | int | None) -> TradePlan | None:
-    """The plan of the options; None without any. ``8%`` is 0.08.
-
-    Raises
-    ------
-    BadOption
-        If one cannot be read, with what it may look like.
-    """
+    """The plan of the options; None without any. ``8%`` is 0.08; ``BadOption`` names the valid forms."""
     from quantgraph.broker import TradePlan
 
-    said = {name: _read(name, value) for name, value in options.items() if value is not None}
-    return TradePlan(**said) if said else None
+    parts = {name: _read(name, value) for name, value in options.items() if value is not None}
+    return TradePlan(**parts) if parts else None
 
 
 def _read(name: str, value: Any) -> Any:
@@ -86,7 +79,7 @@ def _read(name: str, value: Any) -> Any:
     return reader(name, value)
 
 
-def _unread(name: str, value: object, valid: str) -> BadOption:
+def _unreadable(name: str, value: object, valid: str) -> BadOption:
     return BadOption(f"--{name.replace('_', '-')} {value}: must be {valid}", parameter=name)
 
 
@@ -94,7 +87,7 @@ def _number(name: str, text: str, valid: str) -> Decimal:
     try:
         return Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ArithmeticError as error:
-        raise _unread(name, text, valid) from error
+        raise _unreadable(name, text, valid) from error
 
 
 def _fraction(name: str, value: Any) -> Decimal:
@@ -108,11 +101,11 @@ def _far(name: str, value: Any) -> Any:
     return {"atr": Decimal(found[1])} | ({"window": int(found[2])} if found[2] else {})
 
 
-def _as_is(name: str, value: Any) -> Any:  # noqa: ARG001 - as the others are called
+def _as_is(name: str, value: Any) -> Any:  # noqa: ARG001 - as the others
     return value
 
 
-def _schedule(name: str, value: Any) -> str | int:  # noqa: ARG001 - as the others are called
+def _schedule(name: str, value: Any) -> str | int:  # noqa: ARG001 - as the others
     return int(value) if value.isdecimal() else str(value)
 
 
@@ -134,10 +127,10 @@ def _amount(name: str, text: str, cash: str) -> tuple[str, Decimal]:
 def _accumulate(name: str, value: Any) -> dict[str, Any]:
     found = _ADDED.fullmatch(value.strip())
     if found is None:
-        raise _unread(name, value, "such as 5000, '20% rise 5%' or '500shares fall 5% 3'")
+        raise _unreadable(name, value, "such as 5000, '20% rise 5%' or '500shares fall 5% 3'")
     amount, on, by, times = found.groups()
-    said = dict([_amount(name, amount, "amount")]) | {"on": on or "schedule"}
-    return said | ({"by": _fraction(name, by)} if by else {}) | ({"times": int(times)} if times else {})
+    parts = dict([_amount(name, amount, "amount")]) | {"on": on or "schedule"}
+    return parts | ({"by": _fraction(name, by)} if by else {}) | ({"times": int(times)} if times else {})
 
 
 _READ: dict[str, Callable[[str, Any], Any]] = {

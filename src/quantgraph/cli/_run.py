@@ -99,7 +99,7 @@ Answer = Callable[[Mapping[str, Any]], str | None]
 
 
 def settings_with(budget: str | None, session_budget: str | None) -> Settings:
-    """The settings, with the limits that are given."""
+    """The settings, with the limits of the command."""
     from quantgraph.settings import load_settings
 
     budgets = {"budget": budget, "session_budget": session_budget}
@@ -117,7 +117,7 @@ def decider_of(place: str | None) -> Decider | None:
 
 @contextmanager
 def whole_folders(*folders: Path) -> Iterator[None]:
-    """Say of folders whose files were changed so that they cannot be used that they are damaged."""
+    """Report run folders with unusable files as damaged."""
     try:
         yield
     except QuantGraphError:
@@ -139,7 +139,7 @@ class ShownRun:
 
 
 @contextmanager
-def shown_run(
+def showing_run(
     question: str,
     *,
     as_json: bool,
@@ -202,14 +202,14 @@ def print_end(result: Mapping[str, Any], again: str = "") -> None:
     shown = bool(result.get("asked"))  # at the prompt
     options = () if shown else (result.get("open_question") or {}).get("options") or ()
     command = next_command(result, again or f"quantgraph resume {result['run_dir']}")
-    said = closing_text(because, "", language_of(result["question"]))
-    for line in (said, *(f"  {number}. {text}" for number, text in enumerate(options, 1)), command):
+    closing = closing_text(because, "", language_of(result["question"]))
+    for line in (closing, *(f"  {number}. {text}" for number, text in enumerate(options, 1)), command):
         if line:
             print_status(line)
 
 
 def _write_page(folder: Path, question: str) -> None:
-    """Write the page of a run and say where it is; a failure is told, and the run's result stands."""
+    """Write the page of a run and say where it is; a failure is printed, and the run's result stands."""
     from quantgraph.runs import write_page
 
     language = language_of(question)
@@ -223,7 +223,7 @@ def _write_page(folder: Path, question: str) -> None:
 class _StopHandler:
     """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing.
 
-    ``on_second`` is called before the second interrupts a step.
+    ``on_second`` runs before the second interrupts a step.
     """
 
     def __init__(self, control: RunControl, on_second: Callable[[], None] = lambda: None) -> None:
@@ -308,7 +308,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     out: RunsFolder = None,
     decider: DeciderPlace = None,
     model: Annotated[
-        str | None, typer.Option(help="The model's name, where it was given with --model.")
+        str | None, typer.Option(help="The model's name, where it was set with --model.")
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Other limits than before, like calls=100,money=2.5.")
@@ -337,11 +337,11 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
-    given = answer if answer is None or question is None else {"answer": answer, "id": question}
+    reply = answer if answer is None or question is None else {"answer": answer, "id": question}
     asked = manifest.spec.question
-    with shown_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
+    with showing_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
         live = replace(shown.live, settings=settings)
-        shown.result = resume_run(folder, answer=given, decider=made, model=model, resources=live)
+        shown.result = resume_run(folder, answer=reply, decider=made, model=model, resources=live)
         if manifest.other_versions:
             print_status(manifest.other_versions)
 
@@ -397,7 +397,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         else:
             question = read_manifest(folder).spec.question
     if session is not None:
-        with shown_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
+        with showing_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
             shown.result = _branch(folder, session, model=model, decider=made, out=keep, resources=shown.live)
         return
     if as_json:

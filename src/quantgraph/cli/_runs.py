@@ -18,23 +18,16 @@ from quantgraph.cli._console import (
     AsJson,
     Debug,
     SafeConsole,
-    counted,
     echo,
     echo_json,
     literal,
     locale_language,
+    plural,
     print_status,
     quick_imports,
     usage_errors,
 )
-from quantgraph.cli._ledger import (
-    LedgerPlace,
-    RunName,
-    RunsFolder,
-    joined,
-    open_ledger,
-    recorded_folder,
-)
+from quantgraph.cli._ledger import LedgerPlace, RunName, RunsFolder, join_names, open_ledger, recorded_folder
 from quantgraph.cli._run import RecordedRun, ShowCode, complete_run, print_end, whole_folders
 from quantgraph.errors import BadOption
 
@@ -109,7 +102,7 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
 
             _show_page(write_index(place, language=lang or locale_language()), lang, open_it=open_it)
             return
-        kept = _selected(table, ended=ended, since=since, decider=decider, contains=contains)
+        kept = _select(table, ended=ended, since=since, decider=decider, contains=contains)
     rows = [_row(row) for row in kept.head(limit).to_dict("records")]
     if as_json:
         echo_json({"runs": rows})
@@ -132,7 +125,7 @@ def _check_ended(ended: str | None) -> None:
         raise BadOption(f"--ended {ended} is not an end of a run; must be one of {valid}", parameter="ended")
 
 
-def _selected(
+def _select(
     table: pd.DataFrame, *, ended: str | None, since: str | None, decider: str | None, contains: str | None
 ) -> pd.DataFrame:
     """The rows that fit the options."""
@@ -163,7 +156,7 @@ def _print_runs(rows: Sequence[Mapping[str, Any]]) -> None:
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
     for number, line in enumerate(lines):
         padded = [
-            _padded(cell, width, right=column in _NUMBERS)
+            _pad(cell, width, right=column in _NUMBERS)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         echo("  ".join(padded).rstrip())
@@ -179,7 +172,7 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
     return [when, short_line(row["ended"]), *numbers, short_line(row["decider"]), row["folder"]]
 
 
-def _padded(text: str, width: int, *, right: bool) -> str:
+def _pad(text: str, width: int, *, right: bool) -> str:
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 
@@ -221,7 +214,7 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
             if result["state"] == "ended":
                 written = folder / PAGE_FILE
                 again = lang or inline or to or not written.is_file()
-                page = _written_page([folder], lang=lang, inline=inline, to=to) if again else written
+                page = _write_page([folder], lang=lang, inline=inline, to=to) if again else written
                 _show_page(page, lang, open_it=open_it)
 
 
@@ -237,7 +230,7 @@ def _verify(run: str | None, page: Path, out: Path | None) -> None:
         raise typer.Exit(FAILED)
 
 
-def _written_page(folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None) -> Path:
+def _write_page(folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None) -> Path:
     from quantgraph.runs import write_page
 
     return write_page(folders, language=lang, inline=inline, to=to)
@@ -287,7 +280,7 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Compare runs: their numbers, and what differs in what was said and in parameters; write the page."""
+    """Compare runs: their numbers, and what differs in requests and parameters; write the page."""
     with usage_errors(debug=debug):
         folders = [recorded_folder(run, out).absolute() for run in runs]
         with quick_imports():
@@ -304,7 +297,7 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
                     {"note": found.note, "numbers": numbers.to_dict("index"), "differences": differences}
                 )
                 return
-            page = _written_page(folders, lang=lang, inline=inline, to=to)
+            page = _write_page(folders, lang=lang, inline=inline, to=to)
         with pd.option_context("display.unicode.east_asian_width", True):
             echo(str(found))
         _show_page(page, lang, open_it=open_it)
@@ -332,7 +325,7 @@ def logs(  # noqa: PLR0917 - typer reads options from the parameters
     with open_ledger(run, ledger, out) as (book, run_id, _):
         if not book.has_run(run_id):
             raise BadOption(
-                f"RUN={run_id!r} is not in this ledger; it has {joined(book.runs())}", parameter="run"
+                f"RUN={run_id!r} is not in this ledger; it has {join_names(book.runs())}", parameter="run"
             )
         executions = _selected_executions(book, run_id, session=session, symbol=symbol, step=step)
         if draw is not None:
@@ -384,7 +377,7 @@ def _check_any(found: Sequence[object], option: str, value: object, there: Itera
     name = option.strip("-")
     if not found:
         raise BadOption(
-            f"{option} {value}: the log has no such {name}; there is {joined(there)}", parameter=name
+            f"{option} {value}: the log has no such {name}; there is {join_names(there)}", parameter=name
         )
 
 
@@ -424,7 +417,7 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
         console.width = max(console.width, _FILE_WIDTH)
     steps = sum(len(each.steps) for each in executions)
     console.print(
-        f"{run_id}: {counted(len(executions), 'execution')}, {counted(steps, 'step')}", soft_wrap=True
+        f"{run_id}: {plural(len(executions), 'execution')}, {plural(steps, 'step')}", soft_wrap=True
     )
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     headings = say(language, zh="交易日 代码 步骤 类型 内容 结果", en="session symbol step type what result")
@@ -437,7 +430,7 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
                 execution.symbol,
                 str(text.step),
                 text.type,
-                cut(": ".join(filter(None, (text.what, text.given or text.reasoning))), _WHAT_WIDTH),
+                cut(": ".join(filter(None, (text.what, text.inputs or text.reasoning))), _WHAT_WIDTH),
                 cut(" | ".join(filter(None, (text.check, text.result))), _RESULT_WIDTH),
             )
     console.print(table)

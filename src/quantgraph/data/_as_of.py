@@ -48,11 +48,11 @@ class AsOfSource:
     """A source as known at a moment; itself a :class:`~quantgraph.data.MarketDataSource`.
 
     No answer holds a row of a later session, and in the row of the moment's own session fields not yet known
-    in its phase are NaN (:meth:`.Moment.knows`; the ``open`` of an index counts like that of a stock). The
+    in its phase are NaN (:meth:`.Moment.knows`; the ``open`` of an index counts like a stock's). The
     end of a window is clamped to the moment. An error of the source that names a later date is replaced by
     one that does not.
 
-    Lists are those of the moment's day if the source is a :class:`.DatedLists`. If it is not, ``symbols()``
+    Lists are of the moment's day if the source is a :class:`.DatedLists`. If it is not, ``symbols()``
     may hold later listings and ``names()`` later names, including marks like ST. Remarks about the whole
     source (``notes``, the ``attrs`` of frames) are dropped. ``name`` is kept: the user's path may hold dates.
 
@@ -106,9 +106,9 @@ class AsOfSource:
         return sessions[sessions <= self.moment.session]
 
     def invents(self, symbols: Sequence[str]) -> bool:
-        """Whether data of some symbols are synthetic; those of a :class:`.CommitSource`'s commit are not."""
-        given = isinstance(self._source, CommitSource) and self._source.covers(symbols)
-        return self.synthetic and not given
+        """Whether data of some symbols are synthetic; data of a :class:`.CommitSource`'s commit are not."""
+        covered = isinstance(self._source, CommitSource) and self._source.covers(symbols)
+        return self.synthetic and not covered
 
     def symbols(self) -> tuple[str, ...]:
         """All codes listed by the moment, ascending."""

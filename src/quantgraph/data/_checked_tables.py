@@ -221,16 +221,11 @@ def is_event_table(columns: Sequence[object]) -> bool:
 
 
 def events_from_table(table: pd.DataFrame, file: str) -> list[pd.DataFrame]:
-    """Dividends and splits of an event table, one frame per amount.
+    """Dividends and splits of an event table, one frame per amount, one row a symbol and ex-date.
 
-    Of tushare's table only implemented rows count (``div_proc`` 实施).
-
-    Returns
-    -------
-    list of DataFrame
-        Columns ``ts_code``, ``trade_date`` (the ex-date), one of ``dividend``, ``split``, ``delisting``, and
-        the ``action_*`` dates of the table (numbers ``YYYYMMDD``, NaN if unknown); one row a symbol and
-        ex-date.
+    Columns ``ts_code``, ``trade_date`` (the ex-date), one of ``dividend``, ``split``, ``delisting``, and the
+    ``action_*`` dates of the table (numbers ``YYYYMMDD``, NaN if unknown). Of tushare's table only
+    implemented rows count (``div_proc`` 实施).
     """
     names = event_columns(list(table.columns))
     rows = table.drop_duplicates()[list(names.values())].set_axis(list(names), axis=1)
@@ -239,11 +234,11 @@ def events_from_table(table: pd.DataFrame, file: str) -> list[pd.DataFrame]:
     currencies = sorted(set(rows["currency"].dropna())) if "currency" in rows else []
     if len(currencies) > 1:
         raise BadFile(f"{file} has amounts in {', '.join(currencies)}; keep one currency", file=file)
-    return events_from_rows(rows[_filled(rows["trade_date"])], file)
+    return events_from_rows(rows[_fill_gaps(rows["trade_date"])], file)
 
 
 def events_from_rows(rows: pd.DataFrame, file: str) -> list[pd.DataFrame]:
-    """Events of rows in canonical columns: ``trade_date`` is the ex-date, dates are called ``action_*``.
+    """Events of rows in canonical columns: ``trade_date`` is the ex-date, dates are ``action_*``.
 
     Returns and raises as :func:`events_from_table`.
     """
@@ -280,7 +275,7 @@ def events_on_sessions(
 
     An ex-date that is not a session counts on the next one.
     """
-    rows, notes = _merged(tables, symbols)
+    rows, notes = _merge(tables, symbols)
     rows, late = _without_late_dates(rows[rows["trade_date"].between(sessions[0], sessions[-1])])
     if late:
         notes.append(
@@ -297,7 +292,7 @@ def events_off_sessions(
     tables: Sequence[CheckedTable], sessions: pd.DatetimeIndex, symbols: Sequence[str]
 ) -> Panel:
     """Events of the symbols before and after the sessions' window, as a panel over their ex-dates."""
-    rows, _ = _merged(tables, symbols)
+    rows, _ = _merge(tables, symbols)
     rows, _ = _without_late_dates(rows[~rows["trade_date"].between(sessions[0], sessions[-1])])
     return long_to_panel(combine_events(rows), EVENT_FIELDS, session_index(rows["trade_date"]), symbols)
 
@@ -321,7 +316,7 @@ def action_records(panel: Panel) -> tuple[Record, ...]:
     )
 
 
-def _merged(tables: Sequence[CheckedTable], symbols: Sequence[str]) -> tuple[pd.DataFrame, list[Note]]:
+def _merge(tables: Sequence[CheckedTable], symbols: Sequence[str]) -> tuple[pd.DataFrame, list[Note]]:
     """The rows of the symbols of all tables, and notes on where the tables disagree."""
     parts: list[pd.DataFrame] = []
     notes: list[Note] = []
@@ -345,7 +340,7 @@ def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame,
     """Drop splits that the prices are already adjusted for, with a note that lists them.
 
     Adjusted prices do not move by the split on its ex-date: the open is nearer to the previous close than to
-    the split price. A ratio below 3:2 cannot be told from a market move and stays.
+    the split price. A ratio below 3:2 looks like a market move and stays.
     """
     if "split" not in rows:
         return rows, ()
@@ -368,12 +363,12 @@ def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame,
     return kept[kept[[field for field in _AMOUNTS if field in rows]].notna().any(axis=1)], (note,)
 
 
-def _filled(column: pd.Series) -> pd.Series:
+def _fill_gaps(column: pd.Series) -> pd.Series:
     return column.notna() & (column.astype("str").str.strip() != "")
 
 
 def _day_numbers(column: pd.Series, file: str) -> pd.Series:
-    return _as_number(read_dates(column[_filled(column)], file)).reindex(column.index)
+    return _as_number(read_dates(column[_fill_gaps(column)], file)).reindex(column.index)
 
 
 def _as_number(dates: pd.Series) -> pd.Series:

@@ -36,7 +36,7 @@ def commit_source(source: MarketDataSource, commit: Snapshot) -> MarketDataSourc
 
 
 class CommitSource:
-    """A source whose bars, indicators and levels are those of a commit where the commit has their cells.
+    """A source with the bars, indicators and levels of a commit where the commit has their cells.
 
     A cell is covered if the commit has its session and its symbol, also if it is NaN there.
     """
@@ -64,7 +64,7 @@ class CommitSource:
         """Sessions of some symbols: within the commit's span the commit's, if it has all of them."""
         if not self.covers(symbols):
             return self.sessions()
-        theirs = self._source.sessions() if self._listed(symbols) else self._sessions
+        theirs = self._source.sessions() if self._symbols_of_source(symbols) else self._sessions
         outside = (theirs < self._sessions[0]) | (theirs > self._sessions[-1])
         return session_index(theirs[outside].union(self._sessions))
 
@@ -126,12 +126,12 @@ class CommitSource:
         """Records of the source."""
         source = self._source
         return (
-            source.records(kinds, self._listed(symbols), start, end)
+            source.records(kinds, self._symbols_of_source(symbols), start, end)
             if isinstance(source, DatedRecords)
             else ()
         )
 
-    def _listed(self, symbols: Sequence[str]) -> list[str]:
+    def _symbols_of_source(self, symbols: Sequence[str]) -> list[str]:
         """Return the symbols that the source has."""
         return sorted({*symbols}.intersection(self._source.symbols()))
 
@@ -145,14 +145,14 @@ class CommitSource:
         *,
         complete: bool = True,
     ) -> Panel:
-        """Return the frames ``own`` above those of the source, which is asked for what they lack."""
+        """Return the frames ``own`` above the source's, which is asked for what they lack."""
         check_window(*window)
         wanted = pd.Index(sorted({*symbol_list(symbols)}), name="ts_code", dtype="str")
         rows = sessions_between(self.sessions_of(list(wanted)), *window)
         covered = complete and all(
             rows.isin(frame.index).all() and wanted.isin(frame.columns).all() for frame in own.values()
         )
-        theirs = {} if covered else self._asked(list(wanted), window, ask)
+        theirs = {} if covered else self._ask(list(wanted), window, ask)
         if panel == "ohlcv":
             blank = pd.DataFrame(index=self._sessions, columns=sorted(self._symbols), dtype="float64")
             own = {**dict.fromkeys(theirs, blank), **own}
@@ -161,8 +161,8 @@ class CommitSource:
             for name in dict.fromkeys([*theirs, *own])
         }
 
-    def _asked(self, wanted: list[str], window: tuple[pd.Timestamp, pd.Timestamp], ask: _Ask) -> Panel:
-        listed = self._listed(wanted)
+    def _ask(self, wanted: list[str], window: tuple[pd.Timestamp, pd.Timestamp], ask: _Ask) -> Panel:
+        listed = self._symbols_of_source(wanted)
         rest = [symbol for symbol in wanted if symbol in listed or symbol not in self._symbols]
         try:
             return ask(rest, *window) if rest else {}
@@ -190,7 +190,7 @@ class _DatedCommitSource(CommitSource):
 def _above(
     own: pd.DataFrame | None, theirs: pd.DataFrame | None, rows: pd.DatetimeIndex, columns: pd.Index[str]
 ) -> pd.DataFrame:
-    """Return a frame with the cells of ``own`` where it has them, else those of the source."""
+    """Return a frame with the cells of ``own`` where it has them, else the source's."""
     below = pd.DataFrame(dtype="float64") if theirs is None else theirs
     frame = below.reindex(index=rows, columns=columns).astype("float64")
     if own is not None:

@@ -138,11 +138,11 @@ class FrameSource(ABC):
         self._loading = threading.Lock()  # guards _market
 
     def __repr__(self) -> str:
-        told, market = [repr(self.name), *(["synthetic"] if self.synthetic else [])], self._market
+        parts, market = [repr(self.name), *(["synthetic"] if self.synthetic else [])], self._market
         if market is not None:  # nothing is loaded for it
             days = market.sessions
-            told += [f"{len(market.symbols)} symbols", f"{days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}"]
-        return f"{type(self).__name__}({', '.join(told)})"
+            parts += [f"{len(market.symbols)} symbols", f"{days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}"]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
     @abstractmethod
@@ -169,7 +169,7 @@ class FrameSource(ABC):
     def of_market(self, code: Literal["cn", "us"]) -> FrameSource:
         """The source with the symbols of one market: days of another exchange would be gaps in its data.
 
-        One that cannot be read is returned as it is: its reader is told.
+        One that cannot be read is returned as it is: its reader fails with a reason.
         """
         try:
             market, narrowed = self.market.of_market(code), copy.copy(self)

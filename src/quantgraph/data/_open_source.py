@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from quantgraph._util.packages import entries, entry_named, is_of_package, made_by, package_of
+from quantgraph._util.packages import call_entry, entries, find_entry, is_of_package, package_of
 from quantgraph._util.texts import SOURCES
 from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
@@ -29,7 +29,7 @@ def open_source(
         market. ``"tushare"``: tushare, with the settings' token and cache. ``"baostock"``: baostock, with the
         settings' cache; ``"yfinance:AAPL,MSFT"`` too. ``"qlib:FOLDER"``: a folder in qlib's binary format.
         ``"NAME"`` or ``"NAME:TEXT"``: a source that another package brings by an entry point of the group
-        ``quantgraph.sources``, a callable that is given TEXT (a file of that name is ``./NAME``). A path: a
+        ``quantgraph.sources``, a callable that gets TEXT (a file of that name is ``./NAME``). A path: a
         file or folder of daily bars. A frame of daily bars, frames or series of closes by symbol, see
         :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
@@ -51,7 +51,7 @@ def open_source(
     name, colon, place = str(spec).partition(":")
     if str(spec) in {"sample", "tushare", "baostock", "yfinance"} or (colon and name in {"yfinance", "qlib"}):
         return _by_name(name, place, settings or load_settings())
-    entry = entry_named(_GROUP, name) if name.replace("-", "_").isidentifier() else None
+    entry = find_entry(_GROUP, name) if name.replace("-", "_").isidentifier() else None
     if entry is not None:
         return _from_entry(entry, place)
     return _from_path(spec, settings or load_settings(), symbol)
@@ -59,7 +59,7 @@ def open_source(
 
 def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
     """The source of another package; its class is of that package, so that a run knows its code."""
-    found = made_by(entry, place)
+    found = call_entry(entry, place)
     kind = type(found)
     if isinstance(found, MarketDataSource) and is_of_package(kind.__module__, entry):
         return found

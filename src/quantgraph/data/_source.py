@@ -97,7 +97,7 @@ class Members:
 
 @runtime_checkable
 class MarketDataSource(Protocol):
-    """A source of daily market data. All methods may be called from several threads.
+    """A source of daily market data. All methods are thread-safe.
 
     Dates are naive ``pd.Timestamp`` at midnight, both ends inclusive. Errors are
     :class:`~quantgraph.errors.QuantGraphError`: ``UnknownSymbol`` names the unknown codes,
@@ -178,7 +178,7 @@ class DatedRecords(Protocol):
         """Records of these kinds about these symbols or about none, in any order.
 
         Those that became known from ``start`` to ``end``, days at the exchange, both inclusive. Records that
-        never become known may be among them: no view shows them. None is no error.
+        never become known may be among them: no view shows them. None is not an error.
         """
 
 

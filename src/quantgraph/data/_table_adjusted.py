@@ -21,31 +21,25 @@ _DOWNLOADED = ["Close", "High", "Low", "Open", "Volume"]
 
 
 def adjusted_note(table: pd.DataFrame, about: str) -> Note | None:
-    """What the headings and the words around a table say about adjusted prices; None if nothing.
-
-    Parameters
-    ----------
-    about
-        The name of the file, and the lines above the header.
-    """
+    """What the headings and the words ``about`` a table say about adjusted prices; None if nothing."""
     heads = {str(column).strip().lower(): column for column in table.columns}
     if "adjustflag" in heads:
         flags = table[heads["adjustflag"]].astype("str").str.strip().str.removesuffix(".0").unique()
         found = [_FLAGS[flag] for flag in flags if flag in _FLAGS]
-        return _adjusted(found[0].zh, f"{found[0].en}, by adjustflag") if found else None
+        return _warn(found[0].zh, f"{found[0].en}, by adjustflag") if found else None
     by_yahoo = [head for head in map(str, table.columns) if head in _DOWNLOADED] == _DOWNLOADED
     if (by_yahoo or {"dividends", "stock splits"} <= heads.keys()) and "adj close" not in heads:
-        return _adjusted("雅虎已复权", "adjusted by Yahoo for dividends and splits, which are not paid again")
+        return _warn("雅虎已复权", "adjusted by Yahoo for dividends and splits, which are not paid again")
     if "adj close" in heads:
         return Note(
             zh="采用 Close 而不用 Adj Close：雅虎的 Close 只按拆分复权",
             en="Close is taken and not Adj Close: Yahoo's Close is adjusted for splits only",
         )
     named = next((text for text in (about, *heads) if says_adjusted(text)), None)
-    return None if named is None else _adjusted("按名称为复权价", "adjusted, as the name says")
+    return None if named is None else _warn("按名称为复权价", "adjusted, as the name says")
 
 
-def _adjusted(zh: str, en: str) -> Note:
+def _warn(zh: str, en: str) -> Note:
     return Note(zh=f"价格{zh}，按复权价成交", en=f"prices are {en}; orders trade at adjusted prices")
 
 
@@ -54,19 +48,8 @@ def traded_rows(
 ) -> tuple[pd.Series, list[Note]]:
     """Which rows of bars have prices, and notes about the others.
 
-    A day without trading may be written with zeros, and adjusted prices may fall below 0.
-
-    Parameters
-    ----------
-    numbers
-        Numbers by field.
-    keep
-        Whether the caller keeps adjusted prices, without those below 0.
-
-    Raises
-    ------
-    BadFile
-        If all prices of a row are below 0 and ``keep`` is False.
+    A day without trading may be written with zeros, and adjusted prices may fall below 0: these rows are left
+    out if the caller keeps adjusted prices, else ``BadFile``.
     """
     prices = [numbers[field] for field in LEVEL_FIELDS if field in numbers]
     below = _all(price < 0 for price in prices)

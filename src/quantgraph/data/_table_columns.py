@@ -1,4 +1,4 @@
-"""Columns of a table: what they are called, and which fields and units that names."""
+"""Columns of a table: their names, and the fields and units that these mean."""
 
 from __future__ import annotations
 
@@ -81,14 +81,9 @@ _AKSHARE = frozenset({"股票代码", "成交量", "成交额", "振幅", "涨�
 class ColumnNames:
     """Fields of a table's columns.
 
-    Attributes
-    ----------
-    stated
-        Units that a column's name says, such as ``成交量(手)``: shares in a unit of ``vol``, currency units
-        in one of ``amount``.
-    customary
-        Units of documented columns: tushare's ``vol`` in hands of 100 shares and ``amount`` in thousands,
-        ``volume`` in shares, akshare's bars of A shares in hands and yuan.
+    ``stated`` are units in a column's name, such as ``成交量(手)``: shares in a unit of ``vol``, currency
+    units in one of ``amount``. ``customary`` are units of documented columns: tushare's ``vol`` in hands of
+    100 shares and ``amount`` in thousands, ``volume`` in shares, akshare's A shares in hands and yuan.
     """
 
     columns: Mapping[str, str]

@@ -1,6 +1,6 @@
 """How dates are written in a column of a table.
 
-A column is read as a whole: whether ``01/02/2024`` is in January or in February is told by another cell of
+A column is read as a whole: whether ``01/02/2024`` is in January or in February is shown by another cell of
 it, or asked for.
 """
 
@@ -64,7 +64,7 @@ def dates_in_order(
     A time must be midnight, and with a zone midnight in that zone: the session is the date it shows.
     """
     codes, values = pd.factorize(column)
-    parsed = [_parsed(value) for value in values]
+    parsed = [_parse(value) for value in values]
     order = _order(parsed, column, file, order)
     serial = [_SERIAL.fullmatch(str(value).strip()) is not None for value in values]
     if any(serial) and not all(serial):
@@ -90,20 +90,20 @@ def _order(
     open_dates = [each for each in parsed if isinstance(each, _YearLast)]
     if not open_dates:
         return None
-    told: set[DateOrder] = set()
+    orders: set[DateOrder] = set()
     if any(each.first > 12 for each in open_dates):
-        told.add("day_first")
+        orders.add("day_first")
     if any(each.second > 12 for each in open_dates):
-        told.add("month_first")
+        orders.add("month_first")
     if all(each.first == each.second for each in open_dates):
         return order or "month_first"
-    if len(told) > 1:
+    if len(orders) > 1:
         raise BadFile(
             f"{file}, column {column.name}: some dates have the month first and others the day; {_VALID}",
             file=file,
             column=column.name,
         )
-    found = next(iter(told), order)
+    found = next(iter(orders), order)
     if found is None:
         shown = next(each for each in open_dates if each.first != each.second)
         raise open_choice(
@@ -116,7 +116,7 @@ def _order(
         )
     if order is not None and order != found:
         raise BadFile(
-            f"{file}, column {column.name}: date_order={order!r} is given, and the column has dates with a "
+            f"{file}, column {column.name}: date_order={order!r} is set, and the column has dates with a "
             f"number above 12 that are {found}",
             file=file,
             column=column.name,
@@ -137,7 +137,7 @@ def _date(found: dt.date | _YearLast | str, order: DateOrder | None) -> np.datet
         return "is not a day of the calendar"
 
 
-def _parsed(value: object) -> dt.date | _YearLast | str:
+def _parse(value: object) -> dt.date | _YearLast | str:
     """A date, a date whose order is open, or what is wrong with the value."""
     if isinstance(value, (dt.datetime, np.datetime64)):
         stamp = pd.Timestamp(value)
@@ -159,7 +159,7 @@ def hold_dates(column: pd.Series) -> bool:
     """Whether the first cells are dates beyond doubt, such as in a column without a name."""
     first = column.head(_LOOKED_AT)
     return bool(len(first)) and all(
-        not isinstance(_parsed(value), str) and not _SERIAL.fullmatch(str(value).strip()) for value in first
+        not isinstance(_parse(value), str) and not _SERIAL.fullmatch(str(value).strip()) for value in first
     )
 
 

@@ -30,7 +30,7 @@ _COMMON_WORDS = frozenset(
     txt us v vol volume week weekly wide work xls xlsx y yahoo year years yf yfinance
     """.split()  # noqa: SIM905 - a table of words
 )
-"""Words of file names that are no symbols in small letters."""
+"""Words of file names that are not symbols in small letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,15 @@ class NamedSymbol:
     """The symbol of all rows of a table without a column of symbols, and who says it."""
 
     code: str
-    said_by: Note
+    origin: Note
 
 
-def symbol_of_file(stem: str, said: str | None) -> NamedSymbol | None:
-    """The symbol of a file without a column of symbols: its name's, else ``said``, else a likely one."""
+def symbol_of_file(stem: str, symbol: str | None) -> NamedSymbol | None:
+    """The symbol of a file without a column of symbols: its name's, else ``symbol``, else a likely one."""
     code = symbol_in(stem) if stem else None
-    if said and (code is None or (code.isdecimal() and said in full_codes(code))):
-        return NamedSymbol(code=said, said_by=Note(zh=f"{said}（按 symbols）", en=f"{said}, as symbols says"))
+    if symbol and (code is None or (code.isdecimal() and symbol in full_codes(code))):
+        origin = Note(zh=f"{symbol}（按 symbols）", en=f"{symbol}, as symbols says")
+        return NamedSymbol(code=symbol, origin=origin)
     code = code or likely_symbol(stem)
     return None if code is None else _by_name(code, stem)
 
@@ -58,11 +59,11 @@ def symbol_of_frame(key: str) -> NamedSymbol | None:
 
 def _by_name(code: str, name: str) -> NamedSymbol:
     zh, en = ("", "") if code == name else (f"（{code}）", f" ({code})")
-    return NamedSymbol(code=code, said_by=Note(zh=f"名称{zh}", en=f"its name{en}"))
+    return NamedSymbol(code=code, origin=Note(zh=f"名称{zh}", en=f"its name{en}"))
 
 
 def symbol_in(text: str) -> str | None:
-    """The symbol that a name is or surely holds, such as that of a file; None if it holds none.
+    """The symbol that a name is or surely holds, such as a file's; None if it holds none.
 
     A code in capitals or of an exchange of China is sure: beside other words it is one, and it is alone.
 

@@ -1,6 +1,6 @@
 """Numbers as people write them: separators of thousands, decimal commas, signs of currency, percent, 万.
 
-Whether a comma separates thousands or decimals is told by another number of the table, or asked for: a guess
+Whether a comma separates thousands or decimals is shown by another number of the table, or asked for: a guess
 would change numbers a thousandfold.
 """
 
@@ -49,23 +49,13 @@ class WrittenNumbers:
     """What was taken off, by field."""
 
 
-def plain_numbers(columns: Mapping[str, pd.Series], file: str, said: Decimal | None) -> WrittenNumbers:
-    """Take off what is written around numbers.
+def plain_numbers(columns: Mapping[str, pd.Series], file: str, option: Decimal | None) -> WrittenNumbers:
+    """Take off what is written around the numbers of a table's columns, by field.
 
-    Parameters
-    ----------
-    columns
-        The number columns of a table by field; their names are those of the file.
-    said
-        What the caller says about commas.
-
-    Raises
-    ------
-    BadFile
-        If nothing tells what a comma means, or the columns contradict each other.
+    ``BadFile`` if nothing shows what a comma means, or the columns contradict each other.
     """
     texts = {field: column for field, column in columns.items() if _is_text(column)}
-    decimal = _decimal(texts, file, said)
+    decimal = _decimal(texts, file, option)
     plain, notes = dict(columns), {}
     for field, column in texts.items():
         codes, values = pd.factorize(column.astype("str").str.strip().mask(column.isna(), ""))
@@ -104,32 +94,32 @@ def _is_text(column: pd.Series) -> bool:
     return not pd.api.types.is_numeric_dtype(column)
 
 
-def _decimal(texts: Mapping[str, pd.Series], file: str, said: Decimal | None) -> Decimal:
+def _decimal(texts: Mapping[str, pd.Series], file: str, option: Decimal | None) -> Decimal:
     """What a comma is in these columns; "point" where there is none."""
-    told: dict[Decimal, tuple[pd.Series, str]] = {}
+    shown_by: dict[Decimal, tuple[pd.Series, str]] = {}
     ambiguous: tuple[pd.Series, str] | None = None
     for column in texts.values():
         cells = column.dropna().astype("str")
         for cell in cells[cells.str.contains(r"[,.]", regex=True)].unique():
             text = _AROUND.sub("", cell.strip()).rstrip("%KMB万亿")
-            meant = _told_by(text)
+            meant = _sign_in(text)
             if meant is not None:
-                told.setdefault(meant, (column, cell))
+                shown_by.setdefault(meant, (column, cell))
             elif ambiguous is None and _EITHER.fullmatch(text):
                 ambiguous = (column, cell)
-    if len(told) > 1:
-        shown = " and ".join(f"{cell!r} in column {column.name}" for column, cell in told.values())
+    if len(shown_by) > 1:
+        shown = " and ".join(f"{cell!r} in column {column.name}" for column, cell in shown_by.values())
         raise BadFile(f"{file}: the comma means two things: {shown}; write numbers in one way", file=file)
-    found = next(iter(told), None)
-    if said is not None and found not in {None, said}:
-        column, cell = told[found] if found else (pd.Series(), "")
+    found = next(iter(shown_by), None)
+    if option is not None and found not in {None, option}:
+        column, cell = shown_by[found] if found else (pd.Series(), "")
         raise BadFile(
-            f"{file}, column {column.name}: decimal={said!r} is given, and {cell!r} shows a decimal {found}",
+            f"{file}, column {column.name}: decimal={option!r} is set, and {cell!r} shows a decimal {found}",
             file=file,
             column=column.name,
             parameter="decimal",
         )
-    if found is None and said is None and ambiguous is not None:
+    if found is None and option is None and ambiguous is not None:
         column, cell = ambiguous
         number = cell.strip().partition(",")
         raise open_choice(
@@ -140,10 +130,10 @@ def _decimal(texts: Mapping[str, pd.Series], file: str, said: Decimal | None) ->
             file=file,
             column=column.name,
         )
-    return said or found or "point"
+    return option or found or "point"
 
 
-def _told_by(text: str) -> Decimal | None:
+def _sign_in(text: str) -> Decimal | None:
     """What a number shows about commas; None if it has none, or shows nothing."""
     if not re.fullmatch(r"[+-]?[\d.,]+", text):
         return None
@@ -159,7 +149,7 @@ def _told_by(text: str) -> Decimal | None:
 
 
 def _plain(text: str, field: str, decimal: Decimal) -> tuple[str, tuple[str, ...]]:
-    """A number without its marks, and their names; a text that is no number stays as it is."""
+    """A number without its marks, and their names; any other text stays as it is."""
     if text in _EMPTY:
         return "", ()
     marks: list[str] = []
@@ -196,11 +186,11 @@ def _numeric(column: pd.Series, file: str) -> pd.Series:
     wrong = np.flatnonzero((numbers.isna() & ~blank).to_numpy(dtype=bool))
     if len(wrong):
         shown = str(column.iloc[int(wrong[0])])[:40]
-        raise bad_cell(file, column, int(wrong[0]), f"{shown!r} is not a number{_mended(shown)}")
+        raise bad_cell(file, column, int(wrong[0]), f"{shown!r} is not a number{_without_marks(shown)}")
     return numbers
 
 
-def _mended(text: str) -> str:
+def _without_marks(text: str) -> str:
     """What to write instead of a number with marks."""
     if "," in text:
         return "; write a decimal point, and no separators of thousands"

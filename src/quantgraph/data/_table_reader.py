@@ -59,14 +59,8 @@ def read_table(
 ) -> TableReading:
     """Recognise a table by its columns, and check its cells.
 
-    Parameters
-    ----------
-    symbol
-        Symbol of all rows of bars, where the table has no column of symbols.
-    notes
-        What was found around the table.
-    about
-        Words around the table, which may say that its prices are adjusted.
+    ``symbol`` is of all rows of bars without a column of symbols; ``about`` are words around the table, which
+    may say that its prices are adjusted.
     """
     if is_event_table(list(table.columns)):
         return TableReading(tables=_event_tables(events_from_table(table, file), file))
@@ -184,7 +178,7 @@ class _Reader:
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
         self.notes: list[Note] = []
-        """What is told beside the columns."""
+        """Notes beside the columns."""
 
     def checked(self, kinds: Sequence[TableKind]) -> list[CheckedTable]:
         """Tables of these kinds, and of the names and events among their columns."""
@@ -221,14 +215,14 @@ class _Reader:
             self._names,
             numbers,
             self._file,
-            given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
+            options={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
             is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
         if "vol" in rows and units.volume != _SHARES_PER_HAND:
             rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
         if "amount" in rows and units.amount != _THOUSAND:
             rows = rows.assign(amount=rows["amount"] * units.amount / _THOUSAND)
-        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._told(rows, units))
+        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._read_as(rows, units))
 
     def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
         columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
@@ -305,23 +299,23 @@ class _Reader:
     def _dates(self, field: str) -> tuple[pd.Series, DateOrder | None]:
         return dates_in_order(self._column(field), self._file, self._options.date_order)
 
-    def _told(self, rows: pd.DataFrame, units: TableUnits) -> tuple[Note, ...]:
+    def _read_as(self, rows: pd.DataFrame, units: TableUnits) -> tuple[Note, ...]:
         """Which column was taken for what, where its name alone does not say it."""
-        notes = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
-        told = []
+        about = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
+        notes = []
         if self._symbol is not None:
-            by = self._symbol.said_by
-            told.append(Note(zh=f"ts_code = {by.zh}", en=f"ts_code = {by.en}"))
+            by = self._symbol.origin
+            notes.append(Note(zh=f"ts_code = {by.zh}", en=f"ts_code = {by.en}"))
         for field, head in self._names.columns.items():
-            note = notes.get(field)
+            note = about.get(field)
             if field in rows and (note or head.lower() != field):
                 read = f"{field} = {head.strip()}"
                 zh, en = (f"（{note.zh}）", f" ({note.en})") if note else ("", "")
-                told.append(Note(zh=read + zh, en=read + en))
+                notes.append(Note(zh=read + zh, en=read + en))
         if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
             shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
-            told.append(Note(zh=f"未使用 {shown}", en=f"not used: {shown}"))
-        return (*told, *self.notes)
+            notes.append(Note(zh=f"未使用 {shown}", en=f"not used: {shown}"))
+        return (*notes, *self.notes)
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
         written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()
@@ -392,7 +386,7 @@ def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:
     levels = {name: table.index.get_level_values(level) for level, name in names.items()}
     if table.index.nlevels == 1:
         table = table.reset_index(drop=True)
-    else:  # its names would be those of the columns
+    else:  # its names would be the columns'
         table = table.rename_axis([None] * table.index.nlevels)
     for position, (name, values) in enumerate(levels.items()):
         if name not in table.columns:

@@ -54,22 +54,16 @@ def units_of(
     numbers: Mapping[str, pd.Series],
     file: str,
     *,
-    given: Mapping[str, str | None],
+    options: Mapping[str, str | None],
     is_us: bool,
 ) -> TableUnits:
-    """Units of the columns ``vol`` and ``amount`` of bars.
-
-    Parameters
-    ----------
-    is_us
-        Whether all symbols are of the US, where there are no hands.
-    """
+    """Units of the columns ``vol`` and ``amount`` of bars; the US has no hands."""
     present = [field for field in ("vol", "amount") if field in numbers and (numbers[field] > 0).any()]
-    sizes = {field: _said(field, names, file, given, is_us=is_us) for field in present}
-    told = _fitting(numbers) if len(present) == 2 and {"low", "high"} <= numbers.keys() else []
-    fits = [pair for pair in told if all(sizes[f][0] in {None, pair[f]} for f in present)]
-    if len(told) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
-        raise _contradiction(names, sizes, told[0], file)
+    sizes = {field: _stated_unit(field, names, file, options, is_us=is_us) for field in present}
+    likely = _fitting(numbers) if len(present) == 2 and {"low", "high"} <= numbers.keys() else []
+    fits = [pair for pair in likely if all(sizes[f][0] in {None, pair[f]} for f in present)]
+    if len(likely) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
+        raise _contradiction(names, sizes, likely[0], file)
     notes, found = {}, {"vol": 1.0, "amount": 1.0}
     for name in present:
         size, how = sizes[name]
@@ -77,22 +71,22 @@ def units_of(
             values = {pair[name] for pair in fits}
             if len(values) != 1:
                 raise _unknown(name, names, file)
-            size, how = values.pop(), Note(zh="由数值推知", en="told by the numbers")
+            size, how = values.pop(), Note(zh="由数值推知", en="inferred from the numbers")
         found[name], notes[name] = size, _note(name, size, how)
     return TableUnits(volume=found["vol"], amount=found["amount"], notes=notes)
 
 
-def _said(
-    field: str, names: ColumnNames, file: str, given: Mapping[str, str | None], *, is_us: bool
+def _stated_unit(
+    field: str, names: ColumnNames, file: str, options: Mapping[str, str | None], *, is_us: bool
 ) -> tuple[float | None, Note]:
-    """The size of a unit and who says so; None if nobody does."""
-    option, head = given.get(_OPTIONS[field]), names.columns[field]
+    """The size of a unit and what says so; None if it is not stated."""
+    option, head = options.get(_OPTIONS[field]), names.columns[field]
     stated = names.stated.get(field)
     if option is not None:
         size = _SIZES[field][option]
         if stated not in {None, size}:
             raise BadFile(
-                f"{file}: {_OPTIONS[field]}={option!r} is given, and the column {head} says another unit",
+                f"{file}: {_OPTIONS[field]}={option!r} is set, and the column {head} says another unit",
                 file=file,
                 column=head,
                 parameter=_OPTIONS[field],
@@ -128,11 +122,11 @@ def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
 
 
 def _contradiction(
-    names: ColumnNames, sizes: Mapping[str, tuple[float | None, Note]], told: Mapping[str, float], file: str
+    names: ColumnNames, sizes: Mapping[str, tuple[float | None, Note]], likely: Mapping[str, float], file: str
 ) -> BadFile:
-    field = next(field for field in sizes if sizes[field][0] not in {None, told[field]})
+    field = next(field for field in sizes if sizes[field][0] not in {None, likely[field]})
     size, how = sizes[field]
-    right = {_OPTIONS[f]: _unit(f, told[f]) for f in sizes}
+    right = {_OPTIONS[f]: _unit(f, likely[f]) for f in sizes}
     options = ", ".join(f"{option}={unit!r}" for option, unit in right.items())
     return BadFile(
         f"{file}, column {names.columns[field]}: read in {_unit(field, size or 1)} {how.en}, "
@@ -145,7 +139,7 @@ def _contradiction(
 
 def _unknown(field: str, names: ColumnNames, file: str) -> BadFile:
     head = names.columns[field]
-    problem = f"{file}, column {head}: its unit is not told by the name or by the numbers"
+    problem = f"{file}, column {head}: neither its name nor its numbers show its unit"
     return open_choice(problem, _OPTIONS[field], list(_SIZES[field]), file=file, column=head)
 
 

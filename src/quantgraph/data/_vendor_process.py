@@ -27,16 +27,9 @@ class NoAnswer(Exception):
 
 
 class VendorProcess:
-    """Runs ``module`` while it is needed; its user lets one thread ask at a time.
+    """Runs ``module``, which calls :func:`serve`, while it is needed; one thread asks at a time.
 
-    Parameters
-    ----------
-    module
-        Name of a module that calls :func:`serve`.
-    arguments
-        Its command line.
-    timeout
-        Seconds to wait for an answer.
+    An answer may take ``timeout`` seconds.
     """
 
     def __init__(self, module: str, arguments: Sequence[str], timeout: float) -> None:
@@ -44,18 +37,12 @@ class VendorProcess:
         self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
-        self._finish: weakref.finalize[..., VendorProcess] | None = None  # at exit, or when nobody needs it
+        self._finish: weakref.finalize[..., VendorProcess] | None = None  # at exit, or when it is not needed
         self.answered = False
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request, from a process that is started if there is none.
-
-        Raises
-        ------
-        NoAnswer
-            If there is none in time, or the process ended.
-        """
-        process = self._process or self._started()
+        """The answer of the process, which is started if there is none; ``NoAnswer`` without one."""
+        process = self._process or self._start()
         late = threading.Event()
 
         def end() -> None:
@@ -87,7 +74,7 @@ class VendorProcess:
             self._finish()
         self._finish, self._process, self.answered = None, None, False
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[str]:
         names = (*_KEPT, *_PROXIES, *map(str.lower, _PROXIES))
         self._process = process = subprocess.Popen(
             self._command,

@@ -95,7 +95,7 @@ class ParquetCache:
         except FileNotFoundError:
             return None
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(path, error) from error
+            raise _damage(path, error) from error
 
     def read(self, key: CacheKey) -> CachedTable | None:
         """Table of a key; None if it has none."""
@@ -107,22 +107,22 @@ class ParquetCache:
         except FileNotFoundError:
             return None
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(path, error) from error
+            raise _damage(path, error) from error
         first, last = _days_of(table.schema, path)
         kept = json.loads(table.schema.metadata[_METADATA]).get("content")  # not there in files of before
         if kept not in {None, _hash(rows)}:
-            raise _damaged(path, ValueError(path.name))
+            raise _damage(path, ValueError(path.name))
         return CachedTable(rows=rows, first=first, last=last)
 
     def write(self, key: CacheKey, table: CachedTable) -> None:
         """Write the table of a key, replacing an old one."""
         arrow = pa.Table.from_pandas(table.rows, preserve_index=False)
-        told = {
+        facts = {
             "first": f"{table.first:%Y%m%d}",
             "last": f"{table.last:%Y%m%d}",
             "content": _hash(table.rows),
         }
-        metadata = {**(arrow.schema.metadata or {}), _METADATA: json.dumps(told).encode()}
+        metadata = {**(arrow.schema.metadata or {}), _METADATA: json.dumps(facts).encode()}
         arrow = arrow.replace_schema_metadata(metadata)
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def _days_of(schema: pa.Schema, path: Path) -> tuple[pd.Timestamp, pd.Timestamp]
         days = json.loads((schema.metadata or {})[_METADATA])
         return pd.Timestamp(days["first"]), pd.Timestamp(days["last"])
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage(path, error) from error
 
 
 def _hash(rows: pd.DataFrame) -> str:
@@ -150,7 +150,7 @@ def _hash(rows: pd.DataFrame) -> str:
     return content_hash(json.dumps(list(rows.columns)), cells.tobytes())
 
 
-def _damaged(path: Path, error: Exception) -> BadFile:
+def _damage(path: Path, error: Exception) -> BadFile:
     return BadFile(
         f"{path} is damaged ({type(error).__name__}); delete it to have it fetched again", path=str(path)
     )
@@ -175,16 +175,8 @@ def shanghai_now() -> pd.Timestamp:
 class VendorStore:
     """Tables from a cache, and from the vendor where the cache has gaps.
 
-    Thread-safe; each table is fetched by one thread at a time.
-
-    Parameters
-    ----------
-    now
-        Function that returns the current time with its zone.
-    zone
-        Time zone of the vendor's days.
-    ready_hour
-        Hour of that zone from which on the vendor has the day's data.
+    Thread-safe; each table is fetched by one thread at a time. The vendor's days are of ``zone``; it has a
+    day's data from ``ready_hour`` on. ``now`` returns the current time with its zone.
     """
 
     def __init__(
@@ -230,14 +222,14 @@ class VendorStore:
     def series(self, endpoint: Endpoint, code: str, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:
         """One code's rows on ``first..last``, ascending by day."""
         key = _series_key(endpoint, code)
-        with self._locked(key):
+        with self._lock_key(key):
             kept, damage = self._read(key)
             gaps = _gaps((kept.first, kept.last) if kept else None, first, last)
             if kept and not gaps:
                 return _between(kept.rows, endpoint.day, first, last)
             with _with_damage(damage):
                 fresh = [self._fetch_series(endpoint, code, *gap) for gap in gaps]
-            rows = _sorted([kept.rows, *fresh] if kept else fresh, endpoint.day)
+            rows = _sort([kept.rows, *fresh] if kept else fresh, endpoint.day)
             start = min(first, kept.first) if kept else first
             settled = min(last, self.today - _DAY)
             end = max(kept.last, settled) if kept else settled
@@ -263,7 +255,7 @@ class VendorStore:
     def day(self, endpoint: Endpoint, day: pd.Timestamp) -> pd.DataFrame:
         """All codes' rows of one session."""
         key = _day_key(endpoint, day)
-        with self._locked(key):
+        with self._lock_key(key):
             kept, damage = self._read(key)
             if kept:
                 return kept.rows
@@ -281,7 +273,7 @@ class VendorStore:
     def listing(self, endpoint: Endpoint, params: Mapping[str, str]) -> pd.DataFrame:
         """List as of today, else the newest one in the cache."""
         key = CacheKey(endpoint=endpoint.name, params=params, fields=endpoint.fields)
-        with self._locked(key):
+        with self._lock_key(key):
             kept, damage = self._read(key)
             if kept and kept.last == self.today:
                 return kept.rows
@@ -334,7 +326,7 @@ class VendorStore:
             return None, damage
 
     @contextmanager
-    def _locked(self, key: CacheKey) -> Iterator[None]:
+    def _lock_key(self, key: CacheKey) -> Iterator[None]:
         with self._guard:
             lock = self._locks.setdefault(f"{key.endpoint}/{key.file_name}", threading.Lock())
         with lock:
@@ -374,6 +366,6 @@ def _between(rows: pd.DataFrame, day: str, first: pd.Timestamp, last: pd.Timesta
     return rows[rows[day].between(first, last)].reset_index(drop=True)
 
 
-def _sorted(tables: Sequence[pd.DataFrame], day: str) -> pd.DataFrame:
+def _sort(tables: Sequence[pd.DataFrame], day: str) -> pd.DataFrame:
     filled = [table for table in tables if len(table)] or list(tables[:1])
     return pd.concat(filled, ignore_index=True).sort_values(day, kind="stable", ignore_index=True)

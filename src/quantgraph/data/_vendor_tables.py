@@ -27,7 +27,7 @@ class Endpoint:
     key
         Parameter and column that names a series: a code, or an exchange.
     order
-        Columns by which rows are sorted; the first one holds the day.
+        Columns that sort the rows; the first one holds the day.
     access
         ``market``: by code or, of all codes, by session. ``series``: one key only. ``list``: a whole list as
         of today.
@@ -80,7 +80,7 @@ class TableClient(Protocol):
 
 
 def daily_series(name: str, numbers: tuple[str, ...]) -> Endpoint:
-    """The table of a symbol's days, asked for by code; an answer without rows is no fact to keep."""
+    """The table of a symbol's days, asked for by code; an answer without rows is not kept."""
     return Endpoint(
         name=name,
         text=("code",),

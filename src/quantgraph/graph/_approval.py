@@ -162,12 +162,7 @@ def _line(order: OrderProposal, language: Language) -> str:
 def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Ask the decider for the session's orders, and word the question whether to send them.
 
-    There is no question if all later orders were approved before.
-
-    Raises
-    ------
-    CheckpointerRequired
-        If the user is to be asked and the host has no checkpointer.
+    There is no question if all later orders were approved before. To ask a person needs a checkpointer.
     """
     run_id, day = state["run_id"], session_of(state["session"])
     if trading.resources.on_clarify == "ask":
@@ -177,8 +172,8 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         return {"proposal": None}
     market, run = trading.market(state), trading.run_context(run_id, state)
     session = Session.open(market, day, ledger.account(run_id), exits_of(run, market))
-    with trading.growing_view(run_id, state, day) as walk:
-        context = context_of(session, walk.at(Moment(day, "open")), run)
+    with trading.growing_view(run_id, state, day) as growing:
+        context = context_of(session, growing.at(Moment(day, "open")), run)
         decision = collect_decision(trading.decider, context)
     orders = decision.orders
     proposal: Proposal = {
@@ -206,7 +201,7 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
 
 
 def approve_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
-    """Ask whether to send the orders; if ``on_clarify`` asks nobody, they are not sent.
+    """Ask whether to send the orders; without a person to ask they are not sent.
 
     There is no question about a session that is in the ledger already (the process was killed after its
     commit). Code that answers sees what the decider saw, and the answer belongs to this session.

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph.agents import SignalRule, given_decider
+from quantgraph.agents import SignalRule, as_decider
 from quantgraph.broker import Account, Decider, TradePlan, check_decider
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.data import FrameSource, MarketDataSource, SourceLike, open_source
@@ -67,13 +67,13 @@ def create_trading_graph(
     Parameters
     ----------
     model, source, decider, on_clarify, checkpointer, settings
-        See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
+        See :class:`~quantgraph.runtime.Resources`. A decider may be its name, see
         :func:`~quantgraph.agents.make_decider`.
     cash
         Initial cash, in the market's currency. Default: the sentence's, else 1,000,000.
     rules
-        The market's rules and fees, by date. Default: those of the market whose codes the files or frames of
-        the source have, mainland China's if they do not tell.
+        The market's rules and fees, by date. Default: by the codes in the files or frames of
+        the source, mainland China's if they do not tell.
     mark_at
         Whether holdings are valued at each session's ``close`` or ``open``.
     plan
@@ -89,25 +89,25 @@ def create_trading_graph(
     Raises
     ------
     BadOption
-        If an argument is invalid, or given twice.
+        If an argument is invalid, or passed twice.
     """
-    given = merge_resources(
+    resources = merge_resources(
         resources,
         model=model,
         source=source,
-        decider=given_decider(decider),
+        decider=as_decider(decider),
         on_clarify=on_clarify,
         checkpointer=checkpointer,
         settings=settings,
     )
-    _check_arguments(rules, given.decider, mark_at, plan)
-    trader, settings = given.decider or SignalRule(), given.settings or load_settings()
-    market = open_source(given.source, settings=settings)
+    _check_arguments(rules, resources.decider, mark_at, plan)
+    trader, settings = resources.decider or SignalRule(), resources.settings or load_settings()
+    market = open_source(resources.source, settings=settings)
     book = rules or _rules_of(market)
     market = market.of_market(book.market) if isinstance(market, FrameSource) else market
-    given = replace(given, decider=trader, source=market, settings=settings)
+    resources = replace(resources, decider=trader, source=market, settings=settings)
     trading = Trading(
-        resources=open_resources(given, in_run_folders=True),
+        resources=open_resources(resources, in_run_folders=True),
         decider=trader,
         rules=book,
         cash=None if cash is None else _positive(cash),
@@ -115,7 +115,7 @@ def create_trading_graph(
         plan=plan or TradePlan(),
         approve=approve,
     )
-    compiled = build_trading_graph(trading).compile(checkpointer=given.checkpointer, name="trading")
+    compiled = build_trading_graph(trading).compile(checkpointer=resources.checkpointer, name="trading")
     return shown_offline(compiled.with_config({"recursion_limit": STEP_LIMIT}))
 
 
@@ -130,9 +130,9 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        given, recorder = partial(node, trading=trading), trading.resources.recorder
+        step, recorder = partial(node, trading=trading), trading.resources.recorder
         check = None if name == "given_data" else check_version
-        return partial(run_node, given, name, recorder, on_error=trading.close, check_state=check)
+        return partial(run_node, step, name, recorder, on_error=trading.close, check_state=check)
 
     graph: TradingGraph = StateGraph(TradingState)
     signal = build_signal_graph(trading.resources, check_symbols=trading.check_tradable)

@@ -36,12 +36,12 @@ from quantgraph.tools import split_codes
 def begin_node(state: TradingState) -> dict[str, Any]:
     """Reset the result for a new request; give it a new run if its run id belongs to an ended request.
 
-    Thanks are no request: the result stays.
+    Thanks are not a request: the result stays.
     """
     if only_thanks(state):
         return {}
-    given = run_id_of(state.get("run_id"))
-    run_id = new_run_id() if has_ended_run(state, given) else given
+    run_id = run_id_of(state.get("run_id"))
+    run_id = new_run_id() if has_ended_run(state, run_id) else run_id
     return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
 
 
@@ -107,7 +107,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             ledger.commit_day(run_id, result)
             emit_session(result.session, result.value, window=sessions)
         return {"proposal": None}
-    with trading.growing_view(run_id, state, first) as walk:
+    with trading.growing_view(run_id, state, first) as growing:
         commit_sessions(
             trading.market(state),
             list(left[: max(BLOCK_SESSIONS, at_least)]),
@@ -115,7 +115,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             ledger=ledger,
             run_id=run_id,
             run=trading.run_context(run_id, state),
-            growing_view=walk,
+            growing_view=growing,
             at_least=at_least,
             on_session=partial(emit_session, window=sessions),
         )
@@ -129,19 +129,15 @@ def _turns() -> int:
 
 
 def route_after_begin(state: TradingState) -> Literal["given_data", "signal"]:
-    """After begin, if no signal is needed: the host's data, unless the user said something."""
+    """After begin, if no signal is needed: the host's data, unless there is a message."""
     return "given_data" if state.get("data_ref") and not user_messages(state) else "signal"
 
 
 def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
-    """Fill the request from ``given`` and the commit ``data_ref``; no model and no source is asked.
+    """Fill the request from the caller's constraints and the commit ``data_ref``; it asks no model or source.
 
-    Without symbols or a window in ``given`` the request has all that the commit has.
-
-    Returns
-    -------
-    dict
-        The request and the commit; or the reason for the end, if the commit has no such bars.
+    Without symbols or a window in them the request has all that the commit has. A commit without such
+    bars ends the run.
     """
     clean = initial_state(state.get("max_retries", 3)) | {"language": language(state)}
     now = changed(state, clean)
@@ -158,21 +154,21 @@ def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
 
 
 def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str]:
-    ref, given = state["data_ref"], request_of(state)["given"]
+    ref, fixed = state["data_ref"], request_of(state)["given"]
     data = trading.resources.store.snapshot(ref)
     bars = data["ohlcv"]
     if not {"open", "close"} <= set(bars):
         raise NoData(f"commit {ref[:12]} has no bars; data_ref must have open and close in ohlcv")
     sessions, listed = pd.DatetimeIndex(bars["open"].index), bars["open"].columns
-    symbols = _symbols(given, listed)
+    symbols = _symbols(fixed, listed)
     if len(symbols) < len(listed):
         ref = _only(ref, symbols, trading.resources.store)
-    inside = _window(state, given, sessions)
+    inside = _window(state, fixed, sessions)
     notes = needs_notes(trading.decider, sessions, inside[0], data)
     notes += missing_indicators(trading.decider, data)
     request = {
-        "ts_code": given.get("ts_code") or ",".join(symbols),
-        "trade": given.get("ts_code") or ",".join(symbols),
+        "ts_code": fixed.get("ts_code") or ",".join(symbols),
+        "trade": fixed.get("ts_code") or ",".join(symbols),
         "index": [],
         "start": f"{inside[0]:%Y%m%d}",
         "end": f"{inside[-1]:%Y%m%d}",
@@ -184,8 +180,8 @@ def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str
     return request, ref
 
 
-def _symbols(given: Mapping[str, str], listed: pd.Index[str]) -> list[str]:
-    named = split_codes(given.get("ts_code") or "")
+def _symbols(fixed: Mapping[str, str], listed: pd.Index[str]) -> list[str]:
+    named = split_codes(fixed.get("ts_code") or "")
     unknown = [symbol for symbol in named if symbol not in listed]
     if unknown:
         raise UnknownSymbol(
@@ -195,9 +191,9 @@ def _symbols(given: Mapping[str, str], listed: pd.Index[str]) -> list[str]:
     return sorted(set(named)) or list(listed)
 
 
-def _window(state: TradingState, given: Mapping[str, str], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex:
+def _window(state: TradingState, fixed: Mapping[str, str], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex:
     """Return the sessions from ``start_date`` to ``end_date`` that the run may know."""
-    first, last = given.get("start_date") or sessions[0], given.get("end_date") or sessions[-1]
+    first, last = fixed.get("start_date") or sessions[0], fixed.get("end_date") or sessions[-1]
     limit = request_of(state)["as_of"] or sessions[-1]
     inside = sessions_between(sessions, session_of(first), min(session_of(last), session_of(limit)))
     if inside.empty:

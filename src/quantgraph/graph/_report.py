@@ -52,13 +52,13 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
-    of_decider = ModelDecider.of(trading.decider).result_notes(list(ledger.notes(run_id).values()))
+    own = ModelDecider.of(trading.decider).result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
-    notes = [note.text(user_language) for note in (*of_decider, *summary_notes(summary))]
+    notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]
     summary["notes"] = [
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
@@ -74,8 +74,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         f"{account['trades']} fills; buy and hold {benchmark['return']:.2%}.",
     )
     request_notes = [] if trading.resources.makes_signal else request_of(state)["checked"]["notes"]
-    told = [*summary["notes"], *request_notes]
-    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in told)
+    closing = [*summary["notes"], *request_notes]
+    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in closing)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
 
@@ -87,12 +87,12 @@ def _plan_notes(state: TradingState, trading: Trading, user_language: Language) 
         return []
     join = say(user_language, zh="、", en=", ")
     taken = join.join(plan_words({name: plan[name] for name in replaced}, user_language))
-    said = join.join(plan_words(replaced, user_language))
+    replaced_words = join.join(plan_words(replaced, user_language))
     return [
         say(
             user_language,
-            zh=f"计划以给出的参数为准：{taken}，不是句子里的{said}",
-            en=f"the plan that was given holds: {taken}, not {said} of the sentence",
+            zh=f"计划以给出的参数为准：{taken}，不是句子里的{replaced_words}",
+            en=f"the plan of the options holds: {taken}, not {replaced_words} of the sentence",
         )
     ]
 
@@ -128,12 +128,12 @@ def _early_notes(state: TradingState, trading: Trading, user_language: Language)
     rows = [(name, day) for name, day in since.items() if day is not None]
     zh = "、".join(f"{_RULES[name]}（{day} 起）" for name, day in rows)
     en = ", ".join(f"{name} (from {day})" for name, day in rows)
-    told = say(
+    note = say(
         user_language,
         zh=f"更早的规则未知，按最早已知的执行：{zh}",
         en=f"earlier rules are not known, the first known ones are taken: {en}",
     )
-    return [told] if rows else []
+    return [note] if rows else []
 
 
 def _traded_market(state: TradingState, trading: Trading) -> Market:

@@ -37,19 +37,16 @@ _KNOWN_CODES = {
     "on the command line --market cn",
 }
 _CASH = 1_000_000
-"""Where nobody said any."""
+"""The default cash."""
 _MAX_VIEWS = 8
-"""Runs whose growing views are kept between steps; those of other runs are made again."""
+"""Runs whose growing views are kept between steps; other runs' are made again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trading:
     """What the nodes of one graph trade with, and the ledgers and views of its open runs.
 
-    Attributes
-    ----------
-    approve
-        Whether a session's orders are sent only after approval, asked as the resources' ``on_clarify`` says.
+    With ``approve`` a session's orders are sent only after approval, asked as ``on_clarify`` says.
     """
 
     resources: OpenResources
@@ -66,20 +63,19 @@ class Trading:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def plan_of(self, state: TradingState) -> TradePlan:
-        """The plan in force: the caller's words, else those of the sentence that are executed."""
-        return TradePlan.of(self._said_plan(state) | self.plan.to_json())
+        """The plan in force: the caller's words, else the sentence's that are executed."""
+        return TradePlan.of(self._sentence_plan(state) | self.plan.to_json())
 
     def opening_cash(self, state: TradingState) -> Decimal:
         """The caller's cash, else the sentence's, else 1,000,000."""
         return self.cash or Decimal(self.plan_of(state).cash or _CASH)
 
     def replaced_plan(self, state: TradingState) -> dict[str, Any]:
-        """The sentence's words of the plan in whose place are others of the caller's."""
-        given = self.plan.to_json()
-        said = self._said_plan(state)
-        return {name: value for name, value in said.items() if given.get(name, value) != value}
+        """The values of the sentence's plan that the caller's replace."""
+        own, sentence = self.plan.to_json(), self._sentence_plan(state)
+        return {name: value for name, value in sentence.items() if own.get(name, value) != value}
 
-    def _said_plan(self, state: TradingState) -> dict[str, Any]:
+    def _sentence_plan(self, state: TradingState) -> dict[str, Any]:
         understanding, executes = request_of(state)["understanding"], self.decider.executes
         plan = understanding["plan"] if understanding else {}
         return {name: value for name, value in plan.items() if name in executes}
@@ -185,7 +181,7 @@ class Trading:
             log_step=partial(ledger.log_step, run_id),
         )
         scope = current_scope()
-        if scope is None:  # a node that is called by hand
+        if scope is None:  # a node outside of a graph
             return context
         return replace(context, scope=branch, check=scope.raise_fatal)
 
@@ -200,13 +196,7 @@ class Trading:
             ledger.close()
 
     def strategy(self, state: TradingState) -> dict[str, Any]:
-        """Return the strategy whose signal is traded; empty for a decider that uses none.
-
-        Raises
-        ------
-        NoSignal
-            If there is none yet.
-        """
+        """Return the strategy of the traded signal; empty for a decider that uses none, else ``NoSignal``."""
         if not self.resources.makes_signal:
             return {}
         if not (strategy := strategy_of(state)):
@@ -216,7 +206,7 @@ class Trading:
         return strategy
 
     def sessions(self, state: TradingState) -> pd.DatetimeIndex:
-        """Return the sessions to trade: those of the data within the requested window.
+        """Return the sessions to trade: the data's in the requested window.
 
         Sessions before the strategy's signal counts are excluded, if the decider uses the signal.
         """

@@ -30,8 +30,8 @@ async def trading_graph() -> CompiledTradingGraph:
 @functools.cache
 def _resources() -> Resources:
     settings = load_settings()
-    given = Resources(settings=settings, store=DataState(settings.runs_dir / "data"))
-    return open_resources(given, in_run_folders=True)
+    resources = Resources(settings=settings, store=DataState(settings.runs_dir / "data"))
+    return open_resources(resources, in_run_folders=True)
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 Nodes ask ``role_model(role)``; ``get_llm`` gives the bare model. With a key it is any OpenAI-compatible
 endpoint or chat model; without one it is the ``KeylessPlanner``, a deterministic reader of a documented
-family of sentences. A model without native tool calls is given the text form of them. ``messages`` builds
+family of sentences. A model without native tool calls gets the text form of them. ``messages`` builds
 prompts and reads replies.
 """
 

@@ -40,7 +40,7 @@ from quantgraph.llm.messages import _json as tags
 from quantgraph.llm.messages._json import finish_reason, is_cut_off, reply_text, without_thoughts
 from quantgraph.llm.messages._structured import JsonCandidate, find_json, normalise_nulls
 from quantgraph.recording import Key
-from quantgraph.recording.scope import Scope, current_scope, recorded
+from quantgraph.recording.scope import Scope, call_once, current_scope
 
 CapabilityMode = Literal["native", "text"]
 """``native``: tools are tools of the API. ``text``: the prompt describes them, JSON objects call them."""
@@ -76,8 +76,6 @@ class ReplyForm:
 def is_refused(error: Exception, model: BaseChatModel) -> bool:
     """Whether a server says that it does not support tools.
 
-    Notes
-    -----
     A 500 is a passing failure of the server unless its text names what was sent and says that it is not
     supported: llama.cpp without ``--jinja`` says "tools param requires --jinja flag", earlier versions say
     "Unsupported param: tools".
@@ -98,7 +96,7 @@ def _status_and_text(error: Exception, model: BaseChatModel) -> tuple[int | None
 
 
 def as_text(messages: Sequence[BaseMessage], form: ReplyForm) -> list[BaseMessage]:
-    """The conversation with the roles system, user and assistant alone, and how tools are called in it.
+    """The conversation with the roles system, user and assistant alone, and the form of tool calls in it.
 
     Tool calls become the JSON objects that the instructions ask for.
     """
@@ -127,7 +125,7 @@ def as_text(messages: Sequence[BaseMessage], form: ReplyForm) -> list[BaseMessag
 
 
 def _instructions(form: ReplyForm) -> str:
-    """How tools are called, and which there are."""
+    """The tools, and the form of their calls."""
     otherwise = "Your reply has to be such a call." if form.forced else "To finish, reply as the task asks."
     lines = [
         "# Form of your reply",
@@ -193,16 +191,10 @@ class _Call:
 
 
 def parse_reply(message: AIMessage, form: ReplyForm, *, mode: CapabilityMode, turn: int) -> ParsedReply:
-    """Parse a reply.
+    """Parse a reply; ``turn`` is the number of messages before, which makes ids of written calls differ.
 
-    A call of an unbound tool is a call if it cannot be anything else; the agent answers it with an error.
-
-    Parameters
-    ----------
-    mode
-        How tools were offered. In mode ``native`` a call that is written as text is a fault.
-    turn
-        Number of the messages before, which makes the ids of written calls differ.
+    A call of an unbound tool is a call if it cannot be anything else; the agent answers it with an error. In
+    mode ``native`` a call that is written as text is a fault.
     """
     if not form.tools:
         return ParsedReply()
@@ -214,9 +206,9 @@ def parse_reply(message: AIMessage, form: ReplyForm, *, mode: CapabilityMode, tu
     if not calls:
         return ParsedReply()
     ids = [call["id"] for call in [*message.tool_calls, *message.invalid_tool_calls]] or [None] * len(calls)
-    given = Counter(ids)  # an id that two calls have names neither
+    counts = Counter(ids)  # an id that two calls have names neither
     made = tuple(
-        _tool_call(one, form, id_ if id_ and given[id_] == 1 else _call_id(one, turn, place))
+        _tool_call(one, form, id_ if id_ and counts[id_] == 1 else _call_id(one, turn, place))
         for place, (one, id_) in enumerate(zip(calls, ids, strict=True))
     )
     if own:
@@ -325,7 +317,7 @@ class CapabilityCache:
             self._outside_of_runs = "text"
             return
         scope.recording.memory[self._digest] = True
-        recorded("fact", self._refusal, lambda: True)
+        call_once("fact", self._refusal, lambda: True)
 
     def _has_stepped_down(self, scope: Scope) -> bool:
         """Whether the step precedes this place: at its path, in an earlier node, or in an earlier session."""
@@ -342,7 +334,7 @@ class CapabilityCache:
 
 _OPTIONAL_CHOICES = (None, "auto", "none", False)
 _INHERITED = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
-"""Fields taken from the inner model: callers see one model run, that of the wrapper."""
+"""Fields taken from the inner model: callers see one model run, the wrapper's."""
 
 
 class CapabilityChatModel(BaseChatModel):
@@ -357,8 +349,6 @@ class CapabilityChatModel(BaseChatModel):
     mode
         ``"auto"``, or a mode that is never left.
 
-    Examples
-    --------
     >>> from langchain_core.language_models import FakeListChatModel
     >>> inner = FakeListChatModel(responses=['{"tool": "add", "args": {"a": 1, "b": 2}}'])
     >>> model = CapabilityChatModel(inner)
@@ -375,11 +365,7 @@ class CapabilityChatModel(BaseChatModel):
     _capabilities: CapabilityCache = PrivateAttr()
 
     def __init__(
-        self,
-        inner: BaseChatModel,
-        *,
-        mode: CapabilityMode | Literal["auto"] = "auto",
-        **fields: Any,
+        self, inner: BaseChatModel, *, mode: CapabilityMode | Literal["auto"] = "auto", **fields: Any
     ) -> None:
         if mode not in ("auto", *MODES):
             raise BadOption(f"mode={mode!r}; valid are auto, {', '.join(MODES)}", option="mode")
@@ -442,10 +428,10 @@ class CapabilityChatModel(BaseChatModel):
             "native" if is_plain else self._capabilities.mode()
         )  # a plain conversation has one form
         while True:
-            model, sent, given = self._request(mode, messages, form, options)
+            model, sent, counts = self._request(mode, messages, form, options)
             try:
                 # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
-                message = _reply_message(model._generate_with_cache(sent, **given))  # noqa: SLF001
+                message = _reply_message(model._generate_with_cache(sent, **counts))  # noqa: SLF001
                 parsed = parse_reply(message, form, mode=mode, turn=len(messages))
             except Exception as error:
                 if reason := _unusable_reason(error, self.inner):

@@ -67,7 +67,7 @@ from quantgraph.sentences.phrases import changed_request
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
 KeylessReply = Callable[[Sequence[BaseMessage], str], str | Mapping[str, Any] | AIMessage]
-"""Replies to a conversation, given the part of the prompt that it answers: with a text, an object as JSON, or a
+"""Replies to a conversation and the part of the prompt that it answers: with a text, an object as JSON, or a
 message of at most one tool call."""
 
 
@@ -148,7 +148,7 @@ def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
     return context, facts
 
 
-def _fenced(value: Mapping[str, Any]) -> str:
+def _code_block(value: Mapping[str, Any]) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
 
 
@@ -160,7 +160,7 @@ def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
             call = PlannerCall(name=name, args={key: value[key] for key in known})
             if prompt.answer_to(call) is None:
                 return PlannerTurn(call=call)
-    return PlannerTurn(text=_fenced(value))
+    return PlannerTurn(text=_code_block(value))
 
 
 def _answers(prompt: _Prompt) -> list[str]:
@@ -190,11 +190,11 @@ _SETTLED = ("600000.SH",)
 
 
 def _read(text: str, context: RequestContext, codes: Sequence[str]) -> ParsedRequest:
-    """Read a request; the word that begins it is the name of the only code of the data, if it is unread."""
+    """Read a request; the word that begins it is the name of the only code of the data, if it is unparsed."""
     request = read_request(text, context)
-    if len(codes) != 1 or len(request.unread) != 1 or request.symbols:
+    if len(codes) != 1 or len(request.unparsed) != 1 or request.symbols:
         return request
-    (word,), (code,) = request.unread, codes
+    (word,), (code,) = request.unparsed, codes
     if not re.match(rf"\s*{re.escape(word)}\s*[,，:：、]", text):
         return request
     read = read_request(text, replace(context, names={**context.names, word: code}))
@@ -206,7 +206,7 @@ def _codes_of(kind: type[QuantGraphError]) -> set[str]:
     return {kind.code}.union(*(_codes_of(child) for child in kind.__subclasses__()))
 
 
-def _failed(message: ToolMessage) -> bool:
+def _has_failed(message: ToolMessage) -> bool:
     """Whether a tool failed: by the message's status, or by its error code if the wire format has no status."""
     return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
 
@@ -226,17 +226,17 @@ def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
         answer = prompt.answer_to(call)
         if answer is None and call.name not in prompt.tools:
             return PlannerTurn(
-                text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
+                text=replies.fetch_failure(call.name, "not_configured: the tool is not bound.", language)
             )
         if answer is None:
             return PlannerTurn(call=call)
-        if _failed(answer):
-            return PlannerTurn(text=replies.fetch_failed(call.name, answer.text, language))
+        if _has_failed(answer):
+            return PlannerTurn(text=replies.fetch_failure(call.name, answer.text, language))
     return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
 
 
 def _prompt_language(prompt: _Prompt, options: Mapping[str, Any]) -> Language:
-    """The language that a prompt names, else that of the user's newest text, else that of the prompt."""
+    """The language that a prompt names, else the user's newest text's, else the prompt's."""
     named = options.get("language")
     if named in ("zh", "en"):
         return cast(Language, named)
@@ -251,7 +251,7 @@ def _codes(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
-def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
+def _find_watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
     """The watched security: of the understanding in the prompt if it has one, else as the strategy says."""
     understood = json_object(prompt.part("understanding"))
     watch, trade = _codes(understood.get("watch")), _codes(understood.get("trade"))
@@ -265,18 +265,18 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
     try:
         request = _read(text, context, _SETTLED)
     except BadWindow as error:
-        return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
+        return PlannerTurn(text=replies.strategy_failure(error.line, language_of(text)))
     if request.strategy is None:
-        return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
-    code = write_code(request.strategy, _watched(prompt, request))
+        return PlannerTurn(text=replies.strategy_question(request.unparsed or (text,), request.language))
+    code = write_code(request.strategy, _find_watched(prompt, request))
     call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
     answer = prompt.answer_to(call, newest=True)  # code that failed is not mended: it fails again
     if answer is None:
         if CODE_TOOL not in prompt.tools:
             return PlannerTurn(text=f"```python\n{code.source}```")
         return PlannerTurn(call=call)
-    if _failed(answer) or f"signal {code.name}:" not in answer.text:
-        return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
+    if _has_failed(answer) or f"signal {code.name}:" not in answer.text:
+        return PlannerTurn(text=replies.strategy_failure(answer.text, request.language))
     return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), request.language))
 
 
@@ -308,8 +308,8 @@ def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - hand
 
 def _plain(prompt: _Prompt) -> PlannerTurn:
     """A prompt without tags: call the bound tools from the user's newest text, else answer."""
-    said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
-    text = said[-1] if said else ""
+    texts = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
+    text = texts[-1] if texts else ""
     context, _ = _context(prompt)
     try:
         request = read_request(text, context)
@@ -327,8 +327,8 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
         answer = prompt.answer_to(call)
         if answer is None:
             return PlannerTurn(call=call)
-        if _failed(answer):
-            return PlannerTurn(text=replies.fetch_failed(name, answer.text, request.language))
+        if _has_failed(answer):
+            return PlannerTurn(text=replies.fetch_failure(name, answer.text, request.language))
         answers.append(answer.text)
     if answers:
         return PlannerTurn(text="\n".join(answers))
@@ -348,13 +348,13 @@ _HANDLERS = {
 
 
 def _of_decider(reply: KeylessReply, prompt: _Prompt, text: str) -> PlannerTurn:
-    given = reply(prompt.messages, text)
-    if isinstance(given, Mapping):
-        return _as_schema(prompt, dict(given))
-    if isinstance(given, str):
-        return PlannerTurn(text=given)
-    calls = [PlannerCall(name=each["name"], args=each["args"]) for each in given.tool_calls]
-    return PlannerTurn(text=given.text, call=calls[0] if calls else None)
+    answer = reply(prompt.messages, text)
+    if isinstance(answer, Mapping):
+        return _as_schema(prompt, dict(answer))
+    if isinstance(answer, str):
+        return PlannerTurn(text=answer)
+    calls = [PlannerCall(name=each["name"], args=each["args"]) for each in answer.tool_calls]
+    return PlannerTurn(text=answer.text, call=calls[0] if calls else None)
 
 
 @cache
@@ -395,7 +395,7 @@ def answer_conversation(
     forced: bool,
     replies_of: Mapping[str, KeylessReply] | None = None,
 ) -> PlannerTurn:
-    """The answer to a conversation; ``replies_of`` a decider come before those of the package's deciders."""
+    """The answer to a conversation; ``replies_of`` a decider come before the package's deciders'."""
     bound, of_decider = {str(tool["name"]): tool for tool in tools}, dict(replies_of or {})
     own = set().union(*(tags.own_parts(each.text) for each in messages))
     if own and not own & {*of_decider}:
@@ -503,8 +503,5 @@ def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
         rest = tool_call_chunk(name=None, args=args[half:], id=None, index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[rest])
     yield AIMessageChunk(
-        content="",
-        response_metadata={"model_name": _MODEL},
-        usage_metadata=_NO_TOKENS,
-        chunk_position="last",
+        content="", response_metadata={"model_name": _MODEL}, usage_metadata=_NO_TOKENS, chunk_position="last"
     )

@@ -71,7 +71,7 @@ def introduction(language: Language) -> str:
 
 
 def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
-    """Examples of an answer; for stocks those of the source, if it gives any."""
+    """Examples of an answer; for stocks the source's, if it gives any."""
     if about != "symbols" or not codes:
         return _pick(_EXAMPLES[about], language)
     return say(
@@ -81,23 +81,25 @@ def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
     )
 
 
-def question(about: Missing, unread: Sequence[str], language: Language, examples: Sequence[str] = ()) -> str:
-    """A question about one missing part, with examples, which names the unread words.
+def question(
+    about: Missing, unparsed: Sequence[str], language: Language, examples: Sequence[str] = ()
+) -> str:
+    """A question about one missing part, with examples, which names the unparsed words.
 
     ``examples`` are codes or index names of the source, in place of the default examples.
     """
     ask, example = _pick(_QUESTIONS[about], language), _example(about, language, examples)
     if language == "zh":
-        head = f"这部分我没有读懂：{'；'.join(unread)}。" if unread else ""
+        head = f"这部分我没有读懂：{'；'.join(unparsed)}。" if unparsed else ""
         return f"{head}{ask}？{example}。"
-    head = f"I could not read this: {'; '.join(unread)}. " if unread else ""
+    head = f"I could not read this: {'; '.join(unparsed)}. " if unparsed else ""
     return f"{head}{ask}? {example[0].upper()}{example[1:]}."
 
 
 def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str | None:
     """The question about the first missing part; None if nothing is missing.
 
-    If every part is missing and words are unread, it shows a whole readable sentence.
+    If every part is missing and words are unparsed, it shows a whole readable sentence.
     """
     if not request.missing:
         return None
@@ -106,14 +108,14 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
         return several_spans(request.windows, language)
     if about == "plan":
         return not_executed([clause.words for clause in request.open], language)
-    text = question(about, request.unread, language, examples)
+    text = question(about, request.unparsed, language, examples)
     if about == "strategy" and request.can_go_on:
         return text + say(
             language,
             zh="也可以回答“不要它，继续”：其余的照做，没有读懂的部分不执行，结果里会写明。",
             en=' Or answer "go on without it": the rest is done, and the result names what was left out.',
         )
-    if not {"symbols", "window", "strategy"} <= set(request.missing) or not request.unread:
+    if not {"symbols", "window", "strategy"} <= set(request.missing) or not request.unparsed:
         return text
     code = examples[0] if examples else "600519.SH"
     return text + say(
@@ -136,16 +138,16 @@ def not_executed(clauses: Sequence[str], language: Language) -> str:
 
 def several_spans(spans: Sequence[tuple[str, str]], language: Language) -> str:
     """The question after several spans of dates, which are not joined."""
-    said = [f"{start}-{end}" for start, end in spans]
+    named = [f"{start}-{end}" for start, end in spans]
     return say(
         language,
-        zh=f"您说了 {len(said)} 段时间（{'、'.join(said)}），一次只能跑一段，也不会把它们连成一段。请问用哪一段？例如 {said[0]}。",
-        en=f"You named {len(said)} spans of dates ({', '.join(said)}); one run takes one span, and they are not joined. "
-        f"Which one should I use? For example {said[0]}.",
+        zh=f"您说了 {len(named)} 段时间（{'、'.join(named)}），一次只能跑一段，也不会把它们连成一段。请问用哪一段？例如 {named[0]}。",
+        en=f"You named {len(named)} spans of dates ({', '.join(named)}); one run takes one span, and they are not joined. "
+        f"Which one should I use? For example {named[0]}.",
     )
 
 
-def refused_date(why: str, language: Language) -> str:
+def date_question(why: str, language: Language) -> str:
     """The question after a malformed date."""
     head = say(language, zh=f"日期无法识别（{why}）。", en=f"The date cannot be used ({why}). ")
     return head + question("window", (), language)
@@ -170,8 +172,8 @@ def analysis(request: ParsedRequest, errors: str) -> str:
         parts.append(("时间 " if zh else "window ") + f"{request.start or '?'}-{request.end or '?'}")
     if rule := rule_text(request):
         parts.append(rule)
-    if request.unread:
-        parts.append(("未读懂 " if zh else "not read: ") + "; ".join(request.unread))
+    if request.unparsed:
+        parts.append(("未读懂 " if zh else "not read: ") + "; ".join(request.unparsed))
     read = ("读到：" if zh else "Read: ") + ("；" if zh else "; ").join(parts or ["无" if zh else "nothing"])
     end = "。" if zh else "."
     if not errors:
@@ -218,7 +220,7 @@ def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language:
     )
 
 
-def fetch_failed(tool: str, text: str, language: Language) -> str:
+def fetch_failure(tool: str, text: str, language: Language) -> str:
     """One line after a data tool failed; the call is not repeated."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return say(
@@ -233,7 +235,7 @@ def stored(name: str, rule: str, language: Language) -> str:
     return say(language, zh=f"信号 {name} 已生成。{rule}。", en=f"Stored the signal {name}: {rule}.")
 
 
-def strategy_failed(text: str, language: Language) -> str:
+def strategy_failure(text: str, language: Language) -> str:
     """One line after the code failed."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else ""
@@ -244,9 +246,9 @@ def strategy_failed(text: str, language: Language) -> str:
     )
 
 
-def strategy_unread(unread: Sequence[str], language: Language) -> str:
+def strategy_question(unparsed: Sequence[str], language: Language) -> str:
     """The question after a strategy outside the family."""
-    return question("strategy", unread, language)
+    return question("strategy", unparsed, language)
 
 
 def _with_codes(text: str, names: Mapping[str, str]) -> str:
@@ -259,10 +261,10 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
     return text.strip()
 
 
-def _as_said(words: str, text: str) -> str:
+def _as_written(words: str, text: str) -> str:
     """Words of a clause as the person wrote them, if they are found again: ``三成资金`` for 30%资金.
 
-    >>> _as_said("定投 5000元", "每月定投600900.SH5000元，2025年"), _as_said("30%资金", "用三成资金买")
+    >>> _as_written("定投 5000元", "每月定投600900.SH5000元，2025年"), _as_written("30%资金", "用三成资金买")
     ('定投600900.SH5000元', '三成资金')
     """
     pieces = map(clean_words, re.split(r"[,，;；。\n]", text))
@@ -282,16 +284,17 @@ def _numbers(text: str) -> set[str]:
 
 
 def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:
-    """What is watched and traded, the spans, the rule's clauses, the plan that is executed, and what is not as said."""
+    """What is watched and traded, the spans, the rule's clauses, the plan that is executed, and what differs from the sentence."""
     watch, trade = ",".join(request.watch), ",".join(request.trade)
     whole = ",".join(request.symbols)
     open_ = [
-        {"quote": _as_said(clause.words, text), "became": "", "status": "not_done"} for clause in request.open
+        {"quote": _as_written(clause.words, text), "became": "", "status": "not_done"}
+        for clause in request.open
     ]
     not_done = {clause.key for clause in request.open}
     settled = [
         {
-            "quote": _as_said(note.words, text),
+            "quote": _as_written(note.words, text),
             "became": note.became.text(request.language),
             "status": note.status,
         }
@@ -310,8 +313,8 @@ def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:
 
 def _needs_answer(request: ParsedRequest) -> bool:
     """Whether a part is unclear. The host asks itself about several spans, and about clauses that nothing executes."""
-    said = {"plan", *(["window"] if request.windows else [])}
-    return not said.issuperset(request.missing)
+    named = {"plan", *(["window"] if request.windows else [])}
+    return not named.issuperset(request.missing)
 
 
 def reflection_answer(
@@ -351,7 +354,7 @@ def reflection_answer(
         },
         "clarification_question": query,
         "reasoning": introduction(request.language),
-        "unread": list(request.unread),
+        "unread": list(request.unparsed),
     }
 
 
@@ -366,11 +369,11 @@ def malformed_date_answer(
     missing: tuple[Missing, ...] = tuple(dict.fromkeys((*request.missing[:1], "window", *request.missing)))
     if "symbols" not in request.missing:
         missing = ("window", *(part for part in request.missing if part != "window"))
-    unread = (*dates, *request.unread)
-    request = replace(request, start=None, end=None, missing=missing, unread=unread)
+    unparsed = (*dates, *request.unparsed)
+    request = replace(request, start=None, end=None, missing=missing, unparsed=unparsed)
     found = reflection_answer(request, "\n".join(map(clean_words, rest)), context, facts, errors)
     if missing[0] == "window":
-        found["clarification_question"] = refused_date(error.message, request.language)
+        found["clarification_question"] = date_question(error.message, request.language)
     return found
 
 
@@ -388,9 +391,9 @@ def tool_parameters(tool: Tool) -> dict[str, Any]:
 
 
 def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
-    """The request by the argument names that a schema may use; empty values for unread parts.
+    """The request by the argument names that a schema may use; empty values for unparsed parts.
 
-    ``examples`` are those of the question about the stocks.
+    ``examples`` belong to the question about the stocks.
     """
     described = text if request.strategy else ""
     return {
@@ -412,7 +415,7 @@ def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = (
         "indicators": list(request.fields),
         "language": request.language,
         "missing": list(request.missing),
-        "unread": list(request.unread),
+        "unread": list(request.unparsed),
         "needs_clarification": bool(request.missing),
         "clarification_question": next_question(request, examples),
         "query": _source(request),
@@ -425,7 +428,7 @@ def _source(request: ParsedRequest) -> str:
     return write_code(request.strategy, request.watched).source
 
 
-def _typed(value: Any, schema: Mapping[str, Any]) -> Any:
+def _as_type(value: Any, schema: Mapping[str, Any]) -> Any:
     """A text as a list, or a list as a text, as the schema needs."""
     kind = schema.get("type")
     if kind == "array" and isinstance(value, str):
@@ -441,7 +444,7 @@ def fill_arguments(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[s
     required = (tool.get("parameters") or {}).get("required") or []
     if tool.get("name") != CODE_TOOL:
         facts = {key: value for key, value in facts.items() if key != "query"}
-    args = {key: _typed(facts[key], schema) for key, schema in properties.items() if key in facts}
+    args = {key: _as_type(facts[key], schema) for key, schema in properties.items() if key in facts}
     if any(key not in args for key in required):
         return None
     if not forced and any(args[key] in ("", [], None) for key in required):

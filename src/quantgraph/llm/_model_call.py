@@ -224,18 +224,18 @@ def load_prices(path: Path | None) -> Mapping[str, Price]:
         raise BadFile(f"prices: {path} cannot be read: {error.strerror}", path=str(path)) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"prices: {path} is not readable TOML: {error}", path=str(path)) from error
-    return {**PRICES, **{model: _read(path, model, given) for model, given in table.items()}}
+    return {**PRICES, **{model: _read(path, model, entry) for model, entry in table.items()}}
 
 
-def _read(path: Path, model: str, given: Any) -> Price:
-    numbers = list(given.values()) if isinstance(given, dict) and given.keys() == {*Price._fields} else []
+def _read(path: Path, model: str, entry: Any) -> Price:
+    numbers = list(entry.values()) if isinstance(entry, dict) and entry.keys() == {*Price._fields} else []
     if not numbers or not all(map(_is_money, numbers)):
         raise BadFile(
             f"prices: {path}: model {model!r} needs prompt and completion, money for a million "
             f'tokens, 0 or more, like ["{model}"] prompt = 0.5, completion = 1.5',
             path=str(path),
         )
-    return Price(Decimal(given["prompt"]), Decimal(given["completion"]))
+    return Price(Decimal(entry["prompt"]), Decimal(entry["completion"]))
 
 
 def _is_money(value: Any) -> bool:
@@ -270,11 +270,11 @@ class ModelCall:
         self._call = self.scope.next_call(self.request.digest)
 
     def recorded_reply(self) -> AIMessage | None:
-        """The reply in the record or the cache; None if the model must be called."""
+        """The reply in the record or the cache; None if the model must answer."""
         self._key = self.scope.key_of(self._call)
         entry = self.scope.recording.find(self._key, self.request.text)
         if entry is None:
-            kept = self._cached()
+            kept = self._cached_reply()
             if kept is None:
                 return None
             self.attempt = 1
@@ -343,7 +343,7 @@ class ModelCall:
         elif self._failed is not None:
             last, self._failed = self._failed, None
             self._record(
-                replace(last, error=self._redacted(error_fields), final=True) if error_fields else last
+                replace(last, error=self._redact(error_fields), final=True) if error_fields else last
             )
 
     def check(self, seconds: float = 0.0) -> None:
@@ -364,7 +364,7 @@ class ModelCall:
         """The id of the attempt's message, the same after a resume and in a replay."""
         return self._id(self._key, self.attempt)
 
-    def _cached(self) -> str | None:
+    def _cached_reply(self) -> str | None:
         """The cached reply. A run that repeats a request gets another reply than before."""
         if self.cache is None:
             return None
@@ -417,7 +417,7 @@ class ModelCall:
 
     def _entry(self, *, facts: Mapping[str, Any], final: bool = True, **outcome: Any) -> Entry:
         if outcome.get("error"):
-            outcome["error"] = self._redacted(outcome["error"])
+            outcome["error"] = self._redact(outcome["error"])
         return Entry(
             key=self._key,
             request=self.request.text,
@@ -428,7 +428,7 @@ class ModelCall:
             **outcome,
         )
 
-    def _redacted(self, error: Mapping[str, Any]) -> Any:
+    def _redact(self, error: Mapping[str, Any]) -> Any:
         return json.loads(self.facts.hide(canonical_json(error)))
 
     def _record_failed(self) -> None:

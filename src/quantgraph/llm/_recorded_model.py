@@ -1,4 +1,4 @@
-"""A wrapper around any chat model: the one place where models are called."""
+"""A wrapper around any chat model: the one place that calls models."""
 
 from __future__ import annotations
 
@@ -83,17 +83,7 @@ class RecordedChatModel(BaseChatModel):
     """A chat model whose calls are recorded, counted, kept within the budget, and retried where that helps.
 
     In a run (see :class:`~quantgraph.recording.scope.Scope`) recorded replies are served without a call
-    of the inner model.
-
-    Parameters
-    ----------
-    prices
-        Prices by model name, see :func:`~quantgraph.llm._model_call.load_prices`.
-    node_seconds
-        Seconds of work after which a node sends no call and waits for none.
-
-    Notes
-    -----
+    of the inner model. After ``node_seconds`` of work a node sends no call and waits for none.
     ``stream()`` returns a reply in one piece, since pieces of a broken stream could not be taken back before
     a retry. Callbacks, and so LangGraph's ``messages`` stream, see each token as it comes; the tokens of
     another attempt have another message id.
@@ -147,8 +137,8 @@ class RecordedChatModel(BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """The inner model's binding, recorded."""
         bound = self.inner.bind_tools(tools, tool_choice=tool_choice, **kwargs)
-        told = tuple(convert_to_openai_tool(tool) for tool in tools)
-        return self._around(bound, tools=told, tool_choice=tool_choice)
+        schemas = tuple(convert_to_openai_tool(tool) for tool in tools)
+        return self._around(bound, tools=schemas, tool_choice=tool_choice)
 
     def _around(self, bound: Any, **update: Any) -> Runnable[Any, Any]:
         """The same runnable with this wrapper around the model in it."""
@@ -165,8 +155,8 @@ class RecordedChatModel(BaseChatModel):
     def _call(
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> ModelCall:
-        given = {**options, "stop": stop} if stop else options
-        facts = model_facts(self.inner, given)
+        options_sent = {**options, "stop": stop} if stop else options
+        facts = model_facts(self.inner, options_sent)
         return ModelCall(
             request=build_request(
                 self.inner,
@@ -174,7 +164,7 @@ class RecordedChatModel(BaseChatModel):
                 messages,
                 tools=self.tools,
                 tool_choice=self.tool_choice,
-                options=given,
+                options=options_sent,
             ),
             facts=facts,
             role=self.role,
@@ -204,7 +194,7 @@ class RecordedChatModel(BaseChatModel):
                     manager = TokenCallbacks.of(run_manager, call.message_id())
                     # Not invoke(), which would call back twice.
                     send = partial(self.inner._generate_with_cache, messages, stop, manager, **kwargs)  # noqa: SLF001
-                    with _failure_counted(call, manager):
+                    with _counting_failure(call, manager):
                         message = _message(run_in_thread(send, call.check_in_flight))
                     answer = call.on_reply(message)
         except BaseException as problem:
@@ -214,7 +204,7 @@ class RecordedChatModel(BaseChatModel):
 
 
 @contextmanager
-def _failure_counted(call: ModelCall, manager: TokenCallbacks | None = None) -> Iterator[None]:
+def _counting_failure(call: ModelCall, manager: TokenCallbacks | None = None) -> Iterator[None]:
     """Count an attempt without a reply; its later tokens go nowhere."""
     try:
         yield

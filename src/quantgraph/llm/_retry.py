@@ -2,7 +2,7 @@
 
 No model library is imported: exceptions are recognised by their class names and by the attributes that
 OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``). Waits can be
-cancelled: ``check`` is called every :data:`CHECK_SECONDS` seconds, and an exception from it ends the wait.
+cancelled: ``check`` runs every :data:`CHECK_SECONDS` seconds, and an exception from it ends the wait.
 """
 
 from __future__ import annotations
@@ -314,8 +314,8 @@ def _address(fields: Mapping[str, Any]) -> str:
     clients = [fields.get(name) for name in _CLIENTS]
     clients += [getattr(client, "_client", None) for client in clients]  # the httpx client inside Ollama's
     used = [getattr(client, "base_url", None) for client in clients]
-    told = [one for name, one in fields.items() if _URLS.search(name) and isinstance(one, str)]
-    return next((str(one) for one in [*used, *told] if one is not None and str(one)), "")
+    urls = [one for name, one in fields.items() if _URLS.search(name) and isinstance(one, str)]
+    return next((str(one) for one in [*used, *urls] if one is not None and str(one)), "")
 
 
 def _forms(secret: str) -> tuple[str, ...]:
@@ -326,8 +326,6 @@ def _forms(secret: str) -> tuple[str, ...]:
 def classify_error(error: Exception, facts: ModelFacts) -> ModelFault | None:
     """Classify an exception of a model call; None if the model did not cause it.
 
-    Notes
-    -----
     Retried: 408, 409, 429 (except a spent quota), 5xx except 501, time-outs, lost connections, and replies
     that violate the protocol. Not retried: any other 4xx, and requests that cannot leave this machine.
     """
@@ -388,10 +386,10 @@ def _read_status(error: Exception, status: int, facts: ModelFacts) -> ModelFault
         return ModelFault(
             reason="this key may not use it (HTTP 403)", retry=False, status=status, kind=PermissionDenied
         )
-    said = _server_message(error, facts)
+    server_line = _server_message(error, facts)
     spent = getattr(error, "code", None) == "insufficient_quota"
     return ModelFault(
-        reason=f"HTTP {status}" + (f": {said}" if said else ""),
+        reason=f"HTTP {status}" + (f": {server_line}" if server_line else ""),
         retry=(status in _RETRY_STATUS and not spent) or _may_pass(status),
         status=status,
         retry_after=_retry_after(error),

@@ -61,7 +61,7 @@ def sessions(start: object, end: object, *, exchange: str = "XSHG") -> pd.Dateti
 
 def _known(exchange: str) -> pd.DatetimeIndex:
     with _LOADING:
-        return _loaded(exchange)
+        return _load(exchange)
 
 
 # Loading takes half a second and changes warning filters, which belong to the whole process.
@@ -69,7 +69,7 @@ _LOADING = threading.Lock()
 
 
 @lru_cache(maxsize=16)
-def _loaded(exchange: str) -> pd.DatetimeIndex:
+def _load(exchange: str) -> pd.DatetimeIndex:
     import exchange_calendars  # half a second that only calendar questions pay
     from exchange_calendars.errors import InvalidCalendarName
 

@@ -125,8 +125,7 @@ def instant_of(value: object, *, name: str = "known") -> datetime:
         )
     if not isinstance(value, date) or pd.isna(value):
         raise BadOption(
-            f"{name}={value!r:.60} must be a datetime in the exchange's local time or a date",
-            parameter=name,
+            f"{name}={value!r:.60} must be a datetime in the exchange's local time or a date", parameter=name
         )
     if isinstance(value, pd.Timestamp):
         return value.ceil("us").to_pydatetime()

@@ -12,8 +12,8 @@ import pandas as pd
 from quantgraph._util.texts import escape_controls, say, short_line
 from quantgraph.page._data import RunView, curve, drawdown, page_json
 from quantgraph.page._drawings import labels
-from quantgraph.page._page import Page, environment, red_rises, scripts, shown_value
-from quantgraph.page._summary import shown_day, way
+from quantgraph.page._page import Page, environment, red_rises, scripts, value_text
+from quantgraph.page._summary import day_text, way
 from quantgraph.report import value_numbers
 from quantgraph.report.metrics import Metric, metric_rows, table_metrics
 
@@ -73,7 +73,7 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
             by_row=len(views) > _MOST_COLUMNS,
             rows=list(_run_rows(views, names, accounts)),
             row_metrics=[metric for metric in table_metrics() if metric.name in _ROW_METRICS],
-            numbers=list(_compared(accounts)),
+            numbers=list(_comparison_rows(accounts)),
             differences=[(name, _parts(cells)) for name, cells in run_differences(views)],
             grid=grid,
             data=data,
@@ -123,13 +123,11 @@ def _common_start(lists: Sequence[Sequence[str]]) -> int:
     return sum(1 for _ in takewhile(lambda each: len({*each}) == 1, zip(*lists, strict=False)))
 
 
-def common_accounts(
-    views: Sequence[RunView],
-) -> tuple[pd.Timestamp | None, list[Mapping[str, Any] | None]]:
+def common_accounts(views: Sequence[RunView]) -> tuple[pd.Timestamp | None, list[Mapping[str, Any] | None]]:
     """The latest day from which a run is judged, and the accounts' numbers from that day on for all.
 
-    The day is None where all are judged from the same one: then the numbers are those of the results. What is
-    not computed from values alone (trades, turnover, invested share) is that of the whole run.
+    The day is None where all are judged from the same one: then the numbers are the results'. What is
+    not computed from values alone (trades, turnover, invested share) is the whole run's.
     """
     firsts = [_first_day(view) for view in views]
     known = [day for day in firsts if day is not None]
@@ -173,14 +171,14 @@ def common_day_text(views: Sequence[RunView], names: Sequence[str]) -> str:
     since = common_accounts(views)[0]
     if since is None:
         return ""
-    day, own = shown_day(since), [(view.result.get("account") or {}).get("return") for view in views]
-    told = [f"{name} {value:+.2%}" for name, value in zip(names, own, strict=True) if value is not None]
+    day, own = day_text(since), [(view.result.get("account") or {}).get("return") for view in views]
+    totals = [f"{name} {value:+.2%}" for name, value in zip(names, own, strict=True) if value is not None]
     return say(
         views[0].language,
         zh=f"各次运行的起评日不同：这里都从 {day} 起、以同样的本金比较；交易、换手和费用仍是各自全程的。"
-        f"各自全程的收益：{'；'.join(told)}",
+        f"各自全程的收益：{'；'.join(totals)}",
         en=f"The runs are judged from different days. Here each begins on {day} with the same cash; trades, "
-        f"turnover and costs are still those of its whole run. Return of each whole run: {'; '.join(told)}",
+        f"turnover and costs are of its whole run. Return of each whole run: {'; '.join(totals)}",
     )
 
 
@@ -197,7 +195,7 @@ def _run_rows(
         }
 
 
-def _compared(accounts: Sequence[Mapping[str, Any] | None]) -> Iterator[dict[str, Any]]:
+def _comparison_rows(accounts: Sequence[Mapping[str, Any] | None]) -> Iterator[dict[str, Any]]:
     """A row a number: its cells, which of them is the best, and of two runs the difference."""
     for metric, cells in metric_rows(accounts):
         row = {"metric": metric, "cells": cells, "best": _best(metric, cells), "difference": None, "way": ""}
@@ -217,17 +215,17 @@ def _best(metric: Metric, cells: Sequence[Any]) -> int | None:
 
 
 def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
-    """What was said and the parameters, where they are not the same in all runs."""
+    """The requests and the parameters, where they are not the same in all runs."""
     rows: dict[str, list[str]] = {
         "question": [view.result["question"] for view in views],
-        "said": ["\n".join(view.said) for view in views],
+        "said": ["\n".join(view.understood) for view in views],
         "source": [str(view.result["source"]["name"]) for view in views],
         "window": [" - ".join(filter(None, _window(view))) for view in views],
         "evaluated_from": [str(view.result.get("evaluated_from") or "") for view in views],
     }
     names = dict.fromkeys(name for view in views for name in sorted(view.parameters))
     rows |= {
-        name: [shown_value(view.parameters.get(name, "")) for view in views]
+        name: [value_text(view.parameters.get(name, "")) for view in views]
         for name in names
         if name not in rows
     }
@@ -244,14 +242,10 @@ def _window(view: RunView) -> tuple[str, str]:
 def two_numbers(
     views: Sequence[RunView], accounts: Sequence[Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """The numbers of runs that differ in two numbers of their sentence or parameters, as maps.
+    """The numbers of runs that differ in two numbers of their sentence or parameters, as maps; else None.
 
-    Returns
-    -------
-    dict or None
-        ``names`` of the two, in the sentence's words; ``rows`` and ``columns``, their values ascending;
-        ``maps`` by metric: ``cells`` (numbers or None), ``texts``, and the places of the ``best`` and the
-        ``worst``. None if not exactly two differ, or two runs have the same.
+    ``names`` of the two, in the sentence's words; ``rows`` and ``columns``, their values ascending; ``maps``
+    by metric: ``cells`` (numbers or None), ``texts``, and the places of the ``best`` and the ``worst``.
     """
     found = [_numbers_of(view) for view in views]
     if len(views) < _LEAST_CELLS or len({frozenset(each) for each in found}) != 1:
@@ -295,18 +289,18 @@ def _map(
 def _numbers_of(view: RunView) -> dict[str, float]:
     """The numbers of a sentence by the words around them, and the numeric parameters."""
     question = str(view.result["question"])
-    said: dict[str, float] = {}
+    understood: dict[str, float] = {}
     for found in _NUMBER.finditer(question):
         name = _around(question, found.start(), found.end())
-        while name in said:
+        while name in understood:
             name += "′"
-        said[name] = float(found[0])
+        understood[name] = float(found[0])
     numeric = {
         name: float(value)
         for name, value in view.parameters.items()
         if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
     }
-    return {**said, **numeric}
+    return {**understood, **numeric}
 
 
 def _around(text: str, start: int, end: int) -> str:

@@ -69,8 +69,8 @@ class RunView:
         Of its sentence.
     result
         The content of ``result.json``.
-    said
-        What was understood, a line each.
+    understood
+        The request as understood, a line each.
     parameters
         Its configuration by name, plain JSON, without places of the machine.
     hashes
@@ -130,7 +130,7 @@ class RunView:
     result: Mapping[str, Any]
     decider: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    said: Sequence[str] = ()
+    understood: Sequence[str] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     days: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -188,16 +188,11 @@ def rolling_ratios(
 
 
 def largest_triangles(y: Floats, count: int) -> NDArray[np.int64]:
-    """Places of ``count`` points that keep a curve's shape; all of them if there are no more.
+    """Places of ``count`` points that keep the shape of a curve (n,) at equal distances; NaN counts as 0.
 
     The first and the last one stay; of each block of equal length the point that makes the largest triangle
     with the point kept before it and the mean of the block behind. (Sveinn Steinarsson, Downsampling Time
     Series for Visual Representation, 2013: Largest-Triangle-Three-Buckets.)
-
-    Parameters
-    ----------
-    y
-        (n,) at equal distances; NaN counts as 0.
     """
     if len(y) <= count:
         return np.arange(len(y))
@@ -259,12 +254,12 @@ def page_data(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame, *, inline:
     named = view.names if view.stories else symbols
     inside: dict[str, Any] = {
         "sessions": sessions,
-        "symbols": [_shown(symbol) for symbol in symbols],
-        "names": {_shown(symbol): _shown(view.names[symbol]) for symbol in named if symbol in view.names},
+        "symbols": [_as_text(symbol) for symbol in symbols],
+        "names": {_as_text(symbol): _as_text(view.names[symbol]) for symbol in named if symbol in view.names},
         "curves": _curves(view),
         "var": (view.result.get("account") or {}).get("value_at_risk"),
         "levels": _levels(view),
-        "splits": {_shown(symbol): [day for day, _ in events] for symbol, events in view.splits.items()},
+        "splits": {_as_text(symbol): [day for day, _ in events] for symbol, events in view.splits.items()},
         "days": _days(view.days),
     }
     data = PageData(inside=inside)
@@ -343,8 +338,8 @@ def _add_fills(
     side = rows["side"].map({"buy": 1, "sell": -1}).to_numpy()
     columns |= _decisive(view, values, rows["symbol"], columns["day"], side, "value")
     data.inside |= {
-        "reasons": [_shown(text) for text in reasons],
-        "refused": _refused(view.refused, place, number),
+        "reasons": [_as_text(text) for text in reasons],
+        "refused": _refusals(view.refused, place, number),
     }
     _add_columns(data, "fills", columns, inline=inline)
 
@@ -359,10 +354,7 @@ def _add_columns(data: PageData, kind: str, columns: Mapping[str, Any], *, inlin
         for name, column in columns.items()
     }
     count = len(next(iter(arrays.values())))
-    data.inside |= {
-        kind: {name: array[:MOST_FILLS] for name, array in arrays.items()},
-        f"{kind}_files": [],
-    }
+    data.inside |= {kind: {name: array[:MOST_FILLS] for name, array in arrays.items()}, f"{kind}_files": []}
     for first in () if inline else range(MOST_FILLS, count, _FILLS_A_FILE):
         name = f"{kind}-{first}.js"
         part = {key: array[first : first + _FILLS_A_FILE] for key, array in arrays.items()}
@@ -400,8 +392,8 @@ def _add_trips(
     for name, side in (("opened", 1), ("closed", -1)):
         columns |= _decisive(view, values, trips["symbol"], trips[name], side, f"value_{name}")
     data.inside |= {
-        "trip_reasons": [_shown(text) for text in words],
-        "value_labels": list(map(_shown, values)),
+        "trip_reasons": [_as_text(text) for text in words],
+        "value_labels": list(map(_as_text, values)),
     }
     _add_columns(data, "trips", columns, inline=inline)
 
@@ -433,10 +425,10 @@ def _before(frame: pd.DataFrame, days: pd.Index, symbols: pd.Series[str], places
     return found.round(6)
 
 
-def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
+def _refusals(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
     """Refused orders: session, symbol, side, quantity, code, message."""
     return [
-        [place.get(row[0], -1), number[row[1]], row[2], row[3], *map(_shown, row[4:6])]
+        [place.get(row[0], -1), number[row[1]], row[2], row[3], *map(_as_text, row[4:6])]
         for row in table.head(MOST_FILLS).itertuples(index=False, name=None)
     ]
 
@@ -492,14 +484,14 @@ def _candles(
         name: frame.reindex(columns=list(symbols)).to_numpy(dtype=np.float64).T
         for name, frame in view.bars.items()
     }
-    lines = {_shown(label): frame.to_numpy(dtype=np.float64).T for label, frame in values.items()}
+    lines = {_as_text(label): frame.to_numpy(dtype=np.float64).T for label, frame in values.items()}
     for at, symbol in enumerate(symbols):
         bars: dict[str, Any] = {name: np.ascontiguousarray(array[at]) for name, array in frames.items()}
         if signal is not None and symbol in signal.columns:
             opinions = signal[symbol].to_numpy()
             bars["signal"] = [[int(day), int(opinions[day])] for day in np.flatnonzero(np.abs(opinions) == 1)]
         bars["lines"] = {label: np.ascontiguousarray(array[at]) for label, array in lines.items()}
-        yield _shown(symbol), bars
+        yield _as_text(symbol), bars
 
 
 def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: bool) -> None:
@@ -508,12 +500,12 @@ def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: boo
     packs: list[list[dict[str, Any]]] = [[]]
     size = 0
     for story in stories:
-        told = _story(story)
-        length = len(_dumps(told))
+        session = _story(story)
+        length = len(_dumps(session))
         if packs[-1] and size + length > _STORY_BYTES:
             packs.append([])
             size = 0
-        packs[-1].append(told)
+        packs[-1].append(session)
         size += length
     inside = itertools.chain.from_iterable(packs if inline else packs[:1])
     data.inside["told"] = {each["session"]: each for each in inside}
@@ -529,10 +521,10 @@ def _story(story: SessionStory) -> dict[str, Any]:
     return {
         "session": story.session,
         "notes": _visible(story.notes),
-        "drawings": [[_shown(symbol), svg] for symbol, svg in story.drawings],
+        "drawings": [[_as_text(symbol), svg] for symbol, svg in story.drawings],
         "calls": [_call(call) for call in story.calls],
         "held": [
-            [_shown(symbol), story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
+            [_as_text(symbol), story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
             for symbol in sorted({*story.before, *story.after})
         ],
     }
@@ -540,9 +532,9 @@ def _story(story: SessionStory) -> dict[str, Any]:
 
 def _call(call: CallStory) -> dict[str, Any]:
     return {
-        **{name: _shown(getattr(call, name)) for name in ("path", "kind", "role", "model", "reply")},
-        "asked": [[_shown(who), _shown(text)] for who, text in call.asked],
-        "tools": [[_shown(name), _shown(text)] for name, text in call.tools],
+        **{name: _as_text(getattr(call, name)) for name in ("path", "kind", "role", "model", "reply")},
+        "asked": [[_as_text(who), _as_text(text)] for who, text in call.asked],
+        "tools": [[_as_text(name), _as_text(text)] for name, text in call.tools],
         "failed": call.failed,
         "tokens": call.tokens,
     }
@@ -551,13 +543,13 @@ def _call(call: CallStory) -> dict[str, Any]:
 def _visible(value: Any) -> Any:
     """A JSON value without characters that are obeyed instead of shown."""
     if isinstance(value, str):
-        return _shown(value)
+        return _as_text(value)
     if isinstance(value, Mapping):
-        return {_shown(str(name)): _visible(each) for name, each in value.items()}
+        return {_as_text(str(name)): _visible(each) for name, each in value.items()}
     return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _shown(text: str) -> str:
+def _as_text(text: str) -> str:
     return escape_controls(text[:_TEXT], multiline=True)
 
 

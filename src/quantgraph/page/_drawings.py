@@ -28,7 +28,7 @@ def labels(language: Language) -> Mapping[str, str]:
 
 
 def words_of(view: RunView) -> Mapping[str, str]:
-    """The labels of a run's page: those of its decider too, which replace none of the page's own."""
+    """The labels of a run's page and its decider's, which replace none of the page's own."""
     return {**view.labels, **labels(view.language)}
 
 

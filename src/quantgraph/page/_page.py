@@ -19,27 +19,20 @@ import jinja2
 import pandas as pd
 
 from quantgraph._util.texts import Language, escape_controls, say
-from quantgraph.page._data import (
-    FOLDER,
-    MOST_FILLS,
-    CallStory,
-    RunView,
-    page_data,
-    page_json,
-)
+from quantgraph.page._data import FOLDER, MOST_FILLS, CallStory, RunView, page_data, page_json
 from quantgraph.page._drawings import path_drawing, share_card, words_of
 from quantgraph.page._summary import (
     caption,
     code_words,
+    day_text,
     ending,
     facts,
     not_done,
     open_findings,
     proof_text,
     provenance,
-    said_lines,
+    request_lines,
     sentence,
-    shown_day,
     tiles,
     way,
 )
@@ -87,12 +80,8 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     trips, rows = with_words(trips, with_profits(view.fills, trips), rule, view.language)
     data = page_data(view, rows, trips, inline=inline)
     counterexample, episodes = _counterexample(view), _episodes(view)
-    shared = {
-        "words": words_of(view),
-        "red_rises": red_rises(view),
-        "language": view.language,
-    }
-    more = {"counterexample": _around(view, counterexample), "episodes": _marked(episodes)}
+    shared = {"words": words_of(view), "red_rises": red_rises(view), "language": view.language}
+    more = {"counterexample": _around(view, counterexample), "episodes": _marks(episodes)}
     text = page_json({**data.inside, **shared, **more})
     context = {
         **shared,
@@ -122,7 +111,7 @@ def _first_screen(view: RunView) -> dict[str, Any]:
         "open_findings": open_findings(view),
         "tiles": tiles(view),
         "sentence": sentence(view),
-        "said": list(said_lines(view)),
+        "said": list(request_lines(view)),
         "facts": list(facts(view)),
         "proof": proof_text(view.result.get("causality"), view.language),
     }
@@ -136,7 +125,7 @@ def _trade_tables(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame) -> dic
     symbols = per_symbol(rows, trips)
     return {
         "trip_count": len(trips),
-        "trips_counted": _counted(trips, view.language),
+        "trips_counted": _count_words(trips, view.language),
         "reasons": per_reason(trips),
         "refused": _refusals(view),
         "refused_orders": list(_refused_orders(view)),
@@ -161,7 +150,7 @@ def _provenance(view: RunView, without_candles: int, *, inline: bool) -> dict[st
         "provenance": list(provenance(view, _left_out(view, without_candles, inline=inline))),
         "path": path_drawing(view),
         "models": _models(view.result.get("usage") or (), words_of(view)),
-        "parameters": [(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
+        "parameters": [(name, value_text(value)) for name, value in sorted(view.parameters.items())],
     }
 
 
@@ -241,7 +230,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(ending=ending, money=_money, day=shown_day, signed=signed, points=_points, way=way)
+    made.filters.update(ending=ending, money=_money, day=day_text, signed=percent, points=_points, way=way)
     return made
 
 
@@ -254,7 +243,7 @@ def _money(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:,.2f}"
 
 
-def signed(value: float | None) -> str:
+def percent(value: float | None) -> str:
     """A fraction in percent with its sign; a dash for none."""
     return "–" if value is None or value != value else f"{value:+.2%}".replace("-", "−")  # noqa: PLR0124 - NaN
 
@@ -263,7 +252,7 @@ def _points(value: float | None) -> str:
     return "–" if value is None else f"{value:+.1%}".replace("-", "−")
 
 
-def shown_value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A parameter as text: JSON unless it is a text."""
     return value if isinstance(value, str) else page_json({"": value})[4:-1]
 
@@ -311,16 +300,16 @@ def _episodes(view: RunView) -> list[_Episode]:
     return found
 
 
-def _marked(episodes: Sequence[_Episode]) -> list[list[Any]]:
+def _marks(episodes: Sequence[_Episode]) -> list[list[Any]]:
     """What the chart of the equity marks: the deepest fall, and others at least a third as deep."""
     return [
-        [each.depth, shown_day(each.peak), shown_day(each.trough), shown_day(each.end)]
+        [each.depth, day_text(each.peak), day_text(each.trough), day_text(each.end)]
         for each in episodes[:3]
         if each.depth <= episodes[0].depth / 3
     ]
 
 
-def _counted(trips: pd.DataFrame, language: Language) -> str:
+def _count_words(trips: pd.DataFrame, language: Language) -> str:
     held = int((trips["kind"] == "open").sum())
     closed = len(trips) - held
     also = say(language, zh=f"，{held:,} 笔仍持有", en=f", {held:,} still open") if held else ""
@@ -367,8 +356,8 @@ def _refusals(view: RunView) -> list[tuple[str, int]]:
 
 def _refused_orders(view: RunView) -> Iterator[dict[str, Any]]:
     for row in view.refused.head(_REFUSED_LISTED).to_dict("records"):
-        told = {str(name): value for name, value in row.items()}
-        yield told | {"words": code_words(str(row["code"]), view.language)}
+        shown = {str(name): value for name, value in row.items()}
+        yield shown | {"words": code_words(str(row["code"]), view.language)}
 
 
 def _counterexample(view: RunView) -> Mapping[str, Any] | None:

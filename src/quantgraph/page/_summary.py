@@ -1,4 +1,4 @@
-"""The words of a page: how the run ended, its figures in a sentence, what was said and what was done."""
+"""The words of a page: how the run ended, its figures in a sentence, what was asked for and done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ending(view: RunView) -> dict[str, str]:
         return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
     endings = {
         "meaning_failed": say(
-            view.language, zh="没有交易：代码与所说的不一致", en="not traded: the code is not what was said"
+            view.language, zh="没有交易：代码与所说的不一致", en="not traded: code and sentence differ"
         ),
         "needs_answer": say(view.language, zh="在等待回答，没有结果", en="waits for an answer: no result"),
         "cancelled": say(view.language, zh="中途停止", en="stopped before its end"),
@@ -41,7 +41,7 @@ def ending(view: RunView) -> dict[str, str]:
 
 
 def open_findings(view: RunView) -> list[str]:
-    """That a signal is not proved or not sealed, and where its code is not what was said, a line each."""
+    """That a signal is not proved or sealed, and where its code departs from the sentence, a line each."""
     return first_lines(view.result.get("validation") or {}, view.language)[1]
 
 
@@ -53,7 +53,7 @@ def caption(view: RunView) -> str:
     if window.get("start"):
         many = "security" if count == 1 else "securities"
         parts.append(say(view.language, zh=f"{count} 只证券", en=f"{count} {many}"))
-        parts.append(f"{shown_day(window['start'])} – {shown_day(window['end'])}")
+        parts.append(f"{day_text(window['start'])} – {day_text(window['end'])}")
     return " · ".join([*parts, decided_by(view)])
 
 
@@ -62,33 +62,33 @@ def decided_by(view: RunView) -> str:
     return words_of(view).get(f"decider_{view.decider}", view.decider)
 
 
-def said_lines(view: RunView) -> Iterator[tuple[str, str]]:
-    """What was said and what became of it: a line and its kind (``done``, ``default``, ``open``)."""
+def request_lines(view: RunView) -> Iterator[tuple[str, str]]:
+    """The parts of the request: a line and its kind (``done``, ``default``, ``open``)."""
     words = labels(view.language)
-    for line in view.said:
+    for line in view.understood:
         label = re.split("[:：（(]", line, maxsplit=1)[0].strip()
         kind = {
             words["clause_default"]: "default",
             words["clause_not_done"]: "open",
             words["clause_unparsed"]: "open",
         }
-        yield kind.get(label, "done"), named(line, view.names)
+        yield kind.get(label, "done"), with_names(line, view.names)
     plan, understood = view.result.get("plan"), (view.result.get("understanding") or {}).get("plan")
     if plan and plan != understood:  # else it is among the lines
-        said = say(view.language, zh="、", en=", ").join(plan_words(plan, view.language))
-        yield "done", say(view.language, zh=f"计划：{said}", en=f"plan: {said}")
+        parts = say(view.language, zh="、", en=", ").join(plan_words(plan, view.language))
+        yield "done", say(view.language, zh=f"计划：{parts}", en=f"plan: {parts}")
     if question := view.result.get("open_question"):
         for number, text in enumerate(question.get("options") or [], 1):
             yield "default", f"{number}. {text}"
     for text in view.result.get("assumptions") or []:
-        if not any(text in line for line in view.said):
+        if not any(text in line for line in view.understood):
             yield "default", f"{words['assumed']}{say(view.language, zh='：', en=': ')}{text}"
 
 
-def named(line: str, names: Mapping[str, str]) -> str:
+def with_names(line: str, names: Mapping[str, str]) -> str:
     """A line with the names of its codes: ``990030.SH`` becomes ``合成30 (990030.SH)``.
 
-    >>> named("traded: 990030.SH", {"990030.SH": "合成30"})
+    >>> with_names("traded: 990030.SH", {"990030.SH": "合成30"})
     'traded: 合成30 (990030.SH)'
     """
     return _CODE.sub(
@@ -126,7 +126,7 @@ def _sessions_before(view: RunView) -> str:
 
 
 def not_done(view: RunView) -> list[str]:
-    """Words of the sentence that were given up before it was traded."""
+    """Words of the sentence that were waived before it was traded."""
     clauses = (view.result.get("understanding") or {}).get("clauses") or []
     if not view.result.get("account"):
         return []
@@ -211,12 +211,12 @@ def tiles(view: RunView) -> list[dict[str, Any]]:
         value = benchmark.get(name)
         return "" if value is None else f"{words['benchmark_short']} {texts[name].text(value)}"
 
-    def tile(name: str, text: str = "", *, label: str = "", note: str = "", kind: str = "") -> dict[str, Any]:
+    def tile(name: str, text: str = "", *, note: str = "", kind: str = "") -> dict[str, Any]:
         value = account.get(name)
         shown = text or ("–" if value is None else texts[name].text(value))
         return {
             "name": name,
-            "label": label or words[f"tile_{name}"],
+            "label": words[f"tile_{name}"],
             "value": value,
             "text": shown,
             "beside": note,
@@ -240,9 +240,9 @@ def tiles(view: RunView) -> list[dict[str, Any]]:
 def _fall(dates: Mapping[str, str | None], language: Language) -> str:
     if dates["peak"] is None:
         return ""
-    end = shown_day(dates["trough"])
+    end = day_text(dates["trough"])
     recovered = say(language, zh="未恢复", en="not recovered") if dates["recovery"] is None else ""
-    return " · ".join(filter(None, [f"{shown_day(dates['peak'])} – {end}", recovered]))
+    return " · ".join(filter(None, [f"{day_text(dates['peak'])} – {end}", recovered]))
 
 
 def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _limits(view: RunView) -> Iterator[str]:
         yield words(f"区间的前 {count} 个交易日不参与评价", f"the first {count} sessions are not evaluated")
 
 
-def shown_day(value: Any) -> str:
+def day_text(value: Any) -> str:
     """A session, a timestamp or ``YYYYMMDD``, as ``YYYY-MM-DD``; a dash for none."""
     if value is None:
         return "–"

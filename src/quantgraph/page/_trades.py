@@ -212,16 +212,13 @@ class _Position:
         split = any(self.opened < each <= day for each in self.splits)  # the bars are as quoted
         if low is None or high is None or split:
             return np.nan, np.nan
-        return (
-            np.nanmin([price, *low[self.opened : day]]),
-            np.nanmax([price, *high[self.opened : day]]),
-        )
+        return (np.nanmin([price, *low[self.opened : day]]), np.nanmax([price, *high[self.opened : day]]))
 
 
 def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:
     """A row a symbol, the largest profit or loss first.
 
-    ``buys, sells, won`` are counts, ``profit`` is that of sales, ``open_profit`` that of what is held,
+    ``buys, sells, won`` are counts, ``profit`` is of sales, ``open_profit`` of what is held,
     ``whole`` both.
     """
     still = trips[trips["kind"] == "open"].groupby("symbol")["profit"].sum()
@@ -261,14 +258,14 @@ def with_words(
 
     sells, buys = (of(rows["reason"], rows["price"], selling=selling) for selling in (True, False))
     words = np.where(rows["side"] == "sell", sells, buys)
-    told = trips.assign(
+    trips_shown = trips.assign(
         entry_words=of(trips["entry_reason"], trips["entry_price"], selling=False),
         exit_words=(ended := of(trips["exit_reason"], trips["exit_price"], selling=True)),
         exit_group=[
             _group(code, words, language) for code, words in zip(trips["exit_reason"], ended, strict=True)
         ],
     )
-    return told, rows.assign(words=words)
+    return trips_shown, rows.assign(words=words)
 
 
 def per_reason(trips: pd.DataFrame) -> list[dict[str, Any]]:
@@ -322,7 +319,7 @@ def _plan_words(planned: re.Match[str], price: float, language: Language) -> str
 def reason_words(
     code: str, rule: Mapping[str, Any], language: Language, *, selling: bool, price: float
 ) -> str:
-    """A reason of the ledger for people; ``rule`` is the understood one, ``price`` that of the fill.
+    """A reason of the ledger for people; ``rule`` is the understood one, ``price`` the fill's.
 
     >>> reason_words("signal 1", {"entry": "closes above its 20-day average"}, "en", selling=False, price=9)
     'closes above its 20-day average'
@@ -330,9 +327,9 @@ def reason_words(
     'stop 9.20, 8% below 10, filled 9.1 at the open'
     """
     if code in {"signal 1", "signal -1"}:
-        said = str(rule.get("exit" if selling else "entry") or "")
+        rule_words = str(rule.get("exit" if selling else "entry") or "")
         side = say(language, zh="卖出信号", en="sell signal") if selling else ""
-        return said or side or say(language, zh="买入信号", en="buy signal")
+        return rule_words or side or say(language, zh="买入信号", en="buy signal")
     if planned := _PLANNED.fullmatch(code):
         return _plan_words(planned, price, language)
     if added := _ADDED.fullmatch(code):

@@ -160,7 +160,7 @@ class Budget:
         Raises
         ------
         BadOption
-            If a limit is unknown, not a number >= 0, or given twice.
+            If a limit is unknown, not a number >= 0, or repeated.
 
         Examples
         --------
@@ -218,11 +218,8 @@ class Reservation(NamedTuple):
 class BudgetTracker:
     """Usage and limits of one run's model calls. Safe to use from several threads and tasks.
 
-    Parameters
-    ----------
-    entries
-        The run's entries from before it was resumed. Unknown tokens count as :func:`max_tokens_of`, an
-        unknown cost as nothing; the run's seconds are those in which it waited for at least one model.
+    The ``entries`` are from before the run was resumed. Unknown tokens count as :func:`max_tokens_of`, an
+    unknown cost as nothing; the run's seconds are those in which it waited for at least one model.
     """
 
     def __init__(
@@ -241,7 +238,7 @@ class BudgetTracker:
         sent = [entry for entry in entries if _is_sent(entry)]
         for entry in sent:
             self._remember(entry)
-        self._seconds = _covered((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
+        self._seconds = _union((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
 
     def reserve(self, caller: Caller, estimate: CallEstimate) -> Reservation | None:
         """Hold what a call may take; None if it may fit once calls in progress have ended."""
@@ -359,8 +356,8 @@ def _is_sent(entry: Entry) -> bool:
     return entry.key.kind == "model" and timed and not entry.facts.get("cached")
 
 
-def _covered(spans: Iterable[tuple[datetime, float]]) -> float:
-    """Return the seconds covered by at least one span, each given by its end and length."""
+def _union(spans: Iterable[tuple[datetime, float]]) -> float:
+    """Return the seconds covered by at least one span (end and length)."""
     seconds, first = 0.0, math.inf
     for end, length in sorted(((end.timestamp(), length) for end, length in spans), reverse=True):
         seconds += max(min(end, first) - (end - length), 0.0)

@@ -62,14 +62,14 @@ class Entry:
     attempt
         From 1; each but the last was repeated.
     final
-        Whether the caller was given this attempt's ``reply`` or ``error``.
+        Whether the caller got this attempt's ``reply`` or ``error``.
     request, reply
         Canonical JSON texts; ``reply`` is None after an error.
     error
         ``{code, message, data}`` of a ``QuantGraphError``.
     facts
         Of a model call: ``role``, ``model``, ``prompt_tokens``, ``completion_tokens`` (None = unknown),
-        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``. Of an answer not given by a
+        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``. Of an answer not from a
         person: ``role``, which is ``default`` or ``callable``.
     """
 
@@ -97,7 +97,7 @@ class Entry:
 
 
 def error_json(error: QuantGraphError) -> dict[str, Any]:
-    """Return an error as JSON, with those of its data that are JSON."""
+    """Return an error as JSON, with the part of its data that is JSON."""
     data = {key: value for key, value in error.data.items() if _is_json(value)}
     return {"code": error.code, "message": error.message, "data": data}
 

@@ -212,23 +212,23 @@ def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
 def _entry(row: Row[Any]) -> Entry:
     facts = {name: getattr(row, name) for name in _FACTS}
     for name in ("request", "reply"):
-        _parsed(row, name)  # here, where no caller takes its error for a recorded one
+        _parse(row, name)  # here, where no caller takes its error for a recorded one
     if row.kind not in get_args(Kind):
-        raise _damaged(row, f"kind must be one of {', '.join(get_args(Kind))}, not {row.kind!r:.40}")
+        raise _damage(row, f"kind must be one of {', '.join(get_args(Kind))}, not {row.kind!r:.40}")
     return Entry(
         key=Key(row.path, row.seq, row.kind, row.digest),
         request=row.request,
         attempt=row.attempt,
         final=row.final,
         reply=row.reply,
-        error=_parsed(row, "error"),
+        error=_parse(row, "error"),
         session=row.session,
         at=row.at,
         facts={name: value for name, value in facts.items() if value is not None},
     )
 
 
-def _parsed(row: Row[Any], name: str) -> Any:
+def _parse(row: Row[Any], name: str) -> Any:
     text = getattr(row, name)
     try:
         value = None if text is None else json.loads(text)
@@ -236,11 +236,11 @@ def _parsed(row: Row[Any], name: str) -> Any:
             error_of(value)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         expected = "an error of quantgraph" if name == "error" else "JSON"
-        raise _damaged(row, f"its {name} {text!r:.40} is not {expected}") from error
+        raise _damage(row, f"its {name} {text!r:.40} is not {expected}") from error
     return value
 
 
-def _damaged(row: Row[Any], what: str) -> BadFile:
+def _damage(row: Row[Any], what: str) -> BadFile:
     return BadFile(
         f"the record of run {row.run_id!r} was changed at line {row.line} ({row.path} number {row.seq}): "
         f"{what}",
@@ -362,7 +362,7 @@ class Recording:
         return self._table.entries() if self._table else iter(())
 
     def once(self, key: Key, request: str, ask: Callable[[], T], *, session: str | None = None) -> T:
-        """Serve the answer, or call ``ask`` and add it, see :func:`~quantgraph.recording.scope.recorded`."""
+        """Serve the answer, or call ``ask`` and add it, see :func:`~quantgraph.recording.scope.call_once`."""
         entry = self.find(key, request)
         if entry is not None:
             found: T = entry.outcome()

@@ -38,7 +38,7 @@ class StepText:
     type: str
     what: str
     reasoning: str
-    given: str
+    inputs: str
     result: str
     check: str = ""
     mark: Mark = ""
@@ -86,7 +86,7 @@ def execution_title(execution: LoggedExecution | Sequence[Mapping[str, Any]]) ->
 
 def _text_of(record: Mapping[str, Any], number: int, language: Language) -> StepText:
     kind = str(record.get("type", ""))
-    what, given, result, check, mark = {
+    what, inputs, result, check, mark = {
         "tool_call": _tool_call,
         "calculation": _calculation,
         "decision": _decision,
@@ -97,7 +97,7 @@ def _text_of(record: Mapping[str, Any], number: int, language: Language) -> Step
         type=one_line(kind),
         what=one_line(what),
         reasoning=one_line(str(record.get("reasoning") or record.get("content") or "")),
-        given=one_line(given),
+        inputs=one_line(inputs),
         result=one_line(result),
         check=one_line(check),
         mark=mark,
@@ -105,7 +105,7 @@ def _text_of(record: Mapping[str, Any], number: int, language: Language) -> Step
 
 
 _Parts = tuple[str, str, str, str, Mark]
-"""What, given, result, check, mark."""
+"""What, inputs, result, check, mark."""
 
 
 def _tool_call(record: Mapping[str, Any], language: Language) -> _Parts:
@@ -118,10 +118,11 @@ def _tool_call(record: Mapping[str, Any], language: Language) -> _Parts:
 
 def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
     inputs, formula = brief(record.get("inputs"), language), str(record.get("formula", ""))
-    given = f"{formula} | {inputs}" if inputs else formula
+    if inputs:
+        formula += f" | {inputs}"
     number = brief(record.get("intermediate_result"), language)
-    told, mark = _check_of(record.get("result"), language)
-    return str(record.get("calculation_type", "")), given, number, told, mark
+    check, mark = _check_of(record.get("result"), language)
+    return str(record.get("calculation_type", "")), formula, number, check, mark
 
 
 def _check_of(check: Any, language: Language) -> tuple[str, Mark]:
@@ -134,10 +135,10 @@ def _check_of(check: Any, language: Language) -> tuple[str, Mark]:
         return str(check.get("why") or ""), ""
     by_talib = bool(check.get("talib"))
     source = "TA-Lib" if by_talib else say(language, zh="公式", en="its formula")
-    told = f"{source}: {brief(check['talib'] if by_talib else check.get('formula'), language)}"
+    compared = f"{source}: {brief(check['talib'] if by_talib else check.get('formula'), language)}"
     rest = brief(check.get("not_compared"), language)
-    told += say(language, zh=f"；未核对：{rest}", en=f"; not compared: {rest}") if rest else ""
-    return (told, "match") if check["matches"] else (f"≠ {told}", "mismatch")
+    compared += say(language, zh=f"；未核对：{rest}", en=f"; not compared: {rest}") if rest else ""
+    return (compared, "match") if check["matches"] else (f"≠ {compared}", "mismatch")
 
 
 def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
@@ -149,14 +150,14 @@ def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
 def _model_reply(record: Mapping[str, Any], language: Language) -> _Parts:
     """A reply with any number of calls, each beside what it answered."""
     calls, answers = record.get("tool_calls") or [], record.get("result") or []
-    given = "; ".join(f"{call['name']}({brief(call['args'], language)})" for call in calls)
+    inputs = "; ".join(f"{call['name']}({brief(call['args'], language)})" for call in calls)
     results = [
         _answer(call["args"], answer.get("result"), language)
         for call, answer in zip(calls, answers, strict=False)
     ]
     failed = any(isinstance(each.get("result"), Mapping) and "error" in each["result"] for each in answers)
     names = ", ".join(dict.fromkeys(str(call["name"]) for call in calls))
-    return names, given, "; ".join(results), "", "error" if failed else ""
+    return names, inputs, "; ".join(results), "", "error" if failed else ""
 
 
 def _answer(args: Mapping[str, Any], result: Any, language: Language) -> str:
@@ -285,7 +286,7 @@ def draw_execution(
     execution
         One of :meth:`.Ledger.executions`, or the records of an execution history.
     language
-        That of the labels; what models and tools said stays as it is.
+        The labels' language; words of models and tools stay as they are.
 
     Raises
     ------
@@ -309,10 +310,10 @@ def draw_execution(
 
 def _lines(step: StepText, language: Language) -> Iterator[tuple[str, str]]:
     """Yield the lines of a box: a label, so that no line begins with what a model wrote, and a text."""
-    given = ("理由", "reason") if step.type == "decision" else ("输入", "given")
+    label = ("理由", "reason") if step.type == "decision" else ("输入", "input")
     named = {
         say(language, zh="思考", en="why"): step.reasoning,
-        say(language, zh=given[0], en=given[1]): step.given,
+        say(language, zh=label[0], en=label[1]): step.inputs,
         say(language, zh="结果", en="result"): step.result,
         say(language, zh="核对", en="check"): step.check,
     }

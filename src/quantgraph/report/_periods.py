@@ -1,6 +1,6 @@
 """Values by month and year, the drawdowns below their peaks, and the tail of their returns.
 
-Values begin with the initial cash. Months and years are those of the calendar.
+Values begin with the initial cash. Months and years are the calendar's.
 """
 
 from __future__ import annotations

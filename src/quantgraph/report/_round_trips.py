@@ -199,7 +199,7 @@ def round_trips(
 ) -> tuple[RoundTrip, ...]:
     """Match every sale with the purchases it closes, one round trip per sale, in the order of the sales.
 
-    Sessions are put in order; trades of one session stay in the order given, after its entitlements.
+    Sessions are put in order; trades of one session keep their order, after its entitlements.
 
     >>> day = pd.Timestamp("2024-01-02")
     >>> buy = Trade(session=day, symbol="600000.SH", side="buy", quantity=100, price=10.0, cost=5.0)
@@ -324,7 +324,7 @@ def round_trip_statistics(
 ) -> dict[str, Any]:
     """Round trips at average cost and without dividends, as ``win_rate`` and ``realised`` count them.
 
-    The numbers are those of :func:`.round_trips` with ``basis="average"``, bit for bit: both are exact, this
+    The numbers equal :func:`.round_trips` with ``basis="average"``, bit for bit: both are exact, this
     one in whole numbers, and both round the cost of a part of a holding to twenty decimals.
     """
     decimals = max(2 * orders.digits, _DIGITS)

@@ -231,18 +231,18 @@ _UNBOUGHT = {
     "not_a_trade_day": Note(zh="计划当天不买", en="came on a session on which the plan does not buy"),
 }
 _MUCH_LESS = 0.9
-"""Part of the cash that was said for a purchase; less is told."""
+"""Part of the planned cash of a purchase; a smaller part gets a note."""
 
 
 def _lot_notes(plan: Mapping[str, Any], paid: float | None) -> Iterator[Note]:
     """A note where whole lots take much less than the cash that the plan says for a purchase."""
     size, more = plan.get("size"), plan.get("accumulate") or {}
-    said = more.get("amount") or (size.get("cash") if isinstance(size, dict) else None)
-    if said is not None and paid is not None and paid < _MUCH_LESS * float(said):
+    wanted = more.get("amount") or (size.get("cash") if isinstance(size, dict) else None)
+    if wanted is not None and paid is not None and paid < _MUCH_LESS * float(wanted):
         yield Note(
-            zh=f"每次说的是 {float(said):,.0f}，按整手平均只买了 {paid:,.0f}，其余留作现金",
-            en=f"{float(said):,.0f} was said for a purchase; whole lots took {paid:,.0f} on average, the "
-            "rest stays in cash",
+            zh=f"每次说的是 {float(wanted):,.0f}，按整手平均只买了 {paid:,.0f}，其余留作现金",
+            en=f"{float(wanted):,.0f} was planned for a purchase; whole lots took {paid:,.0f} on average, "
+            "the rest stays in cash",
         )
 
 

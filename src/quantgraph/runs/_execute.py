@@ -73,33 +73,33 @@ class OpenRun:
     resources: OpenResources
 
 
-def check_resources(given: Resources) -> None:
+def check_resources(resources: Resources) -> None:
     """Refuse what a run makes itself, in its folder."""
     for name in ("store", "recorder"):
-        if getattr(given, name) is not None:
+        if getattr(resources, name) is not None:
             raise BadOption(f"resources.{name}: a run makes its own, in its folder", parameter=name)
 
 
 @contextmanager
-def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iterator[OpenRun]:
+def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -> Iterator[OpenRun]:
     """Build the graph of a run in its folder, which must exist."""
-    place = given.ledger_place or run_database_path(folder.parent, folder.name)
-    recorder = given.recorder or Recorder(
+    place = resources.ledger_place or run_database_path(folder.parent, folder.name)
+    recorder = resources.recorder or Recorder(
         place, mode="replay" if spec.branch_from else "record", until=spec.branch_from or None
     )
-    source, book = given.source, spec.rules
+    source, book = resources.source, spec.rules
     if isinstance(source, FrameSource) and spec.trade and book is not None:
         source = source.of_market(book.market)
     with ExitStack() as stack:
         stack.callback(recorder.close, run_id)
         own = replace(
-            given,
+            resources,
             source=source,
             recorder=recorder,
-            checkpointer=stack.enter_context(_open_checkpointer(folder, given.checkpointer)),
-            store=given.store or DataState(folder / "data"),
+            checkpointer=stack.enter_context(_open_checkpointer(folder, resources.checkpointer)),
+            store=resources.store or DataState(folder / "data"),
             ledger=stack.enter_context(Ledger(place)) if spec.trade else None,
-            on_clarify=given.on_clarify or cast("OnClarify", spec.on_clarify),
+            on_clarify=resources.on_clarify or cast("OnClarify", spec.on_clarify),
             confirm=spec.confirm,
         )
         resources = open_resources(own)
@@ -108,11 +108,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
         graph: Any
         if spec.trade:
             graph = create_trading_graph(
-                cash=spec.cash,
-                rules=spec.rules,
-                plan=spec.plan,
-                approve=spec.approve,
-                resources=resources,
+                cash=spec.cash, rules=spec.rules, plan=spec.plan, approve=spec.approve, resources=resources
             )
         else:
             graph = create_signal_subgraph(resources=resources)
@@ -175,7 +171,7 @@ class _Progress:
         return pause
 
     def answer(self, question: Mapping[str, Any]) -> str | None:
-        """The recorded answer, or that of the resources; None if the run stops at the question."""
+        """The recorded answer, or the resources'; None if the run stops at the question."""
         self._invalid = self._invalid + 1 if "error" in question else 0
         if self._invalid < MAX_INVALID_ANSWERS:
             self.report(RunEvent(kind="question", name="clarify", text=question["question"]))
@@ -199,14 +195,11 @@ def execute_run(
 ) -> dict[str, Any]:
     """Stream the graph of a run, from its input or (None) from its checkpoint, and write its result.
 
-    Recorded answers are used again. The run stops at a question that nobody answers, and after
+    Recorded answers are used again. The run stops at an unanswered question, and after
     :data:`MAX_INVALID_ANSWERS`.
     """
     control, step = opened.resources.control or RunControl(), cast("Any", task)
-    with (
-        _writing_result(manifest, folder, opened, thread) as progress,
-        _interrupt_stops_all_threads(control),
-    ):
+    with _writing_result(manifest, folder, opened, thread) as progress, _interrupt_stops_all_threads(control):
         while True:
             pause: Interrupt | None = None
             for namespace, mode, part in opened.graph.stream(
@@ -277,7 +270,7 @@ def _thread_config(thread: str) -> RunnableConfig:
 
 
 def thread_state(graph: Any, thread: str) -> dict[str, Any]:
-    """State of a thread, with that of a subgraph in which it stopped."""
+    """State of a thread, with the subgraph's in which it stopped."""
     snapshot = graph.get_state(_thread_config(thread), subgraphs=True)
     state = dict(snapshot.values)
     for task in snapshot.tasks:
@@ -293,7 +286,7 @@ def thread_question(graph: Any, thread: str) -> Mapping[str, Any] | None:
 
 
 def _pauses(snapshot: StateSnapshot) -> list[Interrupt]:
-    """The open interrupts; a graph still shows those of a subgraph that have been answered."""
+    """The open interrupts; a graph still shows a subgraph's that have been answered."""
     pauses: list[Interrupt] = []
     for task in snapshot.tasks:
         pauses += _pauses(task.state) if isinstance(task.state, StateSnapshot) else task.interrupts

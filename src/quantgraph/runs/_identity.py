@@ -103,7 +103,7 @@ class Identity:
         return content_hash(canonical_json({part: getattr(self, part) for part in get_args(Part)}))
 
     def differences(self, now: Identity) -> list[IdentityDifference]:
-        """Values that differ from those of another identity."""
+        """Values that differ from another identity's."""
         return [
             IdentityDifference(part=part, name=name, old=old.get(name), new=new.get(name))
             for part in get_args(Part)
@@ -228,8 +228,8 @@ def _no_answer(question: Mapping[str, Any]) -> str:
 
 
 def not_recorded(request: str) -> NoReturn:
-    """Refuse a request that a replay made of something that must not be called."""
-    raise RunDiverged(f"a replay called {request}; every request of a replay must be in its record")
+    """Refuse a request that a replay made of something that it must not use."""
+    raise RunDiverged(f"a replay asked for {request}; every request of a replay must be in its record")
 
 
 def _trader(stored: Mapping[str, Any]) -> Decider:
@@ -259,7 +259,7 @@ def _spec_values(spec: RunSpec) -> dict[str, Any]:
     own = values.pop("own") or {}
     del values["on_clarify"], values["plan"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
-    if values["cash"] is None:  # nobody fixed it
+    if values["cash"] is None:  # it is not fixed
         del values["cash"]
     parts |= {f"plan.{name}": value for name, value in plan.items()}
     return values | parts | {f"own.{name}": value for name, value in own.items()}

@@ -84,7 +84,7 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
     reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
     unanswered = dialogue["open_question"]
-    # Without a request the source may be the reason of the end: it is not called again.
+    # Without a request the source may be the reason of the end: it is not asked again.
     known = AsOfSource(source, Moment(source.sessions()[-1])) if checked else None
     symbols = traded_symbols(checked, known) if known else ()
     understood = request["understanding"]

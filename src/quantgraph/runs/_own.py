@@ -43,15 +43,11 @@ _EARLIER = (250, 500, 1000)
 """Sessions before the window over which the need of a row is measured, until one shows it."""
 
 
-def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunSpec:
+def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> RunSpec:
     """Return the specification of the run that trades ``strategy``; nothing is written yet.
 
-    Raises
-    ------
-    BadFile, BadFrame, BadOption, BadWindow, CodeFailed, NoData, NoSignal, UnknownSymbol
-        If the strategy cannot be read or run, or its signal does not fit the prices.
-    NotCausal
-        If its code uses the future, or was not proved not to.
+    Raises if the strategy cannot be read or run, if its signal does not fit the prices, and ``NotCausal`` if
+    its code uses the future, or was not proved not to.
     """
     if isinstance(strategy, str):
         strategy = Path(strategy)
@@ -60,32 +56,32 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, given: Resources) -> RunS
             f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
             parameter="strategy",
         )
-    if given.decider is not None and not given.decider.uses_signal:
-        raise BadOption(f"decider {given.decider.name} trades no signal: give it without a strategy")
-    settings = given.settings or load_settings()
+    if resources.decider is not None and not resources.decider.uses_signal:
+        raise BadOption(f"decider {resources.decider.name} trades no signal: pass it without a strategy")
+    settings = resources.settings or load_settings()
     if isinstance(strategy, pd.DataFrame):
         codes = spec.symbols or tuple(map(str, strategy.columns))
-        market = open_for(replace(spec, symbols=codes), given.source, settings)
+        market = open_for(replace(spec, symbols=codes), resources.source, settings)
         return _of_frame(spec, strategy, market)
-    market = open_for(spec, given.source, settings)
-    opened = open_resources(replace(given, settings=settings, source=market, ledger=None, recorder=None))
+    market = open_for(spec, resources.source, settings)
+    opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
     code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
     return _of_code(spec, code, opened)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Code:
-    """The code of a signal; ``said`` are words that may name its symbols and dates."""
+    """The code of a signal; ``words`` may name its symbols and dates."""
 
     file: StrategyFile
     origin: str
     function: Callable[[Any], Any] | None = None
-    said: str = ""
+    words: str = ""
 
     @classmethod
     def of_file(cls, path: Path, spec: RunSpec) -> _Code:
         file = read_strategy(path)
-        return cls(file=file, origin=path.name, said=spec.question or file.about)
+        return cls(file=file, origin=path.name, words=spec.question or file.about)
 
     @classmethod
     def of_function(cls, function: Callable[[Any], Any]) -> _Code:
@@ -134,7 +130,7 @@ def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> R
 
 @dataclass(frozen=True, kw_only=True)
 class _Request:
-    """What code is run for: symbols and window as given, else as said, else all that the source has."""
+    """The symbols and the window of code: the caller's, else the sentence's, else all of the source."""
 
     market: MarketDataSource
     symbols: tuple[str, ...]
@@ -146,8 +142,8 @@ class _Request:
     trade: tuple[str, ...]
 
     @classmethod
-    def of(cls, spec: RunSpec, said: str, market: MarketDataSource) -> _Request:
-        read, span = words_in(said, market).read if said else None, market.sessions()
+    def of(cls, spec: RunSpec, words: str, market: MarketDataSource) -> _Request:
+        read, span = words_in(words, market).read if words else None, market.sessions()
         trade, watch = (read.trade, read.watch) if read else ((), ())
         start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
         end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
@@ -181,14 +177,12 @@ class _Request:
 
 
 def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
-    request = _Request.of(spec, code.said, opened.source)
+    request = _Request.of(spec, code.words, opened.source)
     need = _need(code, request, opened)
     view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
     name, signal = code.signal(view, opened)
-    verdict, language = (
-        _prove(code.trials(opened, name), view, opened),
-        language_of(spec.question or code.said),
-    )
+    verdict = _prove(code.trials(opened, name), view, opened)
+    language = language_of(spec.question or code.words)
     if not verdict.causal:
         message = verdict.findings(language)[0].message
         raise NotCausal(f"{code.origin}: {message}", verdict=verdict.as_json())
@@ -227,12 +221,7 @@ def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
 def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:
     audit = opened.settings.audit
     return check_causality(
-        trials,
-        view.frozen(),
-        cuts=audit.cuts,
-        seconds=audit.walk_seconds,
-        seed=audit.seed,
-        warm_up=False,
+        trials, view.frozen(), cuts=audit.cuts, seconds=audit.walk_seconds, seed=audit.seed, warm_up=False
     )
 
 
@@ -247,12 +236,7 @@ def _window(
 
 
 def _with(
-    spec: RunSpec,
-    own: OwnSignal,
-    frame: pd.DataFrame,
-    sessions: pd.DatetimeIndex,
-    *,
-    about: str = "",
+    spec: RunSpec, own: OwnSignal, frame: pd.DataFrame, sessions: pd.DatetimeIndex, *, about: str = ""
 ) -> RunSpec:
     """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
     signal = frame.reindex(index=sessions, columns=sorted(frame.columns))
@@ -271,7 +255,7 @@ def _with(
 
 
 def _title(own: OwnSignal, about: str) -> str:
-    """What a run is called, which begins with whose signal it is unless that is held against a sentence."""
+    """The name of a run. It begins with the signal's owner unless the signal is compared with a sentence."""
     language = language_of(about)
     what = {
         "frame": say(language, zh="自有信号（未经证明）", en="own signal (not proved)"),

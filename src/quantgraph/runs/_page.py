@@ -88,16 +88,16 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         stories = _stories(by_session, notes, place, manifest.run_id, spoken)
     panels, signal = _data(folder, result)
     shown = _placeless(result)
-    told, command = _ending(shown, spoken)
+    ending, command = _ending(shown, spoken)
     return RunView(
         run_id=manifest.run_id,
         language=spoken,
         result=shown,
-        closing=told,
+        closing=ending,
         resumed_by=command,
         decider=str(manifest.identity.configuration.get("decider", "")),
         labels={name: zh if spoken == "zh" else en for name, (zh, en) in manifest.labels.items()},
-        said=_said(result, spoken),
+        understood=_understood(result, spoken),
         parameters=_parameters(manifest),
         hashes=_hashes(manifest, result, head),
         names=result.get("names") or {},
@@ -152,7 +152,7 @@ def _refused(orders: pd.DataFrame) -> pd.DataFrame:
 def _calls(
     entries: Iterator[Entry], places: Sequence[str]
 ) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
-    """The calls outside of sessions, and those of each session."""
+    """The calls outside of sessions, and by session."""
     outside, inside = list[CallStory](), defaultdict[str, list[CallStory]](list)
     before: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
@@ -183,7 +183,7 @@ def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
 
 
 def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]], places: Sequence[str]) -> CallStory:
-    told = partial(_text, places=places)
+    shown = partial(_text, places=places)
     reply = json.loads(entry.reply) if entry.reply else {}
     numbers = [entry.facts.get(name) for name in ("prompt_tokens", "completion_tokens")]
     return CallStory(
@@ -191,9 +191,9 @@ def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]], places: Seq
         kind="model",
         role=str(entry.facts.get("role", "")),
         model=str(entry.facts.get("model", "")),
-        asked=tuple((str(each.get("role", "")), told(each.get("content"))) for each in messages),
-        reply=told(reply.get("content")) if entry.error is None else _error(entry.error),
-        tools=tuple((str(tool["name"]), told(tool["args"])) for tool in reply.get("tool_calls") or ()),
+        asked=tuple((str(each.get("role", "")), shown(each.get("content"))) for each in messages),
+        reply=shown(reply.get("content")) if entry.error is None else _error(entry.error),
+        tools=tuple((str(tool["name"]), shown(tool["args"])) for tool in reply.get("tool_calls") or ()),
         failed=entry.error is not None,
         tokens=None if None in numbers else sum(map(int, filter(None, numbers))),
         seconds=entry.facts.get("seconds"),
@@ -201,15 +201,15 @@ def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]], places: Seq
 
 
 def _other_call(entry: Entry, places: Sequence[str]) -> CallStory:
-    told = partial(_text, places=places)
+    shown = partial(_text, places=places)
     failed = entry.error is not None
     return CallStory(
         path=entry.key.path,
         kind=entry.key.kind,
         role=str(entry.facts.get("role", "")),
         model="",
-        asked=((entry.key.kind, told(json.loads(entry.request))),),
-        reply=_error(entry.error) if entry.error else told(json.loads(entry.reply or '""')),
+        asked=((entry.key.kind, shown(json.loads(entry.request))),),
+        reply=_error(entry.error) if entry.error else shown(json.loads(entry.reply or '""')),
         failed=failed,
     )
 
@@ -228,7 +228,7 @@ def _text(value: Any, places: Sequence[str]) -> str:
 
 
 def _hidden_in(manifest: Manifest, folder: Path) -> list[str]:
-    """Folders that a model or a tool may have been told: that of the source's files, and of the runs."""
+    """Folders that a model or a tool may know: the one of the source's files, and the one of the runs."""
     places = [folder.absolute().parent, *(Path(each).parent for each in (manifest.source["open"],) if each)]
     return [f"{place}/" for place in places if place.is_absolute() and place != place.parent]
 
@@ -240,8 +240,8 @@ def _stories(
     run_id: str,
     language: Language,
 ) -> tuple[SessionStory, ...]:
-    told = {f"{session:%Y%m%d}": _without_folders(note) for session, note in notes.items()}
-    if not (calls or told):
+    shown = {f"{session:%Y%m%d}": _without_folders(note) for session, note in notes.items()}
+    if not (calls or shown):
         return ()
     before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
     with Ledger(place) as ledger:
@@ -261,12 +261,12 @@ def _stories(
         SessionStory(
             session=session,
             calls=tuple(calls.get(session, ())),
-            notes=told.get(session, {}),
+            notes=shown.get(session, {}),
             before=held.get(session, ({}, {}))[0],
             after=held.get(session, ({}, {}))[1],
             drawings=drawings[session],
         )
-        for session in sorted({*calls, *told})
+        for session in sorted({*calls, *shown})
     )
 
 
@@ -289,7 +289,7 @@ def _bars(panels: Snapshot | None) -> dict[str, pd.DataFrame]:
 def _indicators_of(
     question: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
 ) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
-    """The values by which the sentence's rule gives the signal, of some symbols; none if it does not."""
+    """The values that give the signal by the sentence's rule, of some symbols; none if it does not."""
 
     def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
         rule, found = read_request(question, RequestContext()).strategy, dict[str, pd.DataFrame]()
@@ -316,14 +316,14 @@ def _ending(result: Mapping[str, Any], language: Language) -> tuple[str, str]:
 
 def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result without folders and hosts in what it tells of the machine."""
-    told = {name: each if name == "question" else _without_folders(each) for name, each in result.items()}
-    told["history"] = [without_places(line) for line in told.get("history") or ()]
-    if error := told.get("error"):
-        told["error"] = without_places(error)
-    source = told["source"]
+    shown = {name: each if name == "question" else _without_folders(each) for name, each in result.items()}
+    shown["history"] = [without_places(line) for line in shown.get("history") or ()]
+    if error := shown.get("error"):
+        shown["error"] = without_places(error)
+    source = shown["source"]
     lines = [without_places(line) for line in source.get("provenance") or ()]
-    told["source"] = {**source, "name": without_places(source["name"]), "provenance": lines}
-    return told
+    shown["source"] = {**source, "name": without_places(source["name"]), "provenance": lines}
+    return shown
 
 
 def _without_folders(value: Any) -> Any:
@@ -344,7 +344,7 @@ def without_places(text: str) -> str:
     return _HOSTS.sub("…", _FOLDERS.sub("", text))
 
 
-def _said(result: Mapping[str, Any], language: Language) -> list[str]:
+def _understood(result: Mapping[str, Any], language: Language) -> list[str]:
     understanding = result.get("understanding")
     return understanding_lines(understanding, language) if understanding else []
 
@@ -409,7 +409,7 @@ def write_page(
     folders
         Of runs, at least one.
     language
-        Default: that of the first run's sentence.
+        Default: the first run's.
     inline
         Write one file that needs no other.
     to

@@ -1,6 +1,6 @@
 """Replaying a run from its record, and branching it: recorded up to a session, live from it on.
 
-Stand-ins for models, source, code process and person raise an error if they are called.
+Stand-ins for models, source, code process and person raise an error when they are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import new_run_id
-from quantgraph.agents import given_decider
+from quantgraph.agents import as_decider
 from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import SourceLike
@@ -46,12 +46,7 @@ from quantgraph.runs._outputs import read_result, save_outputs
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import recorded_source_name, with_recorded_tables
 from quantgraph.runs._start import begun_run
-from quantgraph.runs.folder._folder import (
-    Manifest,
-    existing_ledger,
-    make_run_folder,
-    read_manifest,
-)
+from quantgraph.runs.folder._folder import Manifest, existing_ledger, make_run_folder, read_manifest
 from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runs.verification._verification import (
     ReplayDifference,
@@ -86,7 +81,7 @@ class ReplayResult:
     divergence
         The first request that is not in the record, with a diff; None if all are.
     changed_code
-        Files of this package that differ from those of the run. It is replayed all the same: they may explain
+        Files of this package that differ from the run's. It is replayed all the same: they may explain
         the differences.
     other_versions
         Which versions of Python and the libraries have changed, as a sentence; empty if none has.
@@ -106,7 +101,7 @@ class ReplayResult:
 
     @property
     def identical(self) -> bool:
-        """Whether ledger, execution log, signal, strategy, result and requests are those of the run."""
+        """Whether ledger, execution log, signal, strategy, result and requests equal the run's."""
         return not self.differences
 
     def __repr__(self) -> str:
@@ -150,16 +145,16 @@ def replay(
     RunMismatch
         If the decider is not the one that the run was begun with.
     """
-    given = merge_resources(resources, decider=given_decider(decider))
-    check_resources(given)
-    settings = given.settings or load_settings()
+    resources = merge_resources(resources, decider=as_decider(decider))
+    check_resources(resources)
+    settings = resources.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     manifest, recorded = read_manifest(folder), read_result(folder) or {"ended_because": None}
-    place = given.ledger_place or existing_ledger(manifest, folder)
+    place = resources.ledger_place or existing_ledger(manifest, folder)
     has_data = recorded.get("strategy") or recorded.get("account")
     if has_data and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
-    decider = given.decider or recorded_decider(manifest.identity, manifest.decider)
+    decider = resources.decider or recorded_decider(manifest.identity, manifest.decider)
     check_same_decider(manifest.run_id, manifest.identity, decider)
     recorder = Recorder(place, mode="replay")
     recording = recorder.of(manifest.run_id)
@@ -307,9 +302,9 @@ class _ToolModel(_Model):
 
 
 def replay_models(entries: Iterable[Entry], roles: Iterable[Role] = ()) -> dict[Role, BaseChatModel]:
-    """A model for each role with the name and the address of the recorded one, which must not be called.
+    """A model for each role with the name and the address of the recorded one; it refuses each call.
 
-    Its kind is that of the recorded use, so that the choice between tools and text comes out as it did.
+    Its kind is of the recorded use, so that the choice between tools and text comes out as it did.
     """
     requests: dict[str, list[dict[str, Any]]] = {role: [] for role in (*ROLES, *roles)}
     for entry in entries:
@@ -320,14 +315,14 @@ def replay_models(entries: Iterable[Entry], roles: Iterable[Role] = ()) -> dict[
 
 def _model_of(requests: Sequence[Mapping[str, Any]]) -> BaseChatModel:
     if not requests:
-        return _ToolModel(model_name="nobody")
+        return _ToolModel(model_name="none")
     binds_tools = any(request["tools"] for request in requests)
     kind = _ToolModel if binds_tools else _Model
     return kind(model_name=requests[0]["model"], base_url=requests[0]["base_url"])
 
 
 class ReplaySource:
-    """A source that must not be called."""
+    """A source that refuses each call."""
 
     def __init__(self, name: str, *, synthetic: bool) -> None:
         self.name = name
@@ -340,13 +335,13 @@ class ReplaySource:
 
 
 class DatedReplaySource(ReplaySource):
-    """A source with lists by date that must not be called."""
+    """A source with lists by date that refuses each call."""
 
     symbols_on = names_on = ReplaySource._call  # noqa: SLF001 - its base is of this module
 
 
 class ReplayCodeRunner:
-    """A code runner that must not be called."""
+    """A code runner that refuses each call."""
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:  # noqa: ARG002
         """Raise ``RunDiverged``."""
@@ -378,15 +373,15 @@ def replay_from(
     model
         Called from that session on, wherever the graph calls a model. Default: the settings' models.
     decider
-        Default: the run's, if ``run.json`` tells how to make it; else it must be given. Before the session
-        its models are not called, if they are the context's or wrapped in a
+        Default: the run's, if ``run.json`` tells how to make it; else it must be passed. Before the session
+        its models are not asked, if they are the context's or wrapped in a
         :class:`~quantgraph.llm._recorded_model.RecordedChatModel`, whichever model that wraps.
     source
         One of your own, if the run was begun with one.
     out
-        Parent of the new run's folder. Default: that of the recorded one.
+        Parent of the new run's folder. Default: the recorded one's.
     resources
-        As in :func:`~quantgraph.runs.run_strategy`, but ``ledger`` is that of the recorded run, if its
+        As in :func:`~quantgraph.runs.run_strategy`, but ``ledger`` is the recorded run's, if its
         password is not in ``run.json``.
 
     Returns
@@ -401,18 +396,18 @@ def replay_from(
     BadFile
         If the run's ledger is missing.
     RunMismatch
-        If the run was begun with a decider of your own, and none is given.
+        If the run was begun with a decider of your own, and none is passed.
     RunDiverged
         If the sessions before it differ from the recorded ones.
     """
-    given = merge_resources(resources, model=model, decider=given_decider(decider), source=source)
-    check_resources(given)
-    settings = given.settings or load_settings()
+    resources = merge_resources(resources, model=model, decider=as_decider(decider), source=source)
+    check_resources(resources)
+    settings = resources.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     recorded = read_manifest(folder)
-    place = given.ledger_place or existing_ledger(recorded, folder)
+    place = resources.ledger_place or existing_ledger(recorded, folder)
     first = _traded_session(place, recorded.run_id, session)
-    decider = given.decider
+    decider = resources.decider
     if decider is None:
         decider = recorded_decider(recorded.identity, recorded.decider)
         check_same_decider(recorded.run_id, recorded.identity, decider)
@@ -420,23 +415,23 @@ def replay_from(
     spec = replace(recorded.spec, branch_of=recorded.run_id, branch_from=first)
     if spec.on_clarify == "function":
         spec = replace(spec, on_clarify="ask")  # the function's answers are in the record
-    if given.on_clarify is not None:
-        spec = replace(spec, on_clarify="function" if callable(given.on_clarify) else given.on_clarify)
+    if (clarify := resources.on_clarify) is not None:
+        spec = replace(spec, on_clarify="function" if callable(clarify) else clarify)
     new_folder = Path(out or folder.parent) / new_run_id()
     recorder = Recorder(place)
     entries = [entry for entry in recorder.of(recorded.run_id).entries() if (entry.session or "") < first]
     recorder.close(recorded.run_id)
-    given = replace(
-        given,
+    resources = replace(
+        resources,
         settings=with_recorded_tables(settings, recorded.source),
-        source=recorded_source_name(recorded.source) if given.source is None else given.source,
+        source=recorded_source_name(recorded.source) if resources.source is None else resources.source,
         decider=decider,
-        on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
+        on_clarify=resources.on_clarify or recorded_on_clarify(spec, entries),
         ledger=None,
     )
-    models = _models(entries, given.model, ModelDecider.of(decider).roles)
+    models = _models(entries, resources.model, ModelDecider.of(decider).roles)
     prepare = partial(_copy_record, folder, entries)
-    with begun_run(spec, new_folder, given, models=models, prepare=prepare) as (begun, opened):
+    with begun_run(spec, new_folder, resources, models=models, prepare=prepare) as (begun, opened):
         result = execute_run(begun, new_folder, opened, task=begun.graph_input, thread=begun.run_id)
     _check_repeated(place, recorded, new_folder, first)
     return RunResult(result)
@@ -479,7 +474,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _models(entries: Sequence[Entry], model: Model | None, roles: Sequence[Role]) -> dict[Role, Any]:
-    """Models by role; a stub for the roles that were called before the first session."""
+    """Models by role; a stub for the roles that ran before the first session."""
     before = {entry.facts.get("role") for entry in entries if entry.session is None}
     stubs = {role: stub for role, stub in replay_models(entries).items() if role in before}
     if model is None or isinstance(model, Mapping):
@@ -488,7 +483,7 @@ def _models(entries: Sequence[Entry], model: Model | None, roles: Sequence[Role]
 
 
 def _check_repeated(place: str | Path, recorded: Manifest, new_folder: Path, first: str) -> None:
-    """See that the repeated sessions, as far as the branch got, are those of the recorded run."""
+    """See that the repeated sessions, as far as the branch got, are the recorded run's."""
     old = _journal_before(place, recorded.run_id, first)
     new = _journal_before(run_database_path(new_folder.parent, new_folder.name), new_folder.name, first)
     for line, expected in zip(new, old, strict=False):

@@ -222,8 +222,8 @@ class RunResult(dict[str, Any]):
     @property
     def understanding(self) -> list[str]:
         """What was understood, a line each, in the sentence's language; empty if it was not understood."""
-        said = self.get("understanding")
-        return understanding_lines(said, self._language) if said else []
+        understanding = self.get("understanding")
+        return understanding_lines(understanding, self._language) if understanding else []
 
     @property
     def code(self) -> str:
@@ -317,7 +317,7 @@ class RunResult(dict[str, Any]):
         ]
 
     def _lines(self) -> list[str]:
-        """How it ended, what to do, where the code is not what was said, what was understood and assumed."""
+        """How it ended, what to do, where the code departs from the sentence, the reading, the defaults."""
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
         question = str(self._part("open_question").get("question", ""))
@@ -337,8 +337,8 @@ class RunResult(dict[str, Any]):
             str(self._part("causality").get("text", "")),
             *(text for text in assumed if not any(text in line for line in understood)),
         ]
-        told = [short_line(line, _FINDING_WIDTH) for line in unsettled if line not in error]
-        lines = [*told, *(short_line(line, _WIDTH) for line in (*first, *others) if line)]
+        findings = [short_line(line, _FINDING_WIDTH) for line in unsettled if line not in error]
+        lines = [*findings, *(short_line(line, _WIDTH) for line in (*first, *others) if line)]
         if (hidden := len(lines) - _LINES) > 0:
             lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
         return [*lines, *self._resumption()]
@@ -380,8 +380,8 @@ class RunResult(dict[str, Any]):
             for label, number in numbers
         )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        told = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
-        return f"<div>{title}{told}<table><tr>{cells}</tr></table>{self._page_link()}</div>"
+        findings = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
+        return f"<div>{title}{findings}<table><tr>{cells}</tr></table>{self._page_link()}</div>"
 
     def _page_link(self) -> str:
         """A link to the page, relative where it is beneath the working folder, as notebooks open it."""
@@ -445,7 +445,7 @@ def list_runs(folder: str | Path | None = None) -> pd.DataFrame:
     Raises
     ------
     BadOption
-        If ``folder`` is given and is not a folder.
+        If ``folder`` is not a folder.
     """
     place = Path(folder) if folder is not None else load_settings().runs_dir
     if folder is not None and not place.is_dir():
@@ -538,19 +538,12 @@ def write_index(folder: Path, *, language: Language) -> Path:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunComparison:
-    """Several runs beside each other.
+    """Several runs side by side.
 
-    Attributes
-    ----------
-    numbers
-        A row a number of the account, by its name in ``result["account"]``; a column a run; float64, NaN
-        where a run has none. Where runs are judged from different days, those of the values are from the
-        latest of these days on, for all, with the same cash.
-    differences
-        A row a difference of what was said or of parameters, by its name; a column a run; ``str``. Empty if
-        the runs differ in nothing.
-    note
-        From which day they are compared, if they are judged from different ones; else empty.
+    ``numbers`` has a row a number of the account, by its name in ``result["account"]``, and a column a run;
+    float64, NaN where a run has none. Where runs are judged from different days, numbers of values are
+    from the latest of these days on, for all, with the same cash; ``note`` names the day. ``differences``
+    has a row a difference of requests or of parameters, by its name; ``str``.
     """
 
     numbers: pd.DataFrame
@@ -589,13 +582,13 @@ def _rows_of(table: pd.DataFrame) -> Iterator[list[str]]:
 def compare(*runs: str | Path | RunResult) -> RunComparison:
     """Compare two runs or more: folders, names in ``runs_dir`` of the settings, or results.
 
-    Differences are those of the sentence, of what was understood, the trade plan, the window, the symbols,
+    Differences are of the sentence, the understanding, the trade plan, the window, the symbols,
     the source and the end, and of every parameter: cash, rules and costs, decider, models, settings.
 
     Raises
     ------
     BadOption
-        If there are fewer than two, one is given twice, or one does not exist.
+        If there are fewer than two, one occurs twice, or one does not exist.
     BadFile
         If one is damaged, or of another version.
     """
@@ -610,11 +603,11 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     names = list(map(escape_controls, names))
     for name in names:
         if names.count(name) > 1:
-            raise BadOption(f"run {name} is given twice; compare takes different runs", parameter="runs")
+            raise BadOption(f"run {name} occurs twice; compare takes different runs", parameter="runs")
     views = [view_run(result.folder, with_calls=False) for result in opened]
     language = views[0].language
     rows = list(metric_rows(common_accounts(views)[1]))
-    differences = {**_said_differently([view.result for view in views]), **dict(run_differences(views))}
+    differences = {**_different_requests([view.result for view in views]), **dict(run_differences(views))}
     return RunComparison(
         numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),
         differences=_table(differences, names).astype("str"),
@@ -630,7 +623,7 @@ def _table(rows: Mapping[str, Sequence[Any]], columns: list[str]) -> pd.DataFram
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=columns)
 
 
-def _said_differently(results: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _different_requests(results: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The trade plans, traded symbols and ends that are not the same in all runs."""
     plans = [result.get("plan") or {} for result in results]
     traded = [result.get("symbols") or [] for result in results]

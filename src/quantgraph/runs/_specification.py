@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
@@ -17,7 +17,7 @@ from quantgraph.data.files import FileSource
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import Rulebook, session_of
-from quantgraph.sentences.phrases import said_symbols
+from quantgraph.sentences.phrases import symbols_in
 from quantgraph.settings import Settings, TableOptions
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
@@ -70,7 +70,7 @@ class RunSpec:
     cash
         Initial cash, in the market's currency. Default: the sentence's, else 1,000,000.
     rules
-        The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
+        The market's rules and fees. Default: of the market whose codes ``symbols``, or else the
         source's files or frames, have (of two markets, those that the sentence names); mainland China's if
         there are none.
     plan
@@ -115,8 +115,7 @@ class RunSpec:
             cash = Account.opening(self.cash).cash
             if cash <= 0:
                 raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
-            given: object = self.cash
-            if not isinstance(given, Decimal):
+            if not isinstance(cast("object", self.cash), Decimal):
                 object.__setattr__(self, "cash", cash)
         object.__setattr__(self, "symbols", symbol_list(self.symbols))
         for name in ("start", "end"):
@@ -126,8 +125,8 @@ class RunSpec:
                 raise BadOption(error.message, parameter=name) from error
 
     @property
-    def given(self) -> dict[str, str]:
-        """The initial graph state's ``given``: what the caller has fixed."""
+    def constraints(self) -> dict[str, str]:
+        """What the caller has fixed, for the initial state of the graph."""
         return {"ts_code": ",".join(self.symbols), "start_date": self.start, "end_date": self.end}
 
     def as_json(self) -> dict[str, Any]:
@@ -150,30 +149,26 @@ class RunSpec:
 _SPEC = TypeAdapter(RunSpec)
 
 
-def source_json(source: MarketDataSource, given: object, language: Language) -> dict[str, Any]:
-    """What a run's folder tells of its source.
+def source_json(source: MarketDataSource, option: object, language: Language) -> dict[str, Any]:
+    """The facts on a source in a run's folder: ``name``, ``synthetic``, ``open``, ``provenance``, ``tables``.
 
-    Returns
-    -------
-    dict
-        ``name``, ``synthetic``; ``open``, the argument of ``open_source``, None for an object of the
-        caller's; ``provenance``, which columns of tables were taken for what, in ``language``; and
-        ``tables``, what was said of a file that it does not tell.
+    ``open`` is the argument of ``open_source``, None for an object of the caller's; ``provenance`` says in
+    ``language`` which columns were taken for what; ``tables`` are options of a file that it does not state.
     """
-    to_open = given if isinstance(given, str) else None
+    to_open = option if isinstance(option, str) else None
     lines: tuple[str, ...] = ()
     if isinstance(source, DescribedSource):
         to_open = source.opens()
         lines = () if source.synthetic else source.provenance(language)
-    said = source.options.model_dump(exclude_none=True) if isinstance(source, FileSource) else {}
-    told = {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
-    return told | ({"tables": said} if said else {})
+    tables = source.options.model_dump(exclude_none=True) if isinstance(source, FileSource) else {}
+    facts = {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
+    return facts | ({"tables": tables} if tables else {})
 
 
 def open_for(spec: RunSpec, source: SourceLike | None, settings: Settings) -> MarketDataSource:
     """Open the source of a run; rows without a symbol are of the only one that the caller gives or says."""
     symbol = spec.symbols[0] if len(spec.symbols) == 1 else None
-    codes = () if spec.symbols else said_symbols(spec.question, {})
+    codes = () if spec.symbols else symbols_in(spec.question, {})
     if len(codes) == 1:
         try:
             opened = open_source(source, settings=settings)
@@ -187,9 +182,9 @@ def open_for(spec: RunSpec, source: SourceLike | None, settings: Settings) -> Ma
 
 
 def with_recorded_tables(settings: Settings, stored: Mapping[str, Any]) -> Settings:
-    """The settings with what was said of the file of a recorded run, where they say nothing else."""
-    said = {**stored.get("tables", {}), **settings.tables.model_dump(exclude_none=True)}
-    return settings.model_copy(update={"tables": TableOptions(**said)})
+    """The settings with the table options of a recorded run, where they have no other."""
+    tables = {**stored.get("tables", {}), **settings.tables.model_dump(exclude_none=True)}
+    return settings.model_copy(update={"tables": TableOptions(**tables)})
 
 
 def recorded_source_name(stored: Mapping[str, Any]) -> str:
@@ -203,7 +198,7 @@ def recorded_source_name(stored: Mapping[str, Any]) -> str:
 
 
 def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
-    """Hashes of a source's content by name, or its class and name; and those of its package's code."""
+    """Hashes of a source's content by name, or its class and name; and of its package's code."""
     code = code_values("quantgraph.sources", type(source).__module__, "source.")
     if isinstance(source, DescribedSource):
         return {**source.fingerprint(), **code}

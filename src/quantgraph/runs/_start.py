@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.files import check_sentence, check_text, new_run_id
 from quantgraph._util.texts import language_of
-from quantgraph.agents import decider_place, given_decider
+from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
 from quantgraph.data import SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
@@ -94,16 +94,16 @@ def run_strategy(
     ----------
     question
         The sentence, or the whole specification of the run, which also has the market's rules, and whether
-        to trade, to ask for approval, and to ask at all; or ``strategy``, where no sentence is given.
+        to trade, to ask for approval, and to ask at all; or ``strategy``, without a sentence.
     strategy
         Your own in place of one that a model codes, without a model and a key: a function of frames by panel
         and field that returns a signal, proved and run with your rights; or the path of a file like a run's
         ``strategy.py``, sealed and proved, whose signal is compared with ``question``, if there is one. For a
         frame see :func:`run_signal`.
     symbols, start, end, cash, plan
-        See :class:`RunSpec`, in which they are given if ``question`` is one.
+        See :class:`RunSpec`, which has them if ``question`` is one.
     source, decider, model
-        See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
+        See :class:`~quantgraph.runtime.Resources`. A decider may be its name, see
         :func:`~quantgraph.agents.make_decider`.
     out
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
@@ -134,11 +134,11 @@ def run_strategy(
     """
     if callable(question) or isinstance(question, Path):
         question, strategy = "", strategy or question
-    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
+    resources = merge_resources(resources, source=source, decider=as_decider(decider), model=model)
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
-    spec, folder, given = prepare_run(question, given, options, out=out, strategy=strategy)
-    given = replace(given, watch=given.watch or notebook_watch(spec.question))
-    with begun_run(spec, folder, given) as (manifest, opened):
+    spec, folder, resources = prepare_run(question, resources, options, out=out, strategy=strategy)
+    resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
+    with begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result)
 
@@ -152,7 +152,7 @@ def run_signal(
     ----------
     signal
         Sessions x symbols: 1 buys at the next open, -1 sells, 0 and NaN change nothing. Its sessions and
-        symbols are those of the run.
+        symbols are the run's.
     prices
         See ``source`` of :class:`~quantgraph.runtime.Resources`; a frame or frames of bars, too.
     about
@@ -172,7 +172,7 @@ def run_signal(
 
 def prepare_run(
     question: str | RunSpec,
-    given: Resources,
+    resources: Resources,
     options: Mapping[str, Any] | None = None,
     *,
     out: str | Path | None = None,
@@ -185,34 +185,34 @@ def prepare_run(
     BadOption
         If an argument is not valid.
     """
-    check_resources(given)
+    check_resources(resources)
     wanted = {name: value for name, value in (options or {}).items() if value not in (None, "", ())}
-    spec = _specification(question, wanted, given)
-    _check_texts(spec, source=given.source, model=given.model, out=out, ledger=given.ledger_place)
-    settings = given.settings or load_settings()
+    spec = _specification(question, wanted, resources)
+    _check_texts(spec, source=resources.source, model=resources.model, out=out, ledger=resources.ledger_place)
+    settings = resources.settings or load_settings()
     if strategy is not None:
-        spec = with_own_signal(spec, strategy, given)
-    return spec, Path(out or settings.runs_dir) / new_run_id(), replace(given, settings=settings)
+        spec = with_own_signal(spec, strategy, resources)
+    return spec, Path(out or settings.runs_dir) / new_run_id(), replace(resources, settings=settings)
 
 
-def _specification(question: str | RunSpec, options: Mapping[str, Any], given: Resources) -> RunSpec:
+def _specification(question: str | RunSpec, options: Mapping[str, Any], resources: Resources) -> RunSpec:
     """Return the specification, with how questions are answered by the resources."""
     if isinstance(question, RunSpec):
         for name in options:
-            raise BadOption(f"{name}= and a RunSpec are both given; put it in the RunSpec", parameter=name)
+            raise BadOption(f"{name}= and a RunSpec are both set; put it in the RunSpec", parameter=name)
         spec = question
     else:
         check_sentence(question, "question")
         cash = {"cash": Account.opening(options["cash"]).cash} if "cash" in options else {}
         spec = RunSpec(question=question, **{**options, **cash})
     on_clarify: OnClarifyMode = spec.on_clarify
-    if given.on_clarify is not None:
-        on_clarify = "function" if callable(given.on_clarify) else given.on_clarify
-    elif given.answer is not None and on_clarify == "default":
+    if resources.on_clarify is not None:
+        on_clarify = "function" if callable(resources.on_clarify) else resources.on_clarify
+    elif resources.answer is not None and on_clarify == "default":
         on_clarify = "ask"
-    if given.answer is not None and on_clarify != "ask":
+    if resources.answer is not None and on_clarify != "ask":
         raise BadOption("answer= and on_clarify= exclude each other; give one", parameter="on_clarify")
-    if on_clarify == "function" and given.on_clarify is None:
+    if on_clarify == "function" and resources.on_clarify is None:
         raise BadOption(
             'RunSpec(on_clarify="function") needs the function as resources.on_clarify',
             parameter="on_clarify",
@@ -236,9 +236,9 @@ def _check_texts(spec: RunSpec, **others: object) -> None:
             check_text(str(value), name)
 
 
-def start_run(spec: RunSpec, folder: Path, given: Resources) -> RunResult:
+def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
     """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does."""
-    with begun_run(spec, folder, given) as (manifest, opened):
+    with begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result)
 
@@ -247,7 +247,7 @@ def start_run(spec: RunSpec, folder: Path, given: Resources) -> RunResult:
 def begun_run(
     spec: RunSpec,
     folder: Path,
-    given: Resources,
+    resources: Resources,
     *,
     models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
@@ -255,20 +255,14 @@ def begun_run(
     """Make the folder of a run, whose name is the run's, and open the run in it.
 
     Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
-
-    Parameters
-    ----------
-    models
-        Those of the graph, if not those of the run's identity, which a resume must give again.
-    prepare
-        Called with the hidden folder before the run is opened in it.
+    ``models`` are the graph's, if they differ from the run's identity, which a resume must pass again;
+    ``prepare`` gets the hidden folder before the run is opened in it.
     """
-    run_id, settings = folder.name, given.settings or load_settings()
-    market = open_for(spec, given.source, settings)
-    source = source_json(
-        market, settings.data_source if given.source is None else given.source, language_of(spec.question)
-    )
-    given = replace(given, settings=settings, source=market)
+    run_id, settings = folder.name, resources.settings or load_settings()
+    market = open_for(spec, resources.source, settings)
+    option = settings.data_source if resources.source is None else resources.source
+    source = source_json(market, option, language_of(spec.question))
+    resources = replace(resources, settings=settings, source=market)
     if spec.rules is None:
         by_codes = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
         spec = replace(spec, rules=by_codes)
@@ -277,7 +271,7 @@ def begun_run(
             prepare(staged)
         elif spec.own is not None:
             keep_own_signal(spec.own, staged)
-        with opened_run(spec, run_id, staged, given) as opened:
+        with opened_run(spec, run_id, staged, resources) as opened:
             identity = identity_of(spec, opened.graph, opened.resources)
         manifest = Manifest(
             run_id=run_id,
@@ -285,17 +279,17 @@ def begun_run(
             spec=spec,
             source=source,
             budgets={"budget": settings.budget, "session_budget": settings.session_budget},
-            ledger=ledger_location(given.ledger_place),
-            decider=decider_place(given.decider),
+            ledger=ledger_location(resources.ledger_place),
+            decider=decider_place(resources.decider),
             versions=library_versions(tuple(settings.sandbox_packages)),
             identity=identity,
-            labels=dict(ModelDecider.of(given.decider).labels) if given.decider else {},
+            labels=dict(ModelDecider.of(resources.decider).labels) if resources.decider else {},
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))
     if models is not None:
-        given = replace(given, model=models)
-    with lock_run(folder), opened_run(spec, run_id, folder, given) as opened:
+        resources = replace(resources, model=models)
+    with lock_run(folder), opened_run(spec, run_id, folder, resources) as opened:
         yield manifest, opened
 
 
@@ -327,7 +321,7 @@ def resume_run(
     resources
         Settings, whose budgets may differ from the recorded ones; without budgets the recorded ones hold.
         Ledger and checkpointer that the run was begun with: without the saver the run is begun anew; the
-        ledger's URL is in ``run.json`` unless it has a password. A function as ``on_clarify`` must be given
+        ledger's URL is in ``run.json`` unless it has a password. A function as ``on_clarify`` must be passed
         again.
 
     Returns
@@ -342,8 +336,8 @@ def resume_run(
         If configuration, graph, data or code are not those that it was begun with; the message shows the
         difference.
     BadOption
-        If there is no such run, it is going on in another process, an object must be given again, or there is
-        an answer and the run may ask no more questions.
+        If there is no such run, it runs in another process, an object must be passed again, or there is an
+        answer and the run may ask no more questions.
     UnknownQuestion
         If there is an answer, and the run waits for none, or for that to another question; the answer is
         kept nowhere.
@@ -352,15 +346,15 @@ def resume_run(
     StorageUnavailable
         As from :func:`run_strategy`.
     """
-    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
-    check_resources(given)
-    settings = given.settings or load_settings()
+    resources = merge_resources(resources, source=source, decider=as_decider(decider), model=model)
+    check_resources(resources)
+    settings = resources.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
-    given = replace(given, settings=with_recorded_tables(settings, manifest.source))
+    resources = replace(resources, settings=with_recorded_tables(settings, manifest.source))
     with lock_run(folder):
         before = read_result(folder) or {"ended_because": None}
-        answers = answer is not None or given.answer is not None
+        answers = answer is not None or resources.answer is not None
         if questions_used_up(before) and answers:
             raise BadOption(
                 f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no "
@@ -369,8 +363,8 @@ def resume_run(
             )
         if not can_be_resumed(before):
             return RunResult(before)
-        given = _resources_to_resume(manifest, folder, before, given, answers=answers)
-        with opened_run(manifest.spec, manifest.run_id, folder, given) as opened:
+        resources = _resources_to_resume(manifest, folder, before, resources, answers=answers)
+        with opened_run(manifest.spec, manifest.run_id, folder, resources) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
             check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
             thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
@@ -378,7 +372,7 @@ def resume_run(
             if answer is not None:
                 waiting = None if thread is None else thread_question(opened.graph, thread)
                 asked = waiting or before.get("asked") or before.get("open_question")
-                reply = _answer_once(answer, asked, given.answer, manifest.run_id)
+                reply = _answer_once(answer, asked, resources.answer, manifest.run_id)
                 work = replace(opened, resources=replace(opened.resources, answer=reply))
             if thread is None or thread_state(opened.graph, thread).get("ended_because") not in _GOES_ON:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
@@ -387,23 +381,24 @@ def resume_run(
 
 
 def _resources_to_resume(
-    manifest: Manifest, folder: Path, before: Mapping[str, Any], given: Resources, *, answers: bool
+    manifest: Manifest, folder: Path, before: Mapping[str, Any], resources: Resources, *, answers: bool
 ) -> Resources:
-    """What a run was begun with, where it is not given again."""
-    settings = given.settings or load_settings()
+    """What a run was begun with, where it is not passed again."""
+    settings = resources.settings or load_settings()
     limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
-    source = recorded_source_name(manifest.source) if given.source is None else given.source
-    place = given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
-    if "run_id" in before and given.ledger is None:
+    source = recorded_source_name(manifest.source) if resources.source is None else resources.source
+    place = resources.ledger_place or recorded_ledger(manifest)
+    place = place or run_database_path(folder.parent, folder.name)
+    if "run_id" in before and resources.ledger is None:
         existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
     asks_now = before["ended_because"] == "needs_answer" and answers
     return replace(
-        given,
+        resources,
         settings=settings.model_copy(update=limits),
         source=open_for(manifest.spec, source, settings),
         ledger=place,
-        decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
-        on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
+        decider=resources.decider or recorded_decider(manifest.identity, manifest.decider),
+        on_clarify=resources.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
     )
 
 
@@ -455,8 +450,8 @@ def _answer_once(
             f"answer has {', '.join(answer) or 'nothing'}; it must be a text, or have answer and id",
             parameter="answer",
         )
-    given = check_answers_question(answer, asked)
-    left = [given if isinstance(given, str) else given["answer"]]
+    checked = check_answers_question(answer, asked)
+    left = [checked if isinstance(checked, str) else checked["answer"]]
 
     def reply(question: Mapping[str, Any]) -> str | None:
         if left and question["id"] == asked["id"]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
 from quantgraph.llm.messages import wrap
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
 from quantgraph.tools import ToolContext
@@ -134,8 +134,6 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     The side effects of a call are served with its answer: the commit of the working tree after it, the cells
     that ``python_repl`` kept, and the names of their signals. No vendor is asked and no code runs.
 
-    Notes
-    -----
     It is inside of the middleware that turns errors into messages: an error that may pass is raised again
     when the run is resumed, not served.
     An agent's calls must run one after the other (``max_concurrency=1``): each depends on the one before.
@@ -166,7 +164,7 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
                 "names": context.names,
             }
 
-        result = recorded("tool", {"tool": call["name"], "args": call["args"]}, make)
+        result = call_once("tool", {"tool": call["name"], "args": call["args"]}, make)
         if not made:
             if context.ref is not None:
                 context.tree.move_to(result["ref"])

@@ -35,10 +35,10 @@ class Resources:
     Attributes
     ----------
     settings
-        Default: those of the environment.
+        Default: the environment's.
     source
         ``sample`` (synthetic), ``tushare``, ``baostock``, ``qlib:FOLDER``, a file or folder, or a source
-        of your own. Default: that of the settings.
+        of your own. Default: the settings'.
     model
         A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
         no key set, the keyless planner.
@@ -54,21 +54,21 @@ class Resources:
         Records model calls, tool results and answers. Default: in the ledger's database; without a ledger a
         signal subgraph records nothing. A run has its own.
     checkpointer
-        Where the graph's checkpoints go. Default: nowhere; those of a run go to SQLite in its folder.
+        Where the graph's checkpoints go. Default: nowhere; a run's go to SQLite in its folder.
     on_clarify
         Who answers questions: ``ask`` interrupts the graph with a question (the host needs a checkpointer),
-        ``default`` takes the documented default, ``fail`` ends with ``needs_answer``. A function is called
-        with the :class:`~quantgraph.runtime.endings.Clarification` and returns the answer; it is called up to
+        ``default`` takes the documented default, ``fail`` ends with ``needs_answer``. A function gets
+        the :class:`~quantgraph.runtime.endings.Clarification` and returns the answer; it runs up to
         three times until the answer is valid. Defaults taken and answers of a function are listed in
         ``assumptions``. Default: ``ask``; of a run, what its :class:`~quantgraph.runs.RunSpec` says.
     confirm
         Whether the understanding of the sentence is a question, before data are fetched and anything is
         traded. A run declined there ends as ``cancelled``.
     answer
-        For a run: called with each question; the run waits for what it returns, and stops to be resumed at
+        For a run: a function of each question; the run waits for its answer, and stops to be resumed at
         None.
     watch
-        For a run: called with each event.
+        For a run: a function of each event.
     control
         For a run: ``control.request_drain()`` stops it at its next step; with
         :data:`~quantgraph.llm.AT_ONCE` as its reason, also during a model call.
@@ -113,23 +113,23 @@ class OpenResources(Resources):
         return self.decider is None or self.decider.uses_signal
 
 
-def merge_resources(given: Resources | None, **options: Any) -> Resources:
-    """Add options that are given beside resources; None adds nothing.
+def merge_resources(resources: Resources | None, **options: Any) -> Resources:
+    """Add options that stand beside resources; None adds nothing.
 
     Raises
     ------
     BadOption
         If one is in the resources already.
     """
-    resources = given or Resources()
+    resources = resources or Resources()
     added = {name: value for name, value in options.items() if value is not None}
     for name in added:
         if getattr(resources, name) is not None:
-            raise BadOption(f"{name}= and resources.{name} are both given; give one", parameter=name)
+            raise BadOption(f"{name}= and resources.{name} are both set; set one", parameter=name)
     return replace(resources, **added)
 
 
-def open_resources(given: Resources | None = None, *, in_run_folders: bool = False) -> OpenResources:
+def open_resources(resources: Resources | None = None, *, in_run_folders: bool = False) -> OpenResources:
     """Fill in the defaults; open resources are returned as they are.
 
     Parameters
@@ -142,32 +142,33 @@ def open_resources(given: Resources | None = None, *, in_run_folders: bool = Fal
     BadOption
         If the source, the ledger or ``on_clarify`` is not valid.
     """
-    if isinstance(given, OpenResources):
-        return given
-    given = given or Resources()
-    settings, on_clarify = given.settings or load_settings(), given.on_clarify or "ask"
+    if isinstance(resources, OpenResources):
+        return resources
+    resources = resources or Resources()
+    settings, on_clarify = resources.settings or load_settings(), resources.on_clarify or "ask"
     if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
         raise BadOption(f"on_clarify must be ask, default, fail or a function, not {on_clarify!r}")
-    if given.confirm and on_clarify in ("default", "fail"):
+    if resources.confirm and on_clarify in ("default", "fail"):
         raise BadOption(
             "confirm=True asks before anything is traded; on_clarify must be ask or a function, not "
             f"{on_clarify}",
             parameter="confirm",
         )
-    ledger = _open_ledger(given.ledger)
+    ledger = _open_ledger(resources.ledger)
     in_folder = partial(run_database_path, settings.runs_dir) if in_run_folders else None
-    recorder = given.recorder or Recorder(ledger.where if ledger else in_folder)
+    recorder = resources.recorder or Recorder(ledger.where if ledger else in_folder)
     recorder.limit(Budget.parse(settings.budget), Budget.parse(settings.session_budget))
     filled = {
         "settings": settings,
-        "source": recorded_source(open_source(given.source, settings=settings)),
-        "store": given.store or GLOBAL_DATA_STATE,
-        "runner": given.runner or code_runner(settings),
+        "source": recorded_source(open_source(resources.source, settings=settings)),
+        "store": resources.store or GLOBAL_DATA_STATE,
+        "runner": resources.runner or code_runner(settings),
         "ledger": ledger,
         "recorder": recorder,
         "on_clarify": on_clarify,
     }
-    return OpenResources(**{field.name: getattr(given, field.name) for field in fields(given)} | filled)
+    kept = {field.name: getattr(resources, field.name) for field in fields(resources)}
+    return OpenResources(**kept | filled)
 
 
 def settings_of(decider: Decider, role: str, settings: Settings) -> Settings:

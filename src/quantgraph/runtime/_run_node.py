@@ -1,6 +1,6 @@
 """The wrapper of every node: recording, events, typed endings, loop detection, nested graphs.
 
-The keys of ``config["configurable"]`` are those of langgraph 1.2; a test detects if an upgrade changes them.
+The keys of ``config["configurable"]`` are langgraph 1.2's; a test detects if an upgrade changes them.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def detached_from_host(step: str) -> Iterator[None]:
     streams to the host and calls the host's callbacks.
     """
     config = var_child_runnable_config.get()
-    if config is None:  # the node is called directly, outside of a graph
+    if config is None:  # the node runs outside of a graph
         yield
         return
     host = _Host(config=config)
@@ -307,7 +307,7 @@ def run_node(
         Whether to end the run with ``no_progress`` if the node has left the same state too often. What was
         reached stays in the state.
     check_state
-        Raises if the state is not that of the graph; called before anything else.
+        Raises if the state is not the graph's; runs before anything else.
     on_error
         Called with the run's id if the node raises or pauses.
     """
@@ -325,7 +325,7 @@ def run_node(
     emit_started(scope.path)
     with in_scope(scope), _closed_on_error(scope.recording), cached_attempt() as replies:
         try:
-            with counted_restarts(), detached_from_host(name), _called_on_error(on_error, run_id):
+            with counted_restarts(), detached_from_host(name), _reporting_error(on_error, run_id):
                 update = node(state) if _has_steps(name) else _no_steps_update(state)
             if detect_loops and _has_steps(name):
                 update = with_loop_detection(update, name, state)
@@ -387,7 +387,7 @@ def _settle_cached_replies(replies: list[PendingReply], update: Update, recordin
 
 
 @contextmanager
-def _called_on_error(on_error: Callable[[str], None] | None, run_id: str) -> Iterator[None]:
+def _reporting_error(on_error: Callable[[str], None] | None, run_id: str) -> Iterator[None]:
     try:
         yield
     except BaseException:

@@ -2,7 +2,7 @@
 
 A ``CodeRunner`` runs cells over frames and returns a ``CodeResult``. ``ForkRunner`` keeps a server process
 that forks a child for each call, sealed by Landlock, seccomp and limits before it sees code; what cannot be
-sealed is refused and named. ``open_walk`` runs one strategy at many moments.
+sealed is refused and named. ``open_prefix_run`` runs one strategy at many moments.
 """
 
 from __future__ import annotations
@@ -14,20 +14,14 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sandbox._lockdown import IsolationLevel
     from quantgraph.sandbox._requests import Cell, CellOutcome, cell_namespace, new_signals, run_cells
-    from quantgraph.sandbox._result import (
-        Call,
-        CodeResult,
-        Isolation,
-        check_signal_axes,
-        code_error,
-    )
+    from quantgraph.sandbox._result import Call, CodeResult, Isolation, check_signal_axes, code_error
     from quantgraph.sandbox._runner import (
         CodeRunner,
         ForkRunner,
         can_fork,
         counted_restarts,
         default_runner,
-        open_walk,
+        open_prefix_run,
         runner_of,
         with_restarts,
     )
@@ -48,7 +42,7 @@ __all__ = [
     "counted_restarts",
     "default_runner",
     "new_signals",
-    "open_walk",
+    "open_prefix_run",
     "run_cells",
     "runner_of",
     "with_restarts",

@@ -23,8 +23,6 @@ class _Rule:
 def hint(kind: str, message: str, line: str) -> str:
     """Return what to write instead of the line that failed, in English; empty for an unknown error.
 
-    Examples
-    --------
     >>> hint("AttributeError", "'DataFrame' object has no attribute 'append'", "df = df.append(row)")
     'write pd.concat([frame, more])'
     """
@@ -306,11 +304,7 @@ _DATA = (
         "write signal = pd.DataFrame(0.0, index=close.index, columns=close.columns), then "
         "signal.mask(buy, 1.0).mask(sell, -1.0)",
     ),
-    _Rule(
-        "KeyError",
-        r"^'\d{6}\.(SH|SZ|BJ)'$",
-        "the symbols are snapshot['ohlcv']['close'].columns",
-    ),
+    _Rule("KeyError", r"^'\d{6}\.(SH|SZ|BJ)'$", "the symbols are snapshot['ohlcv']['close'].columns"),
     _Rule("KeyError", r"^'[A-Za-z_]+'$", f"columns are symbols, and each field is a frame: {_READ}"),
     _Rule(
         "ModuleNotFoundError",

@@ -380,13 +380,7 @@ def seal_parent(readable: Sequence[Path]) -> None:
 
 
 def seal_child(*, memory: int, seconds: float) -> None:
-    """Take the limits and close the system calls, in each child before it reads the request.
-
-    Parameters
-    ----------
-    memory
-        Bytes that may be used beyond what the process has now.
-    """
+    """Set the limits of a child (``memory`` in bytes beyond what it has now) and close its system calls."""
     if sys.platform == "win32":
         return
     _set_limits(memory, seconds)
@@ -452,7 +446,7 @@ def _address_space() -> int:
 
 
 def _threads() -> int:
-    """Threads of this process, those of libraries included."""
+    """Threads of this process and its libraries."""
     try:
         return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
@@ -553,7 +547,7 @@ def _of_clock(function: Callable[[int], Any], scale: float) -> Callable[[int], A
 
 def _of_fields(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_now(*arguments: Any) -> Any:
-        given = 1 if function.__name__ == "strftime" else 0
-        return function(*arguments) if len(arguments) > given else function(*arguments, time.localtime())
+        own = 1 if function.__name__ == "strftime" else 0
+        return function(*arguments) if len(arguments) > own else function(*arguments, time.localtime())
 
     return with_now

@@ -36,7 +36,7 @@ class _OtherPackages(MetaPathFinder):
 
     def __init__(self) -> None:
         self._allowed = {*PACKAGES, *sys.stdlib_module_names}.union(*_more.values())
-        self._told = ", ".join(sorted({*_TOLD, *_more}))
+        self._listed = ", ".join(sorted({*_TOLD, *_more}))
 
     def find_spec(
         self,
@@ -48,7 +48,7 @@ class _OtherPackages(MetaPathFinder):
         package = fullname.partition(".")[0]
         if package not in self._allowed and not package.startswith("_sysconfigdata"):
             raise ModuleNotFoundError(
-                f"{package} is not available here; {self._told} and the standard library are", name=fullname
+                f"{package} is not available here; {self._listed} and the standard library are", name=fullname
             )
 
 
@@ -96,12 +96,8 @@ def refuse_object_operators() -> Iterator[None]:
     """Within this context ``~``, ``&``, ``|``, ``^`` and ``-`` of pandas raise TypeError on objects.
 
     ``-`` is refused where numpy refuses it for the same values as booleans: objects of other kinds, such as
-    decimals and dates, are subtracted as ever. Methods and ufuncs of the operators are included, because
-    pandas sends them through the operators.
-
-    Notes
-    -----
-    It changes pandas for the whole process, and is for a process that runs generated code and nothing else.
+    decimals and dates, are subtracted as ever. Methods and ufuncs of the operators are included. It changes
+    pandas for the whole process: only for a process that runs generated code.
     """
     checks: dict[str, tuple[str, Callable[..., bool]]] = {
         "__invert__": ("~", _has_objects),
@@ -116,7 +112,7 @@ def refuse_object_operators() -> Iterator[None]:
         for name in checks
     ]
     for owner, name, _ in before:
-        setattr(owner, name, _checked(getattr(owner, name), *checks[name]))
+        setattr(owner, name, _guard(getattr(owner, name), *checks[name]))
     try:
         yield
     finally:
@@ -127,7 +123,7 @@ def refuse_object_operators() -> Iterator[None]:
                 delattr(owner, name)
 
 
-def _checked(method: Callable[..., Any], symbol: str, is_refused: Callable[..., bool]) -> Callable[..., Any]:
+def _guard(method: Callable[..., Any], symbol: str, is_refused: Callable[..., bool]) -> Callable[..., Any]:
     @functools.wraps(method)
     def checked(*operands: Any, **options: Any) -> Any:
         if is_refused(*operands[:2]):

@@ -1,4 +1,4 @@
-"""The requests that a code process serves: cells in one namespace, a walk of many runs, a decider."""
+"""The requests that a code process serves: cells in one namespace, cells at many moments, a decider."""
 
 from __future__ import annotations
 
@@ -237,10 +237,10 @@ def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
     _reply(write, outcome, signals, before)
 
 
-def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
+def serve_prefixes(header: dict[str, Any], read: Read, write: Write) -> None:
     """Run the cells of a request once for each step that the host sends, until it hangs up."""
     before = _peak_kilobytes()
-    cells, receiver = _compile_cells(header["walk"]), FramesReceiver()
+    cells, receiver = _compile_cells(header["prefixes"]), FramesReceiver()
     with refuse_object_operators():
         while True:
             try:
@@ -289,16 +289,16 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
             step, size = read_header(read, limit=REQUEST_LIMIT)
         except EOFError:
             return
-        rules, known, told, results = _unpickled(step["run"])
+        rules, known, facts, results = _unpickle(step["run"])
         history.extend(results)
         run = RunContext(**known, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
         view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
         set_clock(view.moment.session + PHASE_TIME["open"])
-        context = DecisionContext(view, account, rules=rules, run=run, **told)
+        context = DecisionContext(view, account, rules=rules, run=run, **facts)
         reply(decide, context.session.toordinal())
 
 
-def _unpickled(text: str) -> tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]]:
+def _unpickle(text: str) -> tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]]:
     """Rules, parts of the run, what the plan tells, new sessions; nothing goes the other way like this."""
     read = pickle.loads(b64decode(text))  # noqa: S301
     values: tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]] = read
@@ -311,7 +311,7 @@ def _no_scope(name: str) -> AbstractContextManager[None]:
 
 def _no_log(_step: LoggedStep) -> NoReturn:
     raise BadOption(
-        "log_step(): an isolated decider has no ledger; what it did can be told in the notes of its decision",
+        "log_step(): an isolated decider has no ledger; it can report in the notes of its decision",
         parameter="step",
     )
 

@@ -99,7 +99,7 @@ class Call:
     isolation
         Isolation of the process.
     memory
-        Bytes that the process may use beyond its start; by default those of the limits.
+        Bytes that the process may use beyond its start; default: the limits'.
     is_last
         Whether the other end has hung up and nothing is left to read. What the fork server says of a child
         is its last word: code can write the same, and cannot hang up.
@@ -129,7 +129,7 @@ class Call:
         Parameters
         ----------
         frames
-            The frames that the code was given; its signals must have sessions and symbols of them.
+            The frames that the code received; its signals must have sessions and symbols of them.
 
         Raises
         ------
@@ -187,11 +187,11 @@ class Call:
     def unreadable(self, error: Exception) -> CodeFailed:
         """Return the error for a malformed reply; past the deadline the process was killed while it wrote."""
         if self.seconds >= self.limits.timeout:
-            return self.ended()
+            return self.end_error()
         reason = f"{type(error).__name__}: {error}"
         return CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
 
-    def ended(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
+    def end_error(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
         """Return the error for a process that ended without a whole reply.
 
         Parameters
@@ -234,7 +234,7 @@ class Call:
                 "free memory, or run less at once",
                 killed=True,
             )
-        return self.ended(status, late=late)
+        return self.end_error(status, late=late)
 
 
 _SIGNALS = {number.value: number.name for number in signal.Signals}
@@ -259,7 +259,7 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
     close = frames.get("ohlcv", {}).get("close")
     for entry, (panel, name, frame) in zip(header["frames"], read_frames(header, size, read), strict=True):
         if panel == "signal" and entry.get("opinions") is True and _is_on(close, frame) and is_plain(name):
-            signals[name] = frame.frame  # its cells were read by a table, its axes are those that were given
+            signals[name] = frame.frame  # its cells were read by a table, its axes are the input's
         elif panel == "signal":
             frozen = freeze(
                 panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
@@ -281,7 +281,7 @@ def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
 
 
 def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
-    """Check that a signal's sessions and symbols are among those of the frames that the code was given.
+    """Check that a signal's sessions and symbols are in the frames that the code received.
 
     The code's own data state checks it too, unless the code put other data there, or forged the reply.
 

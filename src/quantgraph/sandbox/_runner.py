@@ -1,6 +1,6 @@
 """Runners: generated code in sealed processes, once or at ascending moments, begun anew if one is lost.
 
-A walk: the same cells at ascending moments, each time over what was known by then.
+A prefix run: the same cells at ascending moments, each time over what was known by then.
 """
 
 from __future__ import annotations
@@ -137,20 +137,14 @@ class _ProcessRunner:
 
 
 class FreshRunner(_ProcessRunner):
-    """A new interpreter for each call: works everywhere, takes about a second.
-
-    Parameters
-    ----------
-    timeout, memory_mb, output_limit
-        Limits of a call: seconds, megabytes, characters.
-    """
+    """A new interpreter for each call: works everywhere, takes about a second. Limits are of a call."""
 
     @functools.cached_property
     def _checked(self) -> bool:
         return self.run([], {}).error is None
 
     def check(self) -> None:
-        """Start one process, the first time it is called."""
+        """Start one process at the first call."""
         _ = self._checked
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
@@ -182,7 +176,7 @@ class FreshRunner(_ProcessRunner):
             except CodeUnavailable:
                 raise
             except (EOFError, OSError):
-                return call.failed(call.ended(_exit_status(process)))
+                return call.failed(call.end_error(_exit_status(process)))
             finally:
                 _kill(process)
                 writer.join()
@@ -249,9 +243,9 @@ class ForkRunner(_ProcessRunner):
     Parameters
     ----------
     timeout, memory_mb, output_limit
-        Limits of a call, or of a walk's step: seconds, megabytes, characters.
+        Limits of a call, or of a step of a prefix run: seconds, megabytes, characters.
     isolation
-        The weakest level to accept; ``run`` and ``walk`` raise SandboxTooWeak where the system offers less.
+        The weakest level to accept; where the system offers less, a call raises SandboxTooWeak.
     packages
         Installed packages that code may read and import, with what they require; BadOption for another name.
     start_seconds
@@ -300,12 +294,12 @@ class ForkRunner(_ProcessRunner):
                     raise failure from error
                 return call.failed(failure)
 
-    def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
-        """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_walk`."""
+    def prefix_run(self, cells: Sequence[str], frames: Frames) -> PrefixRun:
+        """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_prefix_run`."""
         # The child's memory grows with the data, beyond the limit of the code. The sum is a power of two, so
         # that code that reads its own limits learns next to nothing of how much data is still to come.
         total = sum(frame.nbytes for fields in frames.values() for frame in fields.values())
-        return ProcessWalk(self.child(extra_memory=1 << (3 * total).bit_length()), cells, frames)
+        return ProcessPrefixRun(self.child(extra_memory=1 << (3 * total).bit_length()), cells, frames)
 
     def child(self, extra_memory: int = 0) -> Child:
         """Return a child that stays until it is closed; ``extra_memory`` bytes are added to its limit."""
@@ -380,7 +374,7 @@ def runner_of(settings: Settings) -> CodeRunner:
     )
 
 
-class CodeWalk(ABC):
+class PrefixRun(ABC):
     """Runs the same cells at ascending moments; a context manager."""
 
     _last: Moment | None = None
@@ -388,7 +382,7 @@ class CodeWalk(ABC):
     def at(self, moment: Moment) -> CodeResult:
         """Run the cells in a fresh namespace on what was known at ``moment``.
 
-        If the cells fail, the error is in the result, and the walk can go on.
+        If the cells fail, the error is in the result, and the next step can run.
         """
         return self._step(self._in_order(moment))
 
@@ -401,9 +395,7 @@ class CodeWalk(ABC):
 
     def _in_order(self, moment: Moment) -> Moment:
         if self._last is not None and moment < self._last:
-            raise BadOption(
-                f"moment={moment} is before the walk's last one, {self._last}", parameter="moment"
-            )
+            raise BadOption(f"moment={moment} is before the last one, {self._last}", parameter="moment")
         self._last = moment
         return moment
 
@@ -412,7 +404,7 @@ class CodeWalk(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the walk."""
+        """End the run."""
 
     def __enter__(self) -> Self:
         return self
@@ -423,8 +415,8 @@ class CodeWalk(ABC):
         self.close()
 
 
-def open_walk(runner: CodeRunner, cells: Sequence[str], frames: Frames) -> CodeWalk:
-    """Begin a walk through ``frames`` with a runner.
+def open_prefix_run(runner: CodeRunner, cells: Sequence[str], frames: Frames) -> PrefixRun:
+    """Begin to run cells at ascending moments of ``frames``.
 
     Parameters
     ----------
@@ -434,14 +426,14 @@ def open_walk(runner: CodeRunner, cells: Sequence[str], frames: Frames) -> CodeW
 
     Notes
     -----
-    A runner without a method ``walk`` runs the cells anew at each moment, over frames cut at it.
+    A runner without a method ``prefix_run`` runs the cells anew at each moment, over frames cut at it.
     """
-    walk: Callable[[Sequence[str], Frames], CodeWalk] | None = getattr(runner, "walk", None)
-    return walk(cells, frames) if walk else _RunWalk(runner, cells, frames)
+    prefix_run: Callable[[Sequence[str], Frames], PrefixRun] | None = getattr(runner, "prefix_run", None)
+    return prefix_run(cells, frames) if prefix_run else _SeparateRuns(runner, cells, frames)
 
 
-class _RunWalk(CodeWalk):
-    """A walk of independent runs."""
+class _SeparateRuns(PrefixRun):
+    """Independent runs, over frames cut at each moment."""
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], frames: Frames) -> None:
         self._runner, self._cells, self._frames = runner, tuple(cells), frames
@@ -462,15 +454,15 @@ class _Step:
     message: list[Block]
 
 
-class ProcessWalk(CodeWalk):
-    """A walk in one child; after a step that ends the child, the next one starts another."""
+class ProcessPrefixRun(PrefixRun):
+    """Steps in one child; after a step that ends the child, the next one starts another."""
 
     def __init__(self, child: Child, cells: Sequence[str], frames: Frames) -> None:
         self._child, self._frames, self._sender = child, frames, FramesSender()
-        self._opening = {"walk": list(cells), "output_limit": child.limits.output_limit}
+        self._opening = {"prefixes": list(cells), "output_limit": child.limits.output_limit}
 
     def through(self, moments: Iterable[Moment]) -> Iterator[CodeResult]:
-        """See :class:`CodeWalk`: rows are cut and encoded, and results read, while the code is at work."""
+        """See :class:`PrefixRun`: rows are cut and encoded, and results read, while the code is at work."""
         step: _Step | None = None
         for moment in map(self._in_order, moments):
             following, result, sender = self._prepare(moment), None, self._sender

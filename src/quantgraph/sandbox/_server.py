@@ -47,8 +47,8 @@ def code_environment() -> dict[str, str]:
         # pyarrow's own pool starts a thread and reserves half of the machine's memory.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "JE_ARROW_MALLOC_CONF": "background_thread:false",
-        # Memory of arrays is used again instead of being given back to the system after each operation. That
-        # of large ones is given back: kept, it makes a whole market's proof need a panel more.
+        # Memory of arrays is used again instead of returned to the system after each operation. That of
+        # large ones is returned: kept, it makes a whole market's proof need a panel more.
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         # Large pages: a fresh process takes a hundredth of the page faults for its first arrays.
@@ -104,7 +104,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 START_SECONDS = 60.0
-"""How long a start is waited for, unless a node's time is given: a busy machine may need long."""
+"""How long a start is waited for, unless a node's time is set: a busy machine may need long."""
 _REQUEST = struct.Struct("<ddQ")
 
 
@@ -112,12 +112,8 @@ _REQUEST = struct.Struct("<ddQ")
 class ForkRequest:
     """The limits of a child, sent to the fork server with the child's socket.
 
-    Attributes
-    ----------
-    deadline
-        Seconds after which the child is killed; infinite for one that the host ends.
-    memory
-        Bytes that it may use beyond the fork server's and those of the frames it is given.
+    After ``deadline`` seconds the child is killed (infinite: the host ends it); ``memory`` are bytes beyond
+    the fork server's and its frames'.
     """
 
     deadline: float
@@ -191,7 +187,7 @@ class ServerProcess:
         self.folder: WorkFolder | None = None
 
     def connect(self, request: ForkRequest, shared_frames: int | None = None) -> socket.socket:
-        """Return a socket to a new child, which may be given the descriptor of shared frames."""
+        """Return a socket to a new child, which may receive the descriptor of shared frames."""
         with no_room():
             ours, theirs = socket.socketpair()
         with theirs, self._lock:
@@ -206,7 +202,7 @@ class ServerProcess:
                     self._stop()
                     if attempt:
                         ours.close()
-                        raise self._not_started() from error
+                        raise self._start_failure() from error
                 except BaseException:
                     ours.close()
                     raise
@@ -252,11 +248,11 @@ class ServerProcess:
             process, late = self.process, isinstance(error, TimeoutError)
             self._stop(patient=not late)
             killed = not late and process is not None and process.returncode == -signal.SIGKILL
-            raise self._not_started(late=late, killed=killed) from error
+            raise self._start_failure(late=late, killed=killed) from error
         self._control.settimeout(None)
         return self._control
 
-    def _not_started(self, *, late: bool = False, killed: bool = False) -> CodeUnavailable:
+    def _start_failure(self, *, late: bool = False, killed: bool = False) -> CodeUnavailable:
         when = f" within {self.start_seconds:g} s" if late else ""
         command = "python -m quantgraph.sandbox._worker --once"
         return CodeUnavailable(f"the code process did not start{when}; try: {command}", killed=killed)
@@ -284,13 +280,7 @@ T = TypeVar("T")
 
 
 class Channel:
-    """A socket to one new child on which every read and write has a deadline.
-
-    Attributes
-    ----------
-    deadline
-        In seconds of ``time.perf_counter``; nothing is read after it. It begins as that of the child's start.
-    """
+    """A socket to a new child; after ``deadline`` (``time.perf_counter``) nothing is read."""
 
     def __init__(self, server: ServerProcess, request: ForkRequest, shared_frames: int | None = None) -> None:
         self._server, self._closed = server, server.closed
@@ -316,7 +306,7 @@ class Channel:
                 f"the code process did not start within {seconds:g} s", killed=False
             ) from error
         except (EOFError, OSError) as error:
-            raise self._server_ended() from error
+            raise self._server_failure() from error
         if header != STARTED:
             reply = header["error"]
             if reply["code"] == DIED:
@@ -355,10 +345,10 @@ class Channel:
         The fork server tells how each child ended: if not even that came, it has ended itself.
         """
         if self._has_read or call.seconds >= call.limits.timeout:
-            return call.ended()
-        return self._server_ended()
+            return call.end_error()
+        return self._server_failure()
 
-    def _server_ended(self) -> CodeUnavailable:
+    def _server_failure(self) -> CodeUnavailable:
         killed = self._closed == self._server.closed
         return CodeUnavailable("the process that starts code processes was ended", killed=killed)
 

@@ -2,7 +2,7 @@
 
 Given the number of an inherited socket it is the fork server; with ``--once`` it serves one request on stdin
 and stdout. More arguments are packages that code may import beside those that it always may. Its environment
-and working folder are empty, and it is given nothing but the request.
+and working folder are empty, and it receives nothing but the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from quantgraph.sandbox._lockdown import readable_places, seal_child, seal_parent, self_test
 from quantgraph.sandbox._pandas_guards import allow_packages
-from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_decider, serve_walk
+from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_decider, serve_prefixes
 from quantgraph.sandbox._result import DIED, STARTED, UNAVAILABLE, is_at_least
 from quantgraph.sandbox._server import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire._wire import (
@@ -245,7 +245,7 @@ class _ForkServer:
                 elif "decider" in header:
                     serve_decider(header, read, connection.sendall)
                 else:
-                    serve_walk(header, read, connection.sendall)
+                    serve_prefixes(header, read, connection.sendall)
         finally:
             os._exit(0)
 
@@ -291,7 +291,7 @@ def _continue_in_fork(reply: BinaryIO) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve one request with ``--once``, else forks on the inherited socket of the given number."""
+    """Serve one request with ``--once``, else forks on the inherited socket of that number."""
     how, *named = arguments
     packages = allow_packages(named)
     preload()

@@ -1,6 +1,6 @@
 """Clauses of a trade plan beside the rule: stops, holding time, schedule, size, cash, costs, refusals.
 
-A clause is taken out of the line before the rule is read. Its key and value are those of the trade plan;
+A clause is taken out of the line before the rule is read. Its key and value are the trade plan's;
 without a key it cannot be done at all.
 """
 
@@ -83,7 +83,7 @@ Topic = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class PlanClause:
-    """A clause as said. ``key`` is that of the trade plan, empty if it has none; ``value`` None if none was said."""
+    """A clause. ``key`` is its key in the trade plan, empty without one; ``value`` is None if it has none."""
 
     words: str
     topic: Topic
@@ -121,7 +121,7 @@ def _percent(match: re.Match[str]) -> float | None:
 
 
 def _ranges(match: re.Match[str]) -> PlanValue | None:
-    """*a 3x ATR(14) stop*; None where it is not said how many."""
+    """*a 3x ATR(14) stop*; None without the number."""
     times, before, after = match.groups()
     window = {"window": int(before or after)} if before or after else {}
     return {"atr": float(times), **window} if times else None
@@ -137,7 +137,7 @@ def _share(match: re.Match[str]) -> PlanValue | None:
     return None if found is None else {"percent": found}
 
 
-def _fixed(value: PlanValue | None) -> Callable[[re.Match[str]], PlanValue | None]:
+def _constant(value: PlanValue | None) -> Callable[[re.Match[str]], PlanValue | None]:
     return lambda _: value
 
 
@@ -151,7 +151,7 @@ def _regular(match: re.Match[str]) -> PlanValue | None:
     return None if amount is None else {"amount": amount, "on": "schedule"}
 
 
-def _added(match: re.Match[str]) -> PlanValue | None:
+def _read_added(match: re.Match[str]) -> PlanValue | None:
     """*add 20% at each rise of 5%*: how far, then how much; in English the other way round."""
     first, second, more, by = match.groups()
     share, far = (second, first) if first is not None else (more, by)
@@ -185,7 +185,7 @@ def _every(match: re.Match[str]) -> PlanValue:
 
 _Row = tuple[Topic, str, str, str, Callable[[re.Match[str]], PlanValue | None]]
 """Topic, key, words of which a text that matches has one, pattern, and the reader of the value."""
-_NONE = _fixed(None)
+_NONE = _constant(None)
 _ROWS: tuple[_Row, ...] = (
     ("long_only", "", "做多 空 long short", r"只做多(?:不做空)?|不做空|不卖空|仅做多|long[\s-]only|no short(?:ing|s| selling)?\b", _NONE),
     ("trailing", "trailing_stop", "atr", rf"(?:{_TRAIL}){_ATR_BEHIND}", _ranges),
@@ -204,7 +204,7 @@ _ROWS: tuple[_Row, ...] = (
      rf"|(?<!at least )\bhold(?:ing)?(?:\s+(?:it|them|period|time|each))?(?:\s+(?:for|of))?(?:\s+at most)?\s*:?\s*{_DAYS}(?:\s*(?:,\s*)?then\s+sell)?"
      rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}", _days),
     ("accumulate", "accumulate", "% 加 补 add", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*{_P}(?:的?(?:仓位?|资金))?"
-     rf"|(?:add|buy)\s+{_P}\s+(?:more\s+)?(?:of\s+(?:the\s+|my\s+)?(?:account|equity|capital)\s+)?(?:at|on|for|after|with)\s+(?:each|every|a|any)\s+(?:further\s+)?(?:rise|gain|fall|drop|dip)\s+of\s+{_P}", _added),
+     rf"|(?:add|buy)\s+{_P}\s+(?:more\s+)?(?:of\s+(?:the\s+|my\s+)?(?:account|equity|capital)\s+)?(?:at|on|for|after|with)\s+(?:each|every|a|any)\s+(?:further\s+)?(?:rise|gain|fall|drop|dip)\s+of\s+{_P}", _read_added),
     ("accumulate", "accumulate", "% 加 补", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*(?:(\d{{1,9}})\s*股|{_MONEY_UNIT})", _added_units),
     ("accumulate", "accumulate", "invest put buy", rf"(?:invest|put)\s+\$?{_MONEY}(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)|buy\s+\$\s*{_MONEY}\s*(?:worth\s+)?of(?=[^,;.\n]*month|[^,;.\n]*week|[^,;.\n]*quarter)", _regular),
     ("schedule", "trade_on", "每 调仓 换仓 再平衡 轮动 季 quarter rebalanc weekly monthly every each monday first", r"每\s*个?\s*(?:周|星期|礼拜|月|季度?)(?=\s*定投)|每\s*个?\s*季(?:度)?(?:初|的?第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)?(?:[一1]次)?|(?:按|逐)?季度?(?:调仓|换仓|再平衡|轮动)|(?:rebalanc(?:e|ed|ing)|trade)\s+(?:quarterly|(?:once\s+)?(?:every|each|a|per)\s+quarter)|(?:every|each)\s+quarter\b|quarterly(?=\s*(?:[,;:.]|$))|on\s+the\s+first\s+(?:trading\s+)?(?:day|session)\s+of\s+(?:each|every|the|a)\s+(?:month|week|quarter)|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初|第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初)"
@@ -215,11 +215,11 @@ _ROWS: tuple[_Row, ...] = (
     ("accumulate", "accumulate", "定投 averag", rf"(?:定投|dollar[\s-]cost[\s-]averag(?:e|ing))[^\d,;.。\n]{{0,20}}?\$?{_MONEY}", _regular),
     ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
-    ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
+    ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _constant("equal_weight")),
     ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:(?:每次|每笔)(?:只|仅|都)?(?:用|买入?|投入?)?|(?:只|仅|都)?(?:用|投入?)|(?:只|仅|都)买入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|(?:(?:use|using|with|invest(?:ing)?)\s+)?(?:only\s+)?{_P}\s+of\s+(?:the\s+|my\s+)?(?:account|equity|capital|portfolio|money|cash)(?:\s+(?:each\s+time|at\s+a\s+time|per\s+(?:trade|entry|purchase)))?(?!\s+(?:in|per|for|to)\b)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
-    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
-    ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
+    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _constant({"percent": 0.5})),
+    ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _constant({"percent": 1.0})),
     ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
     ("size", "size", "元 块 人民币 万 千 亿", rf"(?:(?<=买)|(?<=买入))\s*{_MONEY_UNIT}(?!以|的|左右)", _cash),
     ("size", "size", "每 per each every", rf"每(?:[只支次笔](?:股票)?)(?:都|各|就)?(?:买入?|投入?|用)?\s*{_MONEY_UNIT}|\$?{_MONEY}\s+(?:per|(?:for|into|in)\s+(?:each|every))\s+(?:stock|position|trade|entry|one)", _cash),
@@ -231,7 +231,7 @@ _ROWS: tuple[_Row, ...] = (
     ("commission", "commission", "费 佣金 commission", r"(万分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9})\s*的?(?:交易)?(?:手续费|佣金)|commissions?\s*(?:of|is|at|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9})", _commission),
     ("commission", "commission", "费 佣金 commission", r"(?:(?:交易)?手续费|佣金|交易费用?|费率)率?\s*(?:为|是|按|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))"
      r"|commissions?\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*commissions?", _commission),
-    ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+commissions?", _fixed(0.0)),
+    ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+commissions?", _constant(0.0)),
     ("commission", "commission", "费 佣金 commission fee", r"(?:交易)?手续费|佣金|commissions?|(?:no|zero|without)\s+fees", _NONE),
     ("slippage", "slippage_bps", "滑点 slippage", r"滑点\s*(?:为|是|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))|slippage\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*(?:of\s+)?slippage",
      lambda m: None if (part := fraction_of(m)) is None else round(part * 10_000, 6)),
@@ -255,7 +255,7 @@ _SELLS_BEHIND = re.compile(rf"\s*(?:时|就|则|后|再)*\s*{_SOLD}(?!\s*(?:\d|�
 _BOUNDARY = re.compile(r"(?:^|[,;:。.、\n\x1f])\s*$")
 
 
-def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
+def _widen(text: str, begin: int, end: int) -> tuple[int, int]:
     """The place of a clause with the words that join it to the rest, and with a *sell* of its own."""
     begin += len(text[begin:end]) - len(text[begin:end].lstrip())
     start, joined = begin, False
@@ -270,7 +270,7 @@ def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> re.Pattern[str]:
     """The pattern, compiled when a text first needs it: all of them together take as long as reading a request."""
     return re.compile(pattern, re.IGNORECASE)
 
@@ -282,18 +282,18 @@ def find_clauses(text: str) -> tuple[tuple[PlanClause, ...], str]:
     for topic, key, words_of_it, pattern, value in _ROWS:
         if not any(word in lowered for word in words_of_it.split()):
             continue
-        for match in _compiled(pattern).finditer(text):
+        for match in _pattern(pattern).finditer(text):
             if match[0].strip():
-                begin, end = _widened(text, match.start(), match.end())
+                begin, end = _widen(text, match.start(), match.end())
                 words = clean_words(text[begin:end])
                 found.append(
                     PlanClause(words=words, topic=topic, key=key, value=value(match), begin=begin, end=end)
                 )
-        text = _blanked(text, [(clause.begin, clause.end) for clause in found])
+        text = _blank(text, [(clause.begin, clause.end) for clause in found])
     return tuple(sorted(found, key=lambda clause: clause.begin)), text
 
 
-def _blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
     letters = list(text) if spans else []
     for begin, end in spans:
         letters[begin:end] = " " * (end - begin)
@@ -361,13 +361,13 @@ def find_waivers(text: str) -> tuple[tuple[Waiver, ...], str]:
     """Clauses that a normalised line gives up (``不要止损了``, *without the stop loss*), and the line without them."""
     found: list[Waiver] = []
     spans: list[tuple[int, int]] = []
-    if not _compiled(_GIVES_UP).search(text):
+    if not _pattern(_GIVES_UP).search(text):
         return (), text
     for topic, pattern in _WAIVERS:
-        for match in _compiled(pattern).finditer(text):
+        for match in _pattern(pattern).finditer(text):
             found.append(Waiver(topic=topic, begin=match.start(), end=match.end()))
             spans.append(match.span())
-    return tuple(sorted(found, key=lambda waiver: waiver.begin)), _blanked(text, spans)
+    return tuple(sorted(found, key=lambda waiver: waiver.begin)), _blank(text, spans)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,8 +390,8 @@ class PlanLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaidPlan:
-    """The plan that was said and not given up, the clauses to ask about, and a note on every other one."""
+class SentencePlan:
+    """The plan without its waived parts, the clauses to ask about, and a note on every other one."""
 
     plan: dict[str, PlanValue]
     open: tuple[PlanClause, ...]
@@ -410,7 +410,7 @@ _REASONS: dict[Topic, Note] = {
     "risk": Note(zh="不按风险定仓位", en="sizes are not set by risk"),
 }
 _NOT_DONE = Note(zh="不执行", en="not done")
-_LEFT_OUT = Note(zh="重述规则时没有再提，不执行", en="left out when the rule was said again, not done")
+_LEFT_OUT = Note(zh="重述规则时没有再提，不执行", en="left out of the repeated rule, not done")
 _DONE = Note(zh="执行", en="done")
 
 
@@ -419,14 +419,14 @@ def reason_of(clause: PlanClause) -> Note:
     return _NOT_DONE if clause.key else _REASONS.get(clause.topic, _NOT_DONE)
 
 
-def _given_up(clause: PlanClause, waivers: Sequence[Waiver], open_: Sequence[PlanClause]) -> bool:
+def _is_waived(clause: PlanClause, waivers: Sequence[Waiver], open_: Sequence[PlanClause]) -> bool:
     """Whether a waiver means this clause; *no stop* means a trailing stop only where there is no other."""
     topics = {waiver.topic for waiver in waivers}
     fixed = any(other.topic == "stop" for other in open_)
     return clause.topic in topics or (clause.topic == "trailing" and "stop" in topics and not fixed)
 
 
-def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SaidPlan:
+def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan:
     """The trade plan of a conversation.
 
     A clause stays open until a line gives it up.
@@ -442,7 +442,7 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SaidPlan:
             )
 
     for line in lines:
-        drop([clause for clause in open_ if line.gives_up or _given_up(clause, line.waivers, open_)])
+        drop([clause for clause in open_ if line.gives_up or _is_waived(clause, line.waivers, open_)])
         named = {clause.topic for clause in line.clauses}
         if line.states_rule:
             drop([clause for clause in open_ if clause.topic not in named], _LEFT_OUT)
@@ -460,4 +460,4 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SaidPlan:
     ]
     notes += [ClauseNote(words=clause.words, became=_DONE, status="done") for clause in done]
     asked = tuple(clause for clause in open_ if clause not in done)
-    return SaidPlan(plan=plan, open=asked, notes=tuple(notes))
+    return SentencePlan(plan=plan, open=asked, notes=tuple(notes))

@@ -3,7 +3,7 @@
 Formulas
 --------
 SMA ``rolling(n).mean()``; EMA ``ewm(span=n, adjust=False)`` over the sessions that have a value, first
-given at the n-th; MACD dif = EMA(fast) - EMA(slow), dea = EMA(signal) of dif; RSI Wilder's, by
+first value at the n-th; MACD dif = EMA(fast) - EMA(slow), dea = EMA(signal) of dif; RSI Wilder's, by
 TA-Lib on each column's own values; Bollinger SMA plus or minus k population standard deviations; KDJ
 from RSV over n sessions, ``K = 2/3 K' + 1/3 RSV`` and ``D = 2/3 D' + 1/3 K`` from 50, ``J = 3K - 2D``.
 No row uses a later one.
@@ -191,7 +191,7 @@ class _Cell:
                 return "(" + " | ".join(self.condition(part) for part in parts) + ")"
 
     def _of_index(self, condition: tree.OfIndex) -> str:
-        """The frame of a condition on an index, computed apart: its close is not that of the stocks."""
+        """The frame of a condition on an index, computed apart: its close is not the stocks'."""
         inner = _Cell()
         inner.define(
             "close", f'close = snapshot["index"]["close"][["{condition.code}"]].reindex(stocks.index)'
@@ -290,7 +290,7 @@ def write_code(rule: tree.TradingRule, watched: Watched | None = None) -> Code:
 
     The cell expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE`` in scope and imports ``talib`` itself. The
     signal has the index and columns of ``close`` and the values 1, -1, 0, and NaN where a needed value is
-    missing. With ``watched`` the rule is that of one security, and the columns are the traded ones.
+    missing. With ``watched`` the rule is of one security, and the columns are the traded ones.
     """
     cell = _Cell(watched=watched)
     cell.bar("close")

@@ -30,7 +30,7 @@ class Window:
     end: str | None = None
     open_end: bool = False
     named: bool = False
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
     yearless: tuple[Period, ...] = ()
     listed: bool = False
     spans: tuple[Span, ...] = ()
@@ -46,7 +46,7 @@ class Window:
             return None
         periods = [period.with_year(int(year.start[:4])) for period in self.yearless]
         if self.listed:
-            return _several([(period.start, period.end) for period in periods], *self.unread)
+            return _several([(period.start, period.end) for period in periods], *self.unparsed)
         return Window(start=periods[0].start or None, end=periods[-1].end or None, named=True)
 
 
@@ -76,7 +76,7 @@ def _several(spans: list[Span], text: str) -> Window:
     """The window of listed spans: one if they touch, else several to choose from."""
     if len(joined := joined_spans(spans)) == 1:
         return Window(start=joined[0][0], end=joined[0][1], named=True)
-    return Window(named=True, spans=joined, unread=(text.strip(),))
+    return Window(named=True, spans=joined, unparsed=(text.strip(),))
 
 
 _SESSIONS = re.compile(
@@ -155,8 +155,8 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
         return _Item(begin=begin, end=end, window=Window(named=True), excluded=True)
     listed, behind = _list_of(text, at, found, last)
     if len(listed) > 1:
-        return _listed(text, begin, behind, listed, last)
-    second, now, end = _linked(text, end, last)
+        return _read_list(text, begin, behind, listed, last)
+    second, now, end = _read_range(text, end, last)
     year = first.year or (second.year if second else 0)
     if not year and first.unit in ("half", "quarter"):
         if last is None:
@@ -197,13 +197,14 @@ def _list_of(text: str, at: int, found: tuple[Period, int], last: date | None) -
     return (periods[:1], found[1]) if joined or _LINK_ON.match(text, end) else (periods, end)
 
 
-def _listed(text: str, begin: int, end: int, periods: list[Period], last: date | None) -> _Item | None:
-    """Several spans; a period without a year takes that of the one before it, or the first that is named."""
+def _read_list(text: str, begin: int, end: int, periods: list[Period], last: date | None) -> _Item | None:
+    """Several spans; a period without a year takes it from the one before, or the first that is named."""
     year = next((period.year for period in periods if period.year), 0)
     if not year and all(period.unit in ("half", "quarter") for period in periods):
         year = last.year if last else 0
     if not year:
-        written = Window(named=True, yearless=tuple(periods), listed=True, unread=(text[begin:end].strip(),))
+        rest = (text[begin:end].strip(),)
+        written = Window(named=True, yearless=tuple(periods), listed=True, unparsed=rest)
         return _Item(begin=begin, end=end, window=written)
     spans: list[Span] = []
     for period in periods:
@@ -225,11 +226,11 @@ def _yearless(text: str, at: int, begin: int, end: int, periods: tuple[Period, P
     chinese = _MONTHS_ONLY.match(text, at)
     if (not chinese and periods[0] == periods[1]) or _NO_MONTH.match(text, end) or text.endswith("每", 0, at):
         return None
-    window = Window(named=True, yearless=periods, unread=(text[at:end].strip(),))
+    window = Window(named=True, yearless=periods, unparsed=(text[at:end].strip(),))
     return _Item(begin=begin, end=_skip(_AFTER, text, end), window=window)
 
 
-def _linked(text: str, end: int, last: date | None) -> tuple[Period | None, bool, int]:
+def _read_range(text: str, end: int, last: date | None) -> tuple[Period | None, bool, int]:
     """The period behind *to*, whether it is *today*, and where it ends."""
     link = _LINK.match(text, end)
     if link and (other := period_at(text, link.end(), last)):
@@ -273,7 +274,7 @@ def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def merge_windows(older: Window, newer: Window) -> Window:
     """Update a window by a later answer, which replaces only what it names."""
-    if newer.spans or newer.unread:
+    if newer.spans or newer.unparsed:
         return newer
     if newer.start is None and newer.end is None:
         return older if older.start or older.end or not newer.named else newer
@@ -300,7 +301,7 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
     """The window of one line: one item, a start and an end, two days, or several spans."""
     windows = [item.window for item in items]
     if any(item.excluded for item in items):
-        return Window(named=True, unread=tuple(texts))
+        return Window(named=True, unparsed=tuple(texts))
     if len(windows) == 1:
         return windows[0]
     if len(windows) == 2:
@@ -317,7 +318,7 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
         if first.open_end and items[1].plain and second.start:
             return Window(start=first.start, end=second.end or second.start, named=True)
     spans = tuple(dict.fromkeys(_spans_of(windows)))
-    return Window(named=True, unread=tuple(texts), spans=spans if len(spans) > 1 else ())
+    return Window(named=True, unparsed=tuple(texts), spans=spans if len(spans) > 1 else ())
 
 
 def _spans_of(windows: list[Window]) -> list[Span]:
@@ -365,7 +366,7 @@ def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
     for item in reversed(items):
         text = f"{text[: item.begin]} {MARK} {text[item.end :]}"
     if counted or open_:
-        return Window(named=True, unread=(*(found.strip() for found in counted), *open_)), text
+        return Window(named=True, unparsed=(*(found.strip() for found in counted), *open_)), text
     if not items:
         return Window(), text
     if relative and last is None:

@@ -202,11 +202,11 @@ def describe(condition: tree.Condition, language: Language) -> str:
         case tree.OfIndex(code=code, part=part):
             return f"{code} {describe(part, language)}"
         case tree.AllOf(parts=parts):
-            return (" 且 " if zh else " and ").join(_bracketed(part, language) for part in parts)
+            return (" 且 " if zh else " and ").join(_in_brackets(part, language) for part in parts)
         case tree.AnyOf(parts=parts):
-            return (" 或 " if zh else " or ").join(_bracketed(part, language) for part in parts)
+            return (" 或 " if zh else " or ").join(_in_brackets(part, language) for part in parts)
 
 
-def _bracketed(part: tree.Condition, language: Language) -> str:
+def _in_brackets(part: tree.Condition, language: Language) -> str:
     text = describe(part, language)
     return f"({text})" if isinstance(part, tree.AllOf | tree.AnyOf | tree.OfIndex) else text

@@ -273,7 +273,7 @@ def _band(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
 
 
 def _over_days(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    """Returns, falls and extremes, which need a number of days; bare momentum is that of 20 days."""
+    """Returns, falls and extremes, which need a number of days; bare momentum is of 20 days."""
     if kind_at(tokens, at) == "MOMENTUM":
         yield Return(), at + 1
     for days_at, word_at in ((at, at + 1), (at + 1, at)):
@@ -344,7 +344,7 @@ class CrossClause:
 
 @dataclass(frozen=True, kw_only=True)
 class RankClause:
-    """The top or the bottom of a ranking by a value; without an amount, that of the previous rank.
+    """The top or the bottom of a ranking by a value; without an amount, the previous rank's.
 
     ``place`` is True for places of a ranking from either end (``前20``), False for the end itself (``最低``,
     ``top``).

@@ -106,16 +106,11 @@ def find_market(
 ) -> tuple[tuple[MarketFilter, ...], str]:
     """The conditions on an index in a normalised line, and the line without them.
 
-    Parameters
-    ----------
-    names
-        Code by name, those of indices among them.
-    named
-        Codes of the indices that the whole request names: *the index* alone is the only one of them.
+    ``names`` are codes by name; *the index* alone is the only index ``named`` in the whole request.
     """
     subjects = {name: code for name, code in names.items() if name and is_index_code(code)}
     if (added := _ADDS.fullmatch(text)) and (
-        condition := _added(added["zh"] or added["en"], subjects, named)
+        condition := _added_condition(added["zh"] or added["en"], subjects, named)
     ):
         return (MarketFilter(words=clean_words(text), condition=condition),), ""
     found: list[MarketFilter] = []
@@ -135,7 +130,7 @@ def find_market(
     return tuple(found), text
 
 
-def _added(words: str, subjects: Mapping[str, str], named: Sequence[str]) -> Condition | None:
+def _added_condition(words: str, subjects: Mapping[str, str], named: Sequence[str]) -> Condition | None:
     """A condition that is added to the entry: on an index if one is its subject, else on each stock."""
     for kind, pattern in _patterns(tuple(sorted(subjects, key=len, reverse=True))):
         if kind == "alone" and (match := pattern.fullmatch(words.strip())):

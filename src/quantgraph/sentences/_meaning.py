@@ -200,7 +200,7 @@ def _right_value(left: tree.Value, word: str, right: Operand | None, memory: Mem
     return right
 
 
-def _compared(left: tree.Value, word: str, right: tree.Value) -> tree.Condition:
+def _comparison(left: tree.Value, word: str, right: tree.Value) -> tree.Condition:
     lines = isinstance(left, tree.Average | tree.Macd | tree.Kdj | tree.Rsi) and isinstance(
         right, tree.Average | tree.Macd | tree.Kdj | tree.Rsi
     )
@@ -244,11 +244,11 @@ def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Me
     value = _right_value(left, word, right, memory)
     if value is None or not _fits(left, value):
         return None
-    return _compared(left, word, value), remember(memory, left, value)
+    return _comparison(left, word, value), remember(memory, left, value)
 
 
 def _lines(lines: Group, word: str, memory: Memory) -> Resolved:
-    return _compared(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
+    return _comparison(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
 
 
 def _histogram(histogram: Histogram, word: str, memory: Memory) -> Resolved:
@@ -267,7 +267,7 @@ def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) 
         return _lines(group, word, memory)
     if isinstance(right, Level) and right.unit == "zero":
         zero = tree.Number(value=0.0)
-        return _compared(group.left, word, zero), remember(memory, group.left, zero)
+        return _comparison(group.left, word, zero), remember(memory, group.left, zero)
     return None
 
 
@@ -336,7 +336,7 @@ def _rank(clause: RankClause, memory: Memory, *, negated: bool) -> Resolved | No
     return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank, ascending=ascending)
 
 
-def _joined(clause: JoinedClause, memory: Memory) -> Resolved | None:
+def _join(clause: JoinedClause, memory: Memory) -> Resolved | None:
     parts: list[tree.Condition] = []
     for part in clause.parts:
         found = resolve(part, memory)
@@ -364,4 +364,4 @@ def resolve(clause: Clause, memory: Memory) -> Resolved | None:
             )
             return None if found is None else (tree.Not(part=found[0]), found[1])
         case JoinedClause():
-            return _joined(clause, memory)
+            return _join(clause, memory)

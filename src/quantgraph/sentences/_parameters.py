@@ -141,7 +141,7 @@ def _brackets(numbers: Numbers, place: int) -> list[Token]:
     return [*found[:-1], Token(kind="RP", text=")", begin=place, end=place)]
 
 
-def _completed(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Token]:
+def _complete(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Token]:
     """The tokens of a mention with its parameters."""
     words = list(tokens[mention.begin : mention.end])
     first, last = words[0].begin, words[-1].end
@@ -167,7 +167,7 @@ def _read_again(line: TokenLine, named: dict[str, frozenset[Numbers]]) -> TokenL
         if mention.numbers or not choices or (mention.side and len(choices) == 1):
             continue
         new = (
-            _completed(line.tokens, mention, next(iter(choices)))
+            _complete(line.tokens, mention, next(iter(choices)))
             if len(choices) == 1
             else [_open(line, mention, choices)]
         )

@@ -247,7 +247,7 @@ def _rolling(match: re.Match[str], last: date | None) -> Period:
     return Period(unit="fixed", start=_text(start + timedelta(days=1)), end=_text(last), relative=True)
 
 
-def _named(match: re.Match[str], last: date | None) -> Period:
+def _read_name(match: re.Match[str], last: date | None) -> Period:
     if last is None:
         return Period(unit="fixed")
     word = re.sub(r"\s+", " ", match[0].lower())
@@ -273,7 +273,7 @@ def _named(match: re.Match[str], last: date | None) -> Period:
 
 def period_at(text: str, at: int, last: date | None) -> tuple[Period, int] | None:
     """The period that starts at a place, and where it ends."""
-    for pattern, relative in ((_ROLLING, _rolling), (_NAMED, _named)):
+    for pattern, relative in ((_ROLLING, _rolling), (_NAMED, _read_name)):
         if match := pattern.match(text, at):
             return relative(match, last), match.end()
     for pattern, reader in _RULES:

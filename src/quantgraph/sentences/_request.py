@@ -17,7 +17,7 @@ from quantgraph.sentences._clauses import (
     PlanClause,
     PlanLine,
     PlanValue,
-    SaidPlan,
+    SentencePlan,
     Waiver,
     find_clauses,
     find_waivers,
@@ -258,7 +258,7 @@ def merged_window(lines: list[RequestLine]) -> Window:
 _PAUSES = frozenset(",;.。:!?\n")
 
 
-def without_unread(line: RequestLine) -> tuple[RequestLine, tuple[str, ...]]:
+def without_unparsed(line: RequestLine) -> tuple[RequestLine, tuple[str, ...]]:
     """The line without the segments between commas that have unknown words, and these as written.
 
     A segment that buys or sells stays: it is the rule.
@@ -287,7 +287,7 @@ Missing = Literal["symbols", "window", "strategy", "plan"]
 class ParsedRequest:
     """A request as read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
 
-    ``missing`` lists the parts to ask for, in that order; ``unread`` the unread words that may change the
+    ``missing`` lists the parts to ask for, in that order; ``unparsed`` the words not read that may change the
     trade. ``windows`` are several spans, of which the user must name one.
 
     Attributes
@@ -298,11 +298,11 @@ class ParsedRequest:
         Codes whose data the rule reads, and codes that are traded. An index that is watched while others are
         traded is a series; one that is traded stands for its members.
     entry, exit
-        The clauses of the rule as written; ``exit`` is empty if nobody named one.
+        The clauses of the rule as written; ``exit`` is empty without one.
     plan, clauses, open
         The trade plan, a note on every clause that is settled, and the clauses to ask about.
     can_go_on
-        Whether the rule reads whole without the unread parts.
+        Whether the rule reads whole without the unparsed parts.
     """
 
     symbols: tuple[str, ...]
@@ -313,7 +313,7 @@ class ParsedRequest:
     intent: Intent
     missing: tuple[Missing, ...]
     language: Language
-    unread: tuple[str, ...]
+    unparsed: tuple[str, ...]
     windows: tuple[Span, ...] = ()
     watch: tuple[str, ...] = ()
     trade: tuple[str, ...] = ()
@@ -343,9 +343,9 @@ _LINES = (
 
 def _names_only_the_golden_cross(lines: list[RequestLine]) -> bool:
     """Whether the request has the English term and no other line or number: averages of 50 and 200 days."""
-    said = [token for line in lines for token in line.tokens]
-    golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in said)
-    return golden and not any(token.kind in _LINES for token in said)
+    tokens = [token for line in lines for token in line.tokens]
+    golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in tokens)
+    return golden and not any(token.kind in _LINES for token in tokens)
 
 
 def _line_rules(lines: list[RequestLine]) -> dict[int, LineRule]:
@@ -406,15 +406,15 @@ def _language(text: str, context: RequestContext) -> Language:
     return language_of(longest.lower() if is_shouted(longest, is_word) else longest)
 
 
-def _unread(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleReading) -> list[str]:
-    """The unread words, without those of lines whose rule or window a later line replaces."""
+def _unparsed(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleReading) -> list[str]:
+    """The unparsed words, except in lines with a rule or window that a later line replaces."""
     found: list[str] = []
     dated = max((at for at, line in enumerate(lines) if line.window.start or line.window.spans), default=-1)
     restated = max(
         (at for at, rule in rules.items() if rule.entry is not None and not rule.failed), default=-1
     )
     for at, line in enumerate(lines):
-        found += (*line.names, *(line.window.unread if at >= dated else ()))
+        found += (*line.names, *(line.window.unparsed if at >= dated else ()))
         if at < restated:
             continue
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
@@ -429,7 +429,7 @@ def _unread(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleR
 
 @dataclass(frozen=True, kw_only=True)
 class _RuleOfLines:
-    """The rule of all lines, and what was given up for it."""
+    """The rule of all lines, and what was left out for it."""
 
     lines: list[RequestLine]
     rules: dict[int, LineRule]
@@ -445,14 +445,14 @@ def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
 
 def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
     """Regular buying alone is a rule: buy, and hold; an end that the plan names is the exit, not a default."""
-    given_up = {waiver.topic for line in lines for waiver in line.waivers}
-    said = {
+    waived = {waiver.topic for line in lines for waiver in line.waivers}
+    tokens = {
         clause.key: clause
         for line in lines
         for clause in line.clauses
-        if clause.value is not None and clause.topic not in given_up
+        if clause.value is not None and clause.topic not in waived
     }
-    regular, ends = said.get("accumulate"), [said[name].words for name in NAMED_ENDS if name in said]
+    regular, ends = tokens.get("accumulate"), [tokens[name].words for name in NAMED_ENDS if name in tokens]
     scheduled = regular is not None and "by" not in cast("Mapping[str, Any]", regular.value)
     if regular and scheduled and reading.rule is None and not _says_more(reading, lines):
         bought = TradingRule(entry=HELD, exit=NEVER)
@@ -478,14 +478,14 @@ def _market_of(lines: list[RequestLine], rules: dict[int, LineRule]) -> list[Mar
     return [each for line in lines[since:] for each in line.market]
 
 
-def _read_without_unread(lines: list[RequestLine], end: int) -> _RuleOfLines:
-    """The rule of the lines without the unread segments of the first ``end`` lines."""
-    pairs = [without_unread(line) if at < end else (line, ()) for at, line in enumerate(lines)]
+def _read_without_unparsed(lines: list[RequestLine], end: int) -> _RuleOfLines:
+    """The rule of the lines without the unparsed segments of the first ``end`` lines."""
+    pairs = [without_unparsed(line) if at < end else (line, ()) for at, line in enumerate(lines)]
     found = _read_rule([line for line, _ in pairs])
     return replace(found, dropped=tuple(word for _, words in pairs for word in words))
 
 
-def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: RequestContext) -> SaidPlan:
+def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: RequestContext) -> SentencePlan:
     return plan_of(
         [
             PlanLine(
@@ -512,7 +512,7 @@ def _ranked(rule: TradingRule | None, context: RequestContext) -> dict[str, Plan
     return {"max_positions": picked}
 
 
-_LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
+_LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you wish")
 
 
 _MOVES = re.compile(
@@ -534,8 +534,8 @@ def _state_notes(reading: RuleReading) -> Iterator[ClauseNote]:
                 yield ClauseNote(words=clean_words(words), became=_EACH_DAY, status="default")
 
 
-def _notes(found: _RuleOfLines, plan: SaidPlan) -> tuple[ClauseNote, ...]:
-    """What is settled and is not the rule as said: clauses given up, words given up, defaults of the rule."""
+def _notes(found: _RuleOfLines, plan: SentencePlan) -> tuple[ClauseNote, ...]:
+    """Notes on what differs from the sentence: waived clauses, waived words, defaults of the rule."""
     plan = replace(plan, notes=(*plan.notes, *_state_notes(found.reading)))
     left = [ClauseNote(words=words, became=_LEFT_OUT, status="not_done") for words in found.dropped]
     reading = found.reading
@@ -570,7 +570,7 @@ def _rule_of(lines: list[RequestLine]) -> tuple[_RuleOfLines, tuple[str, ...], b
     if found.reading.rule is not None or not any(line.has("UNKNOWN") for line in lines):
         return found, (), False
     waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
-    without = _read_without_unread(lines, waived or len(lines))
+    without = _read_without_unparsed(lines, waived or len(lines))
     if without.reading.rule is None or not without.dropped:
         return found, (), False
     return (without, (), False) if waived else (found, without.dropped, True)
@@ -581,15 +581,15 @@ def _roles_of(lines: Sequence[RequestLine]) -> Roles:
     roles = merged_roles([line.roles for line in lines])
     if roles.trade:
         return roles
-    said = tuple(dict.fromkeys(code for line in lines for code in line.named))
-    return replace(roles, watch=said, trade=said)
+    tokens = tuple(dict.fromkeys(code for line in lines for code in line.named))
+    return replace(roles, watch=tokens, trade=tokens)
 
 
 def _with_market_watched(text: str, context: RequestContext, roles: Roles) -> RequestContext | None:
     """The context without words for the market, if only these name what is traded: it is watched, not its members."""
     named = {name: code for name, code in context.names.items() if not is_market_word(name)}
-    said = find_symbols(normalise(text), named, is_word, context.listed).symbols
-    is_due = len(named) < len(context.names) and set(roles.trade) - set(said)
+    tokens = find_symbols(normalise(text), named, is_word, context.listed).symbols
+    is_due = len(named) < len(context.names) and set(roles.trade) - set(tokens)
     return replace(context, names=named) if is_due else None
 
 
@@ -606,7 +606,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         return _read(text, unnamed, headings=headings, market=market)
     filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
-        # Conditions on an index that leave no rule of the stocks are those of a watched security.
+        # Conditions on an index that leave no rule of the stocks are a watched security's.
         plain = _read(text, context, headings=headings, market=False)
         if rule is not None or plain.strategy is not None:
             return plain
@@ -624,7 +624,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         "strategy": (rule is None and intent != "data_fetch") or bool(problems),
         "plan": bool(plan.open),
     }
-    unread = [*problems, *(offered or map(clean_words, _unread(found.lines, rules, found.reading)))]
+    unparsed = [*problems, *(offered or map(clean_words, _unparsed(found.lines, rules, found.reading)))]
     return ParsedRequest(
         symbols=tuple(dict.fromkeys([*roles.watch, *roles.trade])),
         start=window.start,
@@ -634,7 +634,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         intent=intent,
         missing=tuple(part for part, wanted in missing.items() if wanted),
         language=language,
-        unread=tuple(words for words in dict.fromkeys(unread) if words),
+        unparsed=tuple(words for words in dict.fromkeys(unparsed) if words),
         windows=window.spans,
         watch=roles.watch,
         trade=roles.trade,

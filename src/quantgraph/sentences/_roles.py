@@ -97,7 +97,7 @@ def marked_codes(marks: str, symbols: Sequence[str]) -> Codes:
     return tuple(dict.fromkeys(symbol_of(letter, symbols) for letter in re.findall(f"[{MARKS}]", marks)))
 
 
-def _shown(text: str, symbols: Sequence[str]) -> str:
+def _show_codes(text: str, symbols: Sequence[str]) -> str:
     """Words of the line with codes in place of their marks."""
     return clean_words(re.sub(f" ?([{MARKS}]) ?", lambda m: f" {symbol_of(m[1], symbols)} ", text))
 
@@ -115,8 +115,8 @@ def choose(text: str, symbols: Sequence[str]) -> Choice:
     if match := _WATCHES.search(text):
         watch, trade = marked_codes(match[1], symbols), marked_codes(match[2], symbols)
         text = f"{text[: match.start()]} {text[match.end() :]}"
-    for pattern, note in ((_EXCEPT, _excluded), (_AGAINST, _compared)):
-        problems += [note(_shown(match[0], symbols)) for match in pattern.finditer(text)]
+    for pattern, note in ((_EXCEPT, _exclusion_note), (_AGAINST, _comparison_note)):
+        problems += [note(_show_codes(match[0], symbols)) for match in pattern.finditer(text)]
         text = pattern.sub(lambda match: " " + "".join(re.findall(f"[{MARKS}]", match[0])) + " ", text)
     return Choice(text=text, watch=watch, trade=trade, benchmark=benchmark, problems=tuple(problems))
 
@@ -159,14 +159,14 @@ def _beside(index: str, code: str) -> Note:
     )
 
 
-def _excluded(words: str) -> Note:
+def _exclusion_note(words: str) -> Note:
     return Note(
         zh=f"{words}（不能从成分股里去掉个别股票，请列出要交易的代码）",
         en=f"{words} (members cannot be left out; list the codes to trade)",
     )
 
 
-def _compared(words: str) -> Note:
+def _comparison_note(words: str) -> Note:
     return Note(zh=f"{words}（不能比较两个标的）", en=f"{words} (two securities cannot be compared)")
 
 
@@ -251,7 +251,7 @@ def _union(groups: Sequence[Codes]) -> Codes:
     return tuple(dict.fromkeys(code for group in groups for code in group))
 
 
-def _listed(groups: Sequence[Codes]) -> str:
+def _join_names(groups: Sequence[Codes]) -> str:
     return "; ".join(", ".join(group) for group in dict.fromkeys(groups))
 
 
@@ -276,24 +276,14 @@ def roles_of(text: str, tokens: Sequence[Token], symbols: Sequence[str]) -> Role
         return plain
     outside = {*named.topics} - {traded} if objects else set()
     (subject,) = subjects or ((),)
-    if (
-        outside
-        or not subject
-        or len(subject) > 1
-        or set(subject) & set(traded)
-        or _is_odd(subject[0], traded)
-    ):
+    unclear = outside or len(subject) != 1 or {*subject} & {*traded} or any(map(is_group, traded))
+    if unclear or subject == (ALL,):  # a stock and an index, or all stocks, have two readings
         return Roles(watch=every, trade=every, explicit=True, problems=(_unclear(every),))
     return Roles(watch=subject, trade=traded, explicit=True, subjects=count)
 
 
-def _is_odd(subject: str, traded: Codes) -> bool:
-    """Whether one is watched and many traded in a way that has two readings: a stock and an index, or all stocks."""
-    return any(is_group(code) for code in traded) or subject == ALL
-
-
 def _two_objects(named: _Named) -> Note:
-    bought, sold = _listed(named.bought) or "-", _listed(named.sold) or "-"
+    bought, sold = _join_names(named.bought) or "-", _join_names(named.sold) or "-"
     return Note(
         zh=f"买入的是 {bought}，卖出的是 {sold}：买卖要是同一批股票",
         en=f"{bought} is bought and {sold} is sold: both must be the same stocks",
@@ -301,7 +291,7 @@ def _two_objects(named: _Named) -> Note:
 
 
 def _two_subjects(named: _Named) -> Note:
-    listed = _listed(named.subjects)
+    listed = _join_names(named.subjects)
     return Note(
         zh=f"条件分别说的是 {listed}：一条规则只能观察一个标的",
         en=f"the conditions are about {listed}: a rule watches one security",
@@ -328,7 +318,7 @@ def merged_roles(lines: Sequence[Roles]) -> Roles:
         elif roles.explicit or merged.watch == merged.trade:
             merged = roles
         else:
-            merged = replace(merged, problems=(*merged.problems, _unplaced(roles, merged)))
+            merged = replace(merged, problems=(*merged.problems, _unplaced_note(roles, merged)))
     return merged
 
 
@@ -346,11 +336,11 @@ def watched_of(
     return Watched(code=watch[0], is_index=is_index_code(watch[0]), traded=tuple(trade))
 
 
-def _unplaced(new: Roles, old: Roles) -> Note:
-    said, watched, traded = (", ".join(codes) for codes in (new.trade, old.watch, old.trade))
+def _unplaced_note(new: Roles, old: Roles) -> Note:
+    named, watched, traded = (", ".join(codes) for codes in (new.trade, old.watch, old.trade))
     return Note(
-        zh=f"{said} 是替换所看的 {watched}，还是替换所交易的 {traded}（可以说“观察 A，交易 B”）",
-        en=f'whether {said} replaces the watched {watched} or the traded {traded} (say "watch A, trade B")',
+        zh=f"{named} 是替换所看的 {watched}，还是替换所交易的 {traded}（可以说“观察 A，交易 B”）",
+        en=f'whether {named} replaces the watched {watched} or the traded {traded} (say "watch A, trade B")',
     )
 
 
@@ -377,7 +367,7 @@ def of_closes(value: tree.Value) -> bool:
 
 
 def watching_problem(rule: tree.TradingRule, roles: Roles) -> Note | None:
-    """Why a rule cannot be that of one watched security, or None.
+    """Why a rule cannot be about one watched security, or None.
 
     A rank needs several securities; an index has closes alone; and a condition of another kind than the one
     that names its subject may be about either security.

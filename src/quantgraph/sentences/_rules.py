@@ -315,7 +315,7 @@ def opposite(condition: Condition) -> Condition | None:
         case AnyOf(parts=parts):
             if has_event(condition):
                 return None
-            return Not(part=condition) if _has_range(parts) else _joined(AllOf, parts)
+            return Not(part=condition) if _has_range(parts) else _join(AllOf, parts)
         case OfIndex():
             return None
 
@@ -326,10 +326,10 @@ def _opposite_of_all(parts: tuple[Condition, ...]) -> Condition | None:
     events = tuple(part for part in own if has_event(part))
     if not events and _has_range(own):
         return Not(part=AllOf(parts=own))
-    return _joined(AnyOf, events or own) if own else None
+    return _join(AnyOf, events or own) if own else None
 
 
-def _joined(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:
+def _join(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:
     turned = tuple(other for part in parts if (other := opposite(part)) is not None)
     if len(turned) < len(parts):
         return None

@@ -159,10 +159,7 @@ def capitals_in(text: str) -> list[str]:
 
 
 def find_symbols(
-    text: str,
-    names: Mapping[str, str],
-    is_word: Callable[[str], bool],
-    listed: Collection[str] | None = None,
+    text: str, names: Mapping[str, str], is_word: Callable[[str], bool], listed: Collection[str] | None = None
 ) -> SymbolMatch:
     """Find codes, names, indices and tickers in a normalised text; with ``listed`` codes other capitals are words."""
 

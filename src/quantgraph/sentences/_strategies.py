@@ -55,7 +55,7 @@ class LineRule:
 class RuleReading:
     """One rule from all lines, its clauses as written, and the text of an exit that contradicts the entry.
 
-    ``exit_is_default`` is True if nobody named an exit and the opposite of the entry takes its place.
+    ``exit_is_default`` is True if the text names no exit and the opposite of the entry takes its place.
     """
 
     rule: tree.TradingRule | None = None
@@ -248,7 +248,7 @@ def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
 
 
 def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
-    """Read one line; ``memory`` is that of the earlier lines."""
+    """Read one line; ``memory`` is of the earlier lines."""
     unknown = [
         readable_excerpt(token.text, line, token.begin, token.end)
         for token in tokens
@@ -316,8 +316,8 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
     shortened = False
     for at, action in enumerate(actions):
         if action == "SELL" and _is_complement(parts[at]):
-            said = _text(parts[at], line)
-            clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE", exit_text=said)
+            exit_text = _text(parts[at], line)
+            clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE", exit_text=exit_text)
             continue
         found = elided_cross(parts[at], line, clauses.entry, clauses.memory) if action == "SELL" else None
         found = found or _condition(parts[at], clauses.memory)

@@ -123,7 +123,7 @@ _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """A text without names of things that are not part of it, such as what a decider is called.
+    """A text without names of things that are not part of it, such as the names of a decider.
 
     >>> without_names("Dual agent on 000341.SZ; agents", ["dual agent"]), without_names("用执行代理买入", ["执行代理"])
     ('  on 000341.SZ; agents', '用 买入')
@@ -152,7 +152,7 @@ _PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")
 
 
 def readable_excerpt(word: str, text: str, begin: int, end: int) -> str:
-    """An unread word for display; a lone Chinese character is shown with its clause.
+    """An unparsed word for display; a lone Chinese character is shown with its clause.
 
     >>> readable_excerpt("小", "MACD金叉,小市值买入", 7, 8), readable_excerpt("茅台", "茅台,买入", 0, 2)
     ('小市值买入', '茅台')
@@ -447,12 +447,12 @@ DATA_KINDS = frozenset((*_DATA_KINDS.split(), *(f"FIELD:{name}" for name in FIEL
 """Kinds that a data request consists of."""
 
 
-def _bounded(pattern: str) -> str:
+def _whole_words(pattern: str) -> str:
     """A pattern that matches whole ASCII words only; Chinese has no word boundaries."""
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
-_COMPILED = tuple((kind, re.compile(_bounded(pattern))) for kind, pattern in _KINDS)
+_COMPILED = tuple((kind, re.compile(_whole_words(pattern))) for kind, pattern in _KINDS)
 _WORD = re.compile(r"[a-z][a-z'_-]*")
 _SPACE = re.compile(rf"(?:[\s{MARK}{MARKS}\"'“”《》\[\]「」]|-(?![\d.]))+")
 _UNKNOWN_RUN = re.compile(r"[a-z0-9_.']+|.")
@@ -485,8 +485,8 @@ def _token_at(text: str, at: int, previous: Token | None) -> Token | None:
             value = _value(kind, match) * (10.0 if kind == "BILLION" else 1.0)
             best = Token(kind=_ALIASES.get(kind, kind), text=match[0], value=value, begin=at, end=match.end())
     if best is not None and (count := longest_number(best.text)) > MOST_DIGITS:
-        told = f"{best.text[:MOST_DIGITS]}… ({_too_many(text, count)})"
-        return Token(kind="UNKNOWN", text=told, begin=at, end=best.end)
+        shown = f"{best.text[:MOST_DIGITS]}… ({_too_many(text, count)})"
+        return Token(kind="UNKNOWN", text=shown, begin=at, end=best.end)
     return best
 
 
@@ -522,13 +522,13 @@ def tokens_of(text: str) -> list[Token]:
             run = _UNKNOWN_RUN.match(lower, at)
             end = run.end() if run else at + 1
             last = found[-1] if found else None
-            joins = last is not None and last.kind == "UNKNOWN" and last.end == at and not _is_told(last)
+            joins = last is not None and last.kind == "UNKNOWN" and last.end == at and not _has_reason(last)
             begin = found.pop().begin if joins else at
             found.append(Token(kind="UNKNOWN", text="", begin=begin, end=end))
             at = end
     return [token if token.text else replace(token, text=text[token.begin : token.end]) for token in found]
 
 
-def _is_told(token: Token) -> bool:
+def _has_reason(token: Token) -> bool:
     """Whether the token is a number with the reason why it is not read."""
     return "… (" in token.text

@@ -1,7 +1,7 @@
 """The data state: a thread-safe store of panels and records, like a tiny git.
 
 A *commit* is immutable and named by its content; ``update`` makes a new one. A *view* is a commit as known at
-a moment, physically cut: a decider, a tool or generated code is given nothing else. Graph state carries only
+a moment, physically cut: a decider, a tool or generated code gets nothing else. Graph state carries only
 the commit's name, the *data_ref*. ``GLOBAL_DATA_STATE`` is the process's default store.
 """
 

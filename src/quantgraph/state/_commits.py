@@ -178,7 +178,7 @@ def _check_object(path: Path) -> None:
     if path.suffix == ".records":
         written: bytes | pa.Buffer = _lines(_read_records(path, path.stem))
     elif path.suffix == ".arrow":
-        frame, same = _decoded(path, path.stem)
+        frame, same = _decode_frame(path, path.stem)
         written = _encode(frame) if same else path.read_bytes()
     else:
         raise BadFile(f"{path} is not an object; objects end in .arrow or .records", path=str(path))
@@ -215,7 +215,7 @@ def _read_records(path: Path, digest: str) -> Records:
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
     if records.digest != digest:
-        raise _changed(path, records.digest)
+        raise _damage(path, records.digest)
     return records
 
 
@@ -229,11 +229,11 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
     if content_hash(content) != ref:
-        raise _changed(path, content_hash(content))
+        raise _damage(path, content_hash(content))
     return listing, records
 
 
-def _changed(path: Path, name: str) -> BadFile:
+def _damage(path: Path, name: str) -> BadFile:
     return BadFile(f"{path} has been changed: its content is named {name}", path=str(path))
 
 
@@ -253,10 +253,10 @@ def _encode(frame: FrozenFrame) -> pa.Buffer:
 
 
 def _decode(folder: Path, digest: str) -> FrozenFrame:
-    return _decoded(folder / f"{digest}.arrow", digest)[0]
+    return _decode_frame(folder / f"{digest}.arrow", digest)[0]
 
 
-def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
+def _decode_frame(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
     """A stored frame, and whether this version of Arrow wrote it: another may write other bytes."""
     import pyarrow as pa
 
@@ -271,5 +271,5 @@ def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
     except (OSError, pa.ArrowException, LookupError, TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path} is not a stored frame: {error}", path=str(path)) from error
     if frame.digest != digest:
-        raise _changed(path, frame.digest)
+        raise _damage(path, frame.digest)
     return frame, table.schema.metadata.get(b"writer") == pa.__version__.encode()

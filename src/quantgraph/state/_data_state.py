@@ -58,7 +58,7 @@ def _check_limit(call: str, moment: Moment | None = None) -> None:
     if limit is not None and (moment is None or limit < moment):
         raise FutureRequested(
             f"{call} shows data that is later than {limit}, the moment of this decision; read the view "
-            "that decide() was given, or use view(moment, ref) of an earlier moment",
+            "of decide(), or use view(moment, ref) of an earlier moment",
             moment=str(limit),
         )
 
@@ -122,9 +122,9 @@ class DataState:
 
         ``ohlcv`` and ``indicators`` merge by session and symbol: a new number replaces an old one, a
         new NaN does not. A ``signal`` replaces the signal of that name; its sessions and symbols must be
-        among those of the commit's closes (without closes, of all ``ohlcv`` frames). All frames are committed
+        among the commit's closes (without closes, of all ``ohlcv`` frames). All frames are committed
         or none.
-        A working tree given as ``base`` moves on to the new commit.
+        A working tree as ``base`` moves on to the new commit.
 
         Raises
         ------
@@ -193,8 +193,8 @@ class DataState:
 
     def adopt(self, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> str:
         """Commit frames that are frozen already, for example another store's view, and return its name."""
-        given = {panel: dict(frames.get(panel, {})) for panel in PANELS}
-        return self._commit(lambda _: Commit(panels=given), self.empty)
+        panels = {panel: dict(frames.get(panel, {})) for panel in PANELS}
+        return self._commit(lambda _: Commit(panels=panels), self.empty)
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit (default: the head), read-only, at a cost that does not grow with it."""
@@ -273,15 +273,15 @@ class DataState:
     def _commit(
         self, change: Callable[[Commit], Commit], base: str | WorkingTree | None, *, to_head: bool = True
     ) -> str:
-        line, given = (base, None) if isinstance(base, WorkingTree) else (None, base)
+        line, start_ref = (base, None) if isinstance(base, WorkingTree) else (None, base)
         tries = 0
         # Updates of one working tree take turns, so that none has to be repeated.
-        with line.turn if line else nullcontext() if given else self._turn:
+        with line.turn if line else nullcontext() if start_ref else self._turn:
             while True:
                 tries += 1
                 # After several tries the lock keeps other runs from moving the head.
                 with self._lock if tries > _TRIES else nullcontext():
-                    start, tree = line.tip if line else self._find(given)
+                    start, tree = line.tip if line else self._find(start_ref)
                     made = change(tree)
                     ref = commit_name(made)
                     if self._spill:

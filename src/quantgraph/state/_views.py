@@ -68,8 +68,8 @@ class _Panels(Mapping[str, Fields]):
     def adjusted(self, name: str = "close") -> pd.DataFrame:
         """Prices adjusted for dividends and splits as of the last row, a new frame.
 
-        All prices are in those of the last known row: from the morning of an ex-date on, earlier closes are
-        lowered by the dividend, so that they compare with the open. The last row of a view's own session
+        All prices are in terms of the last known row: from an ex-date's open on, earlier closes are lowered
+        by the dividend, so that they compare with the open. The last row of a view's own session
         equals the raw price. What becomes known later never changes the frame.
         See :func:`quantgraph.market.actions.adjusted`.
         """
@@ -230,7 +230,7 @@ class View(BaseView):
         return members_of(self._known.records, index)
 
     def _known_actions(self) -> Actions:
-        if self._known.actions == "unread":
+        if self._known.actions == "whole":
             return known_actions(self._known.panels["ohlcv"], self.moment)
         return self._known.actions
 
@@ -238,7 +238,7 @@ class View(BaseView):
 class TrustedView(BaseView):
     """A commit as known at a moment for the library's own code: rows are cut when they are asked for.
 
-    Nothing is copied, so the whole commit can be reached from it. A decider is given a :class:`View`.
+    Nothing is copied, so the whole commit can be reached from it. A decider gets a :class:`View`.
     """
 
     def __init__(self, ref: str, commit: Commit, moment: Moment) -> None:

@@ -231,8 +231,8 @@ class DeciderContract:
 
     def run(self, out: Path, **options: Any) -> Mapping[str, Any]:
         """Run it on the sample."""
-        given = {"source": "sample", "model": self.model, **options}
-        return run_strategy(self.sentence, decider=self.make_decider(), out=out, **given)
+        options = {"source": "sample", "model": self.model, **options}
+        return run_strategy(self.sentence, decider=self.make_decider(), out=out, **options)
 
     def test_a_killed_run_is_resumed_to_the_same_ledger(self, tmp_path: Path) -> None:
         """A process that is killed in the middle of a decision loses none and trades none twice."""
@@ -313,9 +313,9 @@ def _orders(run: Mapping[str, Any], *, until: pd.Timestamp) -> list[list[str]]:
     return known[["trade_date", "ts_code", "side", "quantity", "reason"]].astype(str).to_numpy().tolist()
 
 
-def _require(holds: bool, said: str) -> None:
+def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise AssertionError(said)
+        raise AssertionError(message)
 
 
 class ToolContract:

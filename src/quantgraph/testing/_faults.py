@@ -324,7 +324,7 @@ def apologises(context: FaultContext) -> str:  # noqa: ARG001
 
 
 def refuses(context: FaultContext) -> AIMessage:  # noqa: ARG001
-    """Refusal, marked like that of a content filter."""
+    """Refusal, marked like a content filter's."""
     text = "I'm sorry, but I cannot give financial advice."
     return AIMessage(
         text, additional_kwargs={"refusal": text}, response_metadata={"finish_reason": "content_filter"}

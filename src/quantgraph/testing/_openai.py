@@ -63,7 +63,7 @@ class StubServer(Generic[RequestT]):
         self.close()
 
     def close(self) -> None:
-        """Release waiting handlers, close all connections and stop the server. May be called twice."""
+        """Release waiting handlers, close all connections and stop the server. A second call does nothing."""
         if self._server is None or self._thread is None:
             return
         self.closing.set()
@@ -139,7 +139,7 @@ class StubHandler(BaseHTTPRequestHandler):
     def send_body(
         self, status: int, body: bytes, *, length: int | None = None, headers: dict[str, str] | None = None
     ) -> None:
-        """Send a reply; a ``length`` that is not that of the body makes it look cut.
+        """Send a reply; a ``length`` that differs from the body's makes it look cut.
 
         ``headers`` may replace the content type, ``application/json``.
         """
@@ -466,9 +466,9 @@ class OpenAIStub(StubServer[ChatRequest]):
     script
         Answers in order, one a request: a text, a :class:`Reply`, a :class:`Fault` or an ``AIMessage``;
         or a function of the :class:`ChatRequest` that returns one of these for every request (it may be
-        called from several threads). A request after the last answer gets HTTP 400.
+        run in several threads). A request after the last answer gets HTTP 400.
     api_key
-        If given, a request without ``Authorization: Bearer <api_key>`` gets HTTP 401.
+        If set, a request without ``Authorization: Bearer <api_key>`` gets HTTP 401.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ Step = Answer | Callable[[list[BaseMessage]], Answer]
 
 
 class ScriptExhausted(AssertionError):
-    """A model was called more often than its script has answers."""
+    """A model got more calls than its script has answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
-        """All calls so far, those of bound copies included."""
+        """All calls so far, of bound copies, too."""
         return self._log.calls()
 
     @property

@@ -42,7 +42,7 @@ def signal_state(
     Parameters
     ----------
     node
-        Name of the node. ``validation`` is that of the signal, not that of the data.
+        Name of the node. ``validation`` is the signal's, not the data's.
     store
         Store of the run's data and signal.
     sentence
@@ -64,10 +64,7 @@ def signal_state(
     if node not in get_args(Node):
         raise BadOption(f"node={node!r}; valid are {', '.join(get_args(Node))}", parameter="node")
     graph = create_signal_subgraph(
-        model="keyless",
-        source="sample",
-        checkpointer=InMemorySaver(),
-        resources=Resources(store=store),
+        model="keyless", source="sample", checkpointer=InMemorySaver(), resources=Resources(store=store)
     )
     sentence = sentence or (_RULE if node == "clarify" else SENTENCE)
     config: Any = {"configurable": {"thread_id": "test"}}

@@ -86,12 +86,12 @@ def quantgraph_state(quantgraph_store: DataState) -> Callable[..., SignalSubgrap
 def quantgraph_resources(quantgraph_store: DataState) -> Callable[..., OpenResources]:
     """``quantgraph_resources(model=...)``: a node's ``resources``: the sample source and the test's store.
 
-    Options are those of :class:`quantgraph.runtime.Resources`; the default model is the keyless planner.
+    For the options see :class:`quantgraph.runtime.Resources`; the default model is the keyless planner.
     """
     from quantgraph.runtime import Resources, open_resources
 
     def make(**options: Any) -> OpenResources:
-        given = {"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
-        return open_resources(Resources(**given))
+        options = {"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
+        return open_resources(Resources(**options))
 
     return make

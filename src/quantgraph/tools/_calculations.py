@@ -19,7 +19,7 @@ from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import escape_controls
 from quantgraph._util.values import is_number
 from quantgraph.errors import QuantGraphError, UnknownSymbol
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.tools._context import ToolContext
 from quantgraph.tools._prices import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools._results import to_plain
@@ -83,7 +83,7 @@ def formula_of(text: str) -> Formula | str:
     return Formula(left.strip(), code, frozenset(_free_names(statement.value)))
 
 
-def evaluated(
+def evaluate_formula(
     formula: Formula, inputs: Mapping[str, Any], bars: SymbolBars, context: ToolContext
 ) -> float | str:
     """Return the formula's number, computed in a process of its own, or why there is none.
@@ -91,22 +91,22 @@ def evaluated(
     Its names are ``inputs``, each input that is a number or a list of them, ``open``, ``high``, ``low``,
     ``close`` and ``volume``, arrays of the last 500 bars, and the usual functions, ``mean`` among them.
     """
-    given = {name: to_plain(value) for name, value in inputs.items()}
-    if len(json.dumps(given, ensure_ascii=False)) > _INPUTS:
+    plain_inputs = {name: to_plain(value) for name, value in inputs.items()}
+    if len(json.dumps(plain_inputs, ensure_ascii=False)) > _INPUTS:
         return f"the inputs are longer than {_INPUTS} characters"
-    values = {name: value for name, value in given.items() if _is_name(name) and _is_numeric(value)}
+    values = {name: value for name, value in plain_inputs.items() if _is_name(name) and _is_numeric(value)}
     arrays = {name: bars.values[name][-_BARS:].tolist() for name in _ARRAYS if name not in values}
     known = {"inputs"} | values.keys() | arrays.keys() | _FUNCTIONS | _MEANS
     if unknown := sorted(formula.names - known):
         return f"the formula reads {unknown[0][:60]}, which is not among the inputs"
-    cell = _cell(formula, {"inputs": given} | values, arrays)
+    cell = _cell(formula, {"inputs": plain_inputs} | values, arrays)
     request = {"calculation": formula.code, "cell": cell}
 
     def run() -> dict[str, Any]:
         result = context.evaluate(cell)
         return {"error": result.error.line if result.error else None, "value": result.value}
 
-    answer = recorded("code", request, run)
+    answer = call_once("code", request, run)
     if answer["error"]:
         return str(answer["error"])
     number = float(answer["value"])
@@ -219,7 +219,7 @@ def _leaves(result: Any) -> Iterator[tuple[str, Any]]:
 def number_named(numbers: Collection[ModelNumber], names: Collection[str]) -> ModelNumber | None:
     """Return the first number whose key is one of some names: ``signal line`` is named ``signalline``.
 
-    A name in front of it is allowed to be said too: of ``macd signal`` the last word counts.
+    A name in front of it is allowed, too: of ``macd signal`` the last word counts.
     """
     for number in numbers:
         if "".join(number.words) in names:
@@ -360,12 +360,12 @@ def check_calculation(
     result = calculation.get("intermediate_result")
     numbers = numbers_of(result)
     if not numbers:
-        return _unchecked(_MISSING)
+        return _no_check(_MISSING)
     inputs = calculation.get("inputs")
-    given = inputs if isinstance(inputs, Mapping) else {}
+    plain_inputs = inputs if isinstance(inputs, Mapping) else {}
     label, text = (str(calculation.get(name) or "") for name in ("calculation_type", "formula"))
-    claim = _Claim(numbers=numbers, inputs=given, label=label, text=text)
-    name, by = _symbol(given, context, symbol), _timeframe(given, timeframe)
+    claim = _Claim(numbers=numbers, inputs=plain_inputs, label=label, text=text)
+    name, by = _symbol(plain_inputs, context, symbol), _timeframe(plain_inputs, timeframe)
     references = list(_references(context, name, shown if name == symbol else (), by))
     check = _by_talib(claim, references)
     if check is None or not check["matches"]:
@@ -392,20 +392,20 @@ def _by_talib(claim: _Claim, references: Sequence[SymbolBars]) -> Check | None:
         return None
     other = _other_series(kind, claim)
     if other:
-        return _unchecked(f"it reads {other}, which TA-Lib's {kind} does not")
+        return _no_check(f"it reads {other}, which TA-Lib's {kind} does not")
     others = [each for each in claim.numbers if _is_earlier(each.key) or _series_in(each.key, kind)]
     pairs = _pairs(kind, [each for each in claim.numbers if each not in others], alone=is_whole)
     if pairs:
-        params = _said_params(kind, claim.inputs, claim.label, claim.text)
+        params = _named_params(kind, claim.inputs, claim.label, claim.text)
         check = _against_talib(kind, pairs, params, references)
-        is_said = params or any(number.digits for _, number in pairs) or kind not in _NO_USUAL_PERIOD
-        if check["matches"] is False and not is_said and re.search(r"\d|close|收盘", claim.text):
-            return _unchecked(f"no period of the {kind} is named; write it into inputs")
+        is_named = params or any(number.digits for _, number in pairs) or kind not in _NO_USUAL_PERIOD
+        if check["matches"] is False and not is_named and re.search(r"\d|close|收盘", claim.text):
+            return _no_check(f"no period of the {kind} is named; write it into inputs")
         return check
     if others and len(claim.numbers) == 1:
-        return _unchecked(f"{others[0].key} is not the last {kind}")
+        return _no_check(f"{others[0].key} is not the last {kind}")
     return (
-        _unchecked(f"intermediate_result has no number of the {kind}: {_example(kind)}") if is_whole else None
+        _no_check(f"intermediate_result has no number of the {kind}: {_example(kind)}") if is_whole else None
     )
 
 
@@ -434,20 +434,20 @@ def _by_formula(claim: _Claim, references: Sequence[SymbolBars], context: ToolCo
     """Hold a number against what the formula beside it gives, over one of the references."""
     formula = formula_of(claim.text)
     if isinstance(formula, str):
-        return _unchecked(formula)
+        return _no_check(formula)
     names = {"".join(words_of(each)) for each in (formula.left, claim.label)} - {""}
     number = claim.numbers[0] if len(claim.numbers) == 1 else number_named(claim.numbers, names | _RESULT)
     if number is None:
-        return _unchecked("intermediate_result has several numbers and none with the formula's name")
-    values = [evaluated(formula, claim.inputs, bars, context) for bars in references]
+        return _no_check("intermediate_result has several numbers and none with the formula's name")
+    values = [evaluate_formula(formula, claim.inputs, bars, context) for bars in references]
     exact = [value for value in values if isinstance(value, float)]
     near = next((value for value in exact if number.matches(value)), None)
     if near is not None:
-        return _checked({number.key: near}, [number], [], of="formula")
+        return _check_result({number.key: near}, [number], [], of="formula")
     if not exact or _is_earlier(number.key):
-        return _unchecked(f"{number.key} is of an earlier session" if exact else str(values[0]))
-    wrong = f"{number.key}={_shown(number.value)}, the formula gives {_shown(exact[0])}"
-    return _checked({number.key: exact[0]}, [number], [wrong], of="formula")
+        return _no_check(f"{number.key} is of an earlier session" if exact else str(values[0]))
+    wrong = f"{number.key}={_show(number.value)}, the formula gives {_show(exact[0])}"
+    return _check_result({number.key: exact[0]}, [number], [wrong], of="formula")
 
 
 def _with_the_rest(check: Check, keys: Sequence[str]) -> Check:
@@ -465,9 +465,9 @@ def _kind_of(label: str, text: str) -> tuple[str, bool]:
         if re.fullmatch(rf"\s*{_DAYS}(?:{words}){_PERIODS}\s*", label, re.IGNORECASE):
             return kind, True
     left = text.partition("=")[0]
-    for said in (label, left):
+    for named in (label, left):
         for kind, words in _WORDS_FOR.items():
-            if re.search(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", said, re.IGNORECASE):
+            if re.search(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", named, re.IGNORECASE):
                 return kind, False
     return "", False
 
@@ -489,12 +489,12 @@ def _pairs(kind: str, numbers: Sequence[ModelNumber], *, alone: bool) -> list[tu
     return pairs
 
 
-def _said_params(kind: str, inputs: Mapping[str, Any], label: str, text: str) -> dict[str, Any]:
+def _named_params(kind: str, inputs: Mapping[str, Any], label: str, text: str) -> dict[str, Any]:
     """The parameters that the inputs name; without any, those behind the indicator's name in the texts."""
     indicator = INDICATORS[kind]
-    said = {name: value for name, value in inputs.items() if _spelling(name) in indicator.other_names}
-    if said:
-        return said
+    named = {name: value for name, value in inputs.items() if _spelling(name) in indicator.other_names}
+    if named:
+        return named
     words = _WORDS_FOR[kind]
     behind = rf"(?:{words})[ _(]*(\d+(?:\.\d+)?(?:[ ,_]+\d+(?:\.\d+)?)*)"
     before = rf"(\d+)\s*(?:日|天|-?DAY)?\s*(?:{words})"
@@ -518,8 +518,8 @@ def _symbol(inputs: Mapping[str, Any], context: ToolContext, symbol: str) -> str
 
 def _timeframe(inputs: Mapping[str, Any], timeframe: str) -> Timeframe:
     """The timeframe that the inputs name, else the one that was shown."""
-    said = str(inputs.get("timeframe") or timeframe).strip().casefold()
-    return _TIMEFRAMES.get(said) or check_timeframe(timeframe)
+    named = str(inputs.get("timeframe") or timeframe).strip().casefold()
+    return _TIMEFRAMES.get(named) or check_timeframe(timeframe)
 
 
 def _references(context: ToolContext, symbol: str, shown: Any, by: Timeframe) -> Iterator[SymbolBars]:
@@ -547,30 +547,30 @@ def _float(value: Any) -> float:
 def _against_talib(
     kind: str,
     pairs: Sequence[tuple[str, ModelNumber]],
-    said: Mapping[str, Any],
+    named: Mapping[str, Any],
     references: Sequence[SymbolBars],
 ) -> Check:
     exact: dict[str, float] = {}
     wrong: list[str] = []
     for line, number in pairs:
         try:
-            found = list(_exact(kind, line, _with_period(kind, said, number), references))
+            found = list(_exact(kind, line, _with_period(kind, named, number), references))
         except QuantGraphError as error:
-            return _unchecked(error.line)
+            return _no_check(error.line)
         # China's bar of the MACD is twice the international one.
         candidates = [*found, *(2 * each for each in found)] if line == "hist" else found
         near = next((each for each in candidates if number.matches(each)), None)
         exact[number.key] = found[0] if near is None else near
         if near is None:
-            twice = f" (or {_shown(2 * found[0])}, twice that)" if line == "hist" else ""
-            wrong.append(f"{number.key}={_shown(number.value)}, TA-Lib has {line}={_shown(found[0])}{twice}")
-    return _checked(exact, [number for _, number in pairs], wrong, of="talib")
+            twice = f" (or {_show(2 * found[0])}, twice that)" if line == "hist" else ""
+            wrong.append(f"{number.key}={_show(number.value)}, TA-Lib has {line}={_show(found[0])}{twice}")
+    return _check_result(exact, [number for _, number in pairs], wrong, of="talib")
 
 
-def _with_period(kind: str, said: Mapping[str, Any], number: ModelNumber) -> dict[str, float]:
+def _with_period(kind: str, named: Mapping[str, Any], number: ModelNumber) -> dict[str, float]:
     if kind in _PERIOD_NAMES and "".join(number.words) in _PERIOD_NAMES[kind] and number.digits:
         return indicator_params(kind, {"period": number.digits[0]})
-    return indicator_params(kind, said)
+    return indicator_params(kind, named)
 
 
 def _exact(
@@ -590,7 +590,7 @@ def _exact(
         raise error
 
 
-def _checked(
+def _check_result(
     exact: Mapping[str, float], numbers: Sequence[ModelNumber], wrong: Sequence[str], *, of: str
 ) -> Check:
     near = f"to half a unit of the last decimal, or {RELATIVE:.2%}"
@@ -607,7 +607,7 @@ def _checked(
     }
 
 
-def _unchecked(why: str) -> Check:
+def _no_check(why: str) -> Check:
     return {"checked": False, "matches": None, "talib": {}, "model": {}, "why": f"not checked: {why}"}
 
 
@@ -615,5 +615,5 @@ def _example(kind: str) -> str:
     return "{" + ", ".join(f'"{line}": ...' for line in _NAMES[kind]) + "}"
 
 
-def _shown(value: float) -> str:
+def _show(value: float) -> str:
     return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.2f}"

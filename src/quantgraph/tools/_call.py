@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.llm import ModelFacts, interruptible_sleep, run_in_thread
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.tools._catalog import tools_of
 from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import shortened, to_plain
@@ -28,7 +28,7 @@ tools_catalog: Final = tools_of("execution")
 """The tools of an agent that decides step by step, by name."""
 
 RELAYED: Final = "relayed"
-"""In the metadata of a tool: it answers as the catalogue's tool of its name, called through a server."""
+"""In the metadata of a tool: it answers as the catalogue's tool of its name, through a server."""
 
 _OF_DECIDERS = {**tools_catalog, **tools_of("trader")}
 _RECORDED = {"python_repl", "place_order"}
@@ -41,20 +41,20 @@ _FIRST_WAIT = 0.1
 _GROWTH = 4.0
 _PASSING = frozenset({"rate_limited", "source_unavailable"})
 _UNREACHABLE = {"ConnectionError", "TransportError", "TimeoutError", "TimeoutException", "Timeout"}
-"""Names of the classes of errors that may pass: the builtin ones, those of httpx and of requests."""
+"""Names of the classes of errors that may pass: the builtin ones, httpx's and requests'."""
 
 
 def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, *, timeout: float) -> Any:
     """Call a tool, and return its result as JSON of at most 20,000 characters.
 
     The call is recorded: in a resumed or replayed run its result, or its error, is served. A tool of the
-    catalog that only reads the context is not: it is called again, without a time limit. An error that may
+    catalog that only reads the context is not: it runs again, without a time limit. An error that may
     pass is tried again, three times in all.
 
     Parameters
     ----------
     tool
-        Any LangChain tool; one that has only a coroutine too. A parameter ``runtime: ToolRuntime`` is given
+        Any LangChain tool; one that has only a coroutine too. A parameter ``runtime: ToolRuntime`` is passed
         the context.
     params
         What the model passed.
@@ -74,19 +74,19 @@ def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, *
     ToolFailed
         If it raises anything else that is not a ``QuantGraphError``.
     """
-    given = _checked(tool, params)
+    checked = _check_params(tool, params)
     if function := live_function(tool, context):
         own_arguments = {"runtime": _runtime(context)} if _takes_runtime(function) else {}
         with _typed_errors(tool):
-            return shortened(function(**given, **own_arguments), MOST_CHARACTERS)
+            return shortened(function(**checked, **own_arguments), MOST_CHARACTERS)
 
     def make() -> dict[str, Any]:
         own = context.copy()
-        result = _tried(tool, dict(params), own, timeout)
+        result = _try_call(tool, dict(params), own, timeout)
         answer = {"result": result, "cells": own.cells, "names": own.names}
         return answer | ({"dropped_news": own.dropped_news} if own.dropped_news else {})
 
-    answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
+    answer = call_once("tool", {"tool": tool.name, "args": to_plain(params)}, make)
     context.restore(answer["cells"], answer["names"])
     context.dropped_news.extend(answer.get("dropped_news", ()))
     return answer["result"]
@@ -114,7 +114,7 @@ def _takes_runtime(function: Callable[..., Any]) -> bool:
     return "runtime" in signature(function).parameters
 
 
-def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
+def _check_params(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
     schema: Any = _catalog_schema(tool.name) if _OF_DECIDERS.get(tool.name) is tool else tool.tool_call_schema
     valid = list(schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields)
     listed = f"valid are {', '.join(valid)}" if valid else "it has none"
@@ -140,11 +140,11 @@ def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOp
     name = ".".join(str(part) for part in first["loc"]) or tool.name
     if first["type"] == "missing":
         return BadOption(f"{tool.name} lacks its parameter {name!r}; {listed}", parameter=name)
-    said = " ".join(first["msg"].split())
-    return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {said}; {listed}", parameter=name)
+    message = " ".join(first["msg"].split())
+    return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {message}; {listed}", parameter=name)
 
 
-def _tried(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, timeout: float) -> Any:
+def _try_call(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, timeout: float) -> Any:
     """Call a tool until it answers, fails for good, or the time is over."""
     end = time.monotonic() + timeout
 
@@ -176,7 +176,7 @@ def _result(tool: BaseTool, params: Mapping[str, Any], context: ToolContext) -> 
 
 def _invoker(tool: BaseTool) -> Callable[[dict[str, Any]], Any]:
     if isinstance(tool, StructuredTool) and tool.func is None:
-        return lambda given: asyncio.run(tool.ainvoke(given))
+        return lambda checked: asyncio.run(tool.ainvoke(checked))
     return tool.invoke
 
 
@@ -205,7 +205,7 @@ def _typed_errors(tool: BaseTool) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         # A message may hold the key of the service that the tool asks.
-        said = ModelFacts(name=tool.name).clean(str(error))
-        line = f"{tool.name}: {type(error).__name__}" + (f": {said}" if said else "")
+        message = ModelFacts(name=tool.name).clean(str(error))
+        line = f"{tool.name}: {type(error).__name__}" + (f": {message}" if message else "")
         is_passing = _UNREACHABLE & {kind.__name__ for kind in type(error).__mro__}
         raise (SourceUnavailable if is_passing else ToolFailed)(line, tool=tool.name) from error

@@ -9,7 +9,7 @@ from typing import Final
 
 from langchain_core.tools import BaseTool
 
-from quantgraph._util.packages import entries, entry_named, load_entry
+from quantgraph._util.packages import entries, find_entry, load_entry
 from quantgraph.errors import BadOption
 from quantgraph.settings import Role
 
@@ -67,7 +67,7 @@ def named_tool(name: str) -> BaseTool:
     BadFile
         If its code fails.
     """
-    entry = entry_named(_GROUP, name)
+    entry = find_entry(_GROUP, name)
     found = load_entry(entry) if entry else None
     if isinstance(found, BaseTool) and found.name == name:
         return found

@@ -71,8 +71,6 @@ _WORD = re.compile(r"[^\W\d]\w*")
 def needed_cells(cells: Sequence[str]) -> list[str]:
     """Return the cells that published signals depend on, in order.
 
-    Examples
-    --------
     >>> needed_cells(
     ...     [
     ...         "print(snapshot['ohlcv']['close'].shape)",
@@ -101,7 +99,7 @@ def _read_by(cells: Sequence[_Cell], kept: set[int]) -> set[int]:
     found, read = set[int](), set[str]()
     for place in range(max(kept, default=-1), -1, -1):
         cell = cells[place]
-        # A function reads names when it is called, which may be after a later cell bound them.
+        # A function reads names when it runs, which may be after a later cell bound them.
         by_functions = {name for before in kept if before < place for name in cells[before].read_late}
         if place in kept or cell.binds & (read | by_functions):
             found.add(place)
@@ -143,7 +141,7 @@ class _Cell:
 
     @cached_property
     def read_late(self) -> set[str]:
-        return {name for node in self.nodes if isinstance(node, _Function) for name in _loaded(node)}
+        return {name for node in self.nodes if isinstance(node, _Function) for name in _loaded_names(node)}
 
     @cached_property
     def reaches_everything(self) -> bool:
@@ -262,10 +260,10 @@ def _read_first(statements: Sequence[ast.stmt], bound: set[str]) -> set[str]:
             case ast.If(test=head, body=body, orelse=other) | ast.While(test=head, body=body, orelse=other):
                 inner = bound
             case _:
-                found |= _loaded(statement) - bound
+                found |= _loaded_names(statement) - bound
                 bound = bound | _surely_bound(statement)
                 continue
-        found |= _loaded(head) - bound | _read_first(body, inner) | _read_first(other, bound)
+        found |= _loaded_names(head) - bound | _read_first(body, inner) | _read_first(other, bound)
     return found
 
 
@@ -287,7 +285,7 @@ def _flat(target: ast.expr) -> Iterator[ast.expr]:
         yield target
 
 
-def _loaded(tree: ast.AST) -> set[str]:
+def _loaded_names(tree: ast.AST) -> set[str]:
     """Names that are read, and the words of texts that pandas reads as names."""
     found = set[str]()
     for node in ast.walk(tree):
@@ -343,8 +341,6 @@ class TrustedRunner:
     There is no limit of time or memory, the code can use files and the network, and changes to libraries
     persist.
 
-    Notes
-    -----
     Output is captured by replacing ``sys.stdout`` while cells run; the lock keeps runs apart.
     """
 

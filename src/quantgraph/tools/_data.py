@@ -37,7 +37,7 @@ def split_codes(text: str) -> list[str]:
 def read_window(
     source: MarketDataSource, as_of: Moment, ts_code: str, start_date: str, end_date: str
 ) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
-    """Return symbols, first and last date, and remarks, of the source as known at ``as_of``.
+    """Return symbols, first and last date, and notes, of the source as known at ``as_of``.
 
     The end is cut to that moment.
 
@@ -60,9 +60,9 @@ def read_window(
         raise FutureRequested(
             f"start_date={start:%Y%m%d} is after {limit:%Y%m%d}, the last day this run may know"
         )
-    remarks = []
+    notes = []
     if end > limit:
-        remarks.append(
+        notes.append(
             Note(
                 zh=f"结束日期 {end:%Y%m%d} 已截至 {limit:%Y%m%d}，即本次运行所能知道的最后一天",
                 en=f"end_date {end:%Y%m%d} was cut to {limit:%Y%m%d}, the last day this run may know",
@@ -81,11 +81,11 @@ def read_window(
     if not codes:
         raise BadOption("ts_code is empty; write codes such as 600519.SH,000001.SZ, an index code, or ALL")
     resolved = resolve_symbols(known, codes, inside[0])
-    return resolved, start, end, [*remarks, *resolved.notes]
+    return resolved, start, end, [*notes, *resolved.notes]
 
 
 def publish_frames(
-    context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: Sequence[Note]
+    context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], notes: Sequence[Note]
 ) -> tuple[str, dict[str, Any]]:
     """Commit the frames; return the text for the model and the counts for the program."""
     ref = context.tree.update(panel, frames)
@@ -100,7 +100,7 @@ def publish_frames(
         "missing_cells": missing,
         "first_session": f"{first.index[0]:%Y%m%d}",
         "last_session": f"{first.index[-1]:%Y%m%d}",
-        "remarks": [note.en for note in remarks],
+        "remarks": [note.en for note in notes],
     }
     text = (
         f"{panel}: {field_list(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
@@ -108,7 +108,7 @@ def publish_frames(
     )
     if context.source.synthetic:
         text += " (synthetic data)"
-    return ". ".join([text, *(note.en for note in remarks)]), counts
+    return ". ".join([text, *(note.en for note in notes)]), counts
 
 
 _KEY_COLUMNS = ("ts_code", "trade_date")
@@ -132,9 +132,9 @@ def tushare_daily_bar(
         end_date: Last date, YYYYMMDD. It is cut to the last day the run may know.
     """
     context = context_of(runtime, by_hand=True)
-    resolved, start, end, remarks = read_window(context.source, context.moment, ts_code, start_date, end_date)
+    resolved, start, end, notes = read_window(context.source, context.moment, ts_code, start_date, end_date)
     frames = context.source.bars(resolved.symbols, start, end)
-    return publish_frames(context, "ohlcv", frames, remarks)
+    return publish_frames(context, "ohlcv", frames, notes)
 
 
 @tool("tushare_daily_basic", response_format="content_and_artifact", parse_docstring=True)
@@ -159,9 +159,9 @@ def tushare_daily_basic(
     unknown = [name for name in names if name not in INDICATOR_FIELDS]
     if unknown:
         raise BadOption(f"fields has unknown {unknown[0]!r}; valid are {', '.join(INDICATOR_FIELDS)}")
-    resolved, start, end, remarks = read_window(context.source, context.moment, ts_code, start_date, end_date)
+    resolved, start, end, notes = read_window(context.source, context.moment, ts_code, start_date, end_date)
     frames = context.source.indicators(resolved.symbols, start, end, names)
-    return publish_frames(context, "indicators", frames, remarks)
+    return publish_frames(context, "indicators", frames, notes)
 
 
 _DATE = re.compile(
@@ -171,12 +171,12 @@ _DATE = re.compile(
 _TODAY = {"today", "今天", "今日"}
 
 
-def asked_date(text: str, moment: Moment, *, name: str = "date") -> dt.date:
+def parse_date(text: str, moment: Moment, *, name: str = "date") -> dt.date:
     """Read a date that can be read in one way only; ``today`` is the session of the moment.
 
     >>> now = Moment.at("2025-10-15", "open")
-    >>> given = "2025-10-15", "20251015", "2025/10/15", "2025年10月15日", "2025-10-15T00:00", "today"
-    >>> {str(asked_date(each, now)) for each in given}
+    >>> texts = "2025-10-15", "20251015", "2025/10/15", "2025年10月15日", "2025-10-15T00:00", "today"
+    >>> {str(parse_date(each, now)) for each in texts}
     {'2025-10-15'}
     """
     wanted = text.strip()

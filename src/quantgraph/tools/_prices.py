@@ -20,7 +20,7 @@ from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.market.rules import exchange_of
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.tools._context import ToolContext, check_limit, context_of
-from quantgraph.tools._data import asked_date
+from quantgraph.tools._data import parse_date
 from quantgraph.tools._results import refusal, with_docstring
 from quantgraph.tools._symbol_bars import (
     PRICES,
@@ -91,14 +91,14 @@ def get_indicator(
     return [dict(zip(names, row, strict=True)) for row in rows if not any(map(math.isnan, row[2:]))]
 
 
-def indicator_params(name: str, given: Mapping[str, Any]) -> dict[str, float]:
-    """Return all parameters of an indicator; those that are not given have their defaults."""
+def indicator_params(name: str, passed: Mapping[str, Any]) -> dict[str, float]:
+    """Return all parameters of an indicator; those that are not passed have their defaults."""
     if name not in INDICATORS:
         valid = ", ".join(INDICATORS)
         raise BadOption(f"name={name[:60]!r} is not an indicator; valid are {valid}", parameter="name")
     indicator = INDICATORS[name]
     params, seen = dict(indicator.defaults), dict[str, str]()
-    for label, value in given.items():
+    for label, value in passed.items():
         key = indicator.other_names.get(str(label).strip().casefold())
         if key is None:
             raise BadOption(
@@ -264,7 +264,7 @@ def get_price_local(
     context = context_of(runtime)
     try:
         name = known_symbol(context.view, symbol)
-        day = asked_date(date, context.moment)
+        day = parse_date(date, context.moment)
     except QuantGraphError as error:
         return refusal(error.code, error.message, symbol=symbol[:60])
     return _bar(context, name, day)
@@ -371,20 +371,20 @@ def _no_bar(
     symbol: str, day: dt.date, frames: Mapping[str, FrozenFrame], *, is_today: bool
 ) -> dict[str, Any]:
     """Why there is no bar on a day that is not later than today."""
-    told = {"symbol": symbol, "date": f"{day}"}
+    place = {"symbol": symbol, "date": f"{day}"}
     longest = max(frames.values(), key=lambda frame: len(frame.sessions), default=None)
     numbers = [_first_number(frame, symbol) for frame in frames.values()]
     first = min((each for each in numbers if each is not None), default=None)
     if longest is None or first is None:
-        return refusal("no_data", f"no bar of {symbol} is known", **told)
+        return refusal("no_data", f"no bar of {symbol} is known", **place)
     if is_today:
-        return refusal("suspended", f"{symbol} has no price today", **told)
+        return refusal("suspended", f"{symbol} has no price today", **place)
     if np.datetime64(day, "us") < first:
         text = f"{symbol} has no bar on {day}; its first one is of {first.astype('datetime64[D]')}"
-        return refusal("no_data", text, **told)
+        return refusal("no_data", text, **place)
     if np.datetime64(day, "us") not in longest.sessions:
-        return refusal("not_a_session", f"{day} was not a session of the exchange", **told)
-    return refusal("suspended", f"{symbol} did not trade on {day}", **told)
+        return refusal("not_a_session", f"{day} was not a session of the exchange", **place)
+    return refusal("suspended", f"{symbol} did not trade on {day}", **place)
 
 
 def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
@@ -395,11 +395,11 @@ def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
 
 
 def _bound(label: str, text: str, context: ToolContext) -> np.datetime64 | None:
-    return np.datetime64(asked_date(text, context.moment, name=label), "us") if text.strip() else None
+    return np.datetime64(parse_date(text, context.moment, name=label), "us") if text.strip() else None
 
 
 def _panel_of(context: ToolContext, symbol: str) -> str:
-    """The panel that has a known symbol: that of the shares, or that of the indices."""
+    """The panel that has a known symbol: shares or indices."""
     return "ohlcv" if symbol in context.symbols else "index"
 
 
@@ -426,9 +426,9 @@ def _whole(shares: float) -> float | None:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _values(given: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
+def _values(passed: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
     """The rows of one indicator, or why there are none."""
-    name = given.strip().upper()
+    name = passed.strip().upper()
     kind = name.rstrip("0123456789")
     period = name[len(kind) :]
     try:

@@ -37,14 +37,9 @@ SHARES_PER_HAND = 100
 class SymbolBars:
     """Bars in ascending order, without sessions that have no close.
 
-    Attributes
-    ----------
-    sessions
-        Shape (T,), ``datetime64[us]``; of a week or a month its first session that is known.
-    values
-        ``open``, ``high``, ``low``, ``close`` and ``volume``, each of shape (T,), NaN where the data has no
-        number. Prices are per share of today, see :func:`.adjusted`; volumes are in the market's unit, see
-        :func:`shares_per_unit`.
+    ``sessions`` (T,), ``datetime64[us]``: of a week or a month its first session that is known. ``values``
+    (T,): ``open``, ``high``, ``low``, ``close`` and ``volume``, NaN where the data has no number. Prices are
+    per share of today, see :func:`.adjusted`; volumes are in the market's unit, see :func:`shares_per_unit`.
     """
 
     sessions: NDArray[np.datetime64]
@@ -132,8 +127,7 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
     fields = view[panel]
     if "close" not in fields:
         return SymbolBars(
-            sessions=np.empty(0, "datetime64[us]"),
-            values={name: np.empty(0) for name in (*PRICES, "volume")},
+            sessions=np.empty(0, "datetime64[us]"), values={name: np.empty(0) for name in (*PRICES, "volume")}
         )
     columns = {name: _column(fields.frozen(name), symbol) for name in _READ if name in fields}
     sessions, _ = columns["close"]
@@ -147,10 +141,10 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
         factor = column_adjustment(symbol, adjusted_by, sessions)
         if factor is not None:
             values |= {name: values[name] * factor for name in PRICES}
-    return _priced(SymbolBars(sessions=sessions, values=values))
+    return _with_close(SymbolBars(sessions=sessions, values=values))
 
 
-def _priced(bars: SymbolBars) -> SymbolBars:
+def _with_close(bars: SymbolBars) -> SymbolBars:
     """The bars that have a close; before its first factor a symbol has no adjusted one."""
     priced = ~np.isnan(bars.values["close"])
     values = {name: column[priced] for name, column in bars.values.items()}

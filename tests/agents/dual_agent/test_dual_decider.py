@@ -184,7 +184,7 @@ def test_a_rule_that_the_reading_invents_is_told_to_no_model(tmp_path):
     )
     assert done["ended_because"] == "done", done
     assert "rule" not in models.facts[0]
-    assert f"a model read a rule that nobody said, which is left out: {invented}" in done["notes"]
+    assert f"a model read a rule that the sentence does not have; it is left out: {invented}" in done["notes"]
     assert not any("in your words" in note for note in done["notes"])
 
 

@@ -59,7 +59,7 @@ class Inline:
     def __init__(self, function):
         self.function = function
 
-    def walk(self, panel, moments):
+    def prefixes(self, panel, moments):
         for moment in moments:
             yield self.whole(prefix(panel, moment))
 

@@ -388,8 +388,8 @@ class Clocked(Inline):
         self.now, self.seconds, self.steps = 0.0, seconds, 0
         monkeypatch.setattr(_proofs, "time", SimpleNamespace(perf_counter=lambda: self.now))
 
-    def walk(self, panel, moments):
-        for outcome in super().walk(panel, moments):
+    def prefixes(self, panel, moments):
+        for outcome in super().prefixes(panel, moments):
             self.steps += 1
             self.now += self.seconds(self.steps)
             yield outcome
@@ -433,8 +433,8 @@ def test_a_leak_that_a_walk_has_seen_stands_however_slow_the_code_makes_itself(s
 
 def test_a_leak_before_a_step_that_takes_too_long_is_told_in_its_place():
     class Late(Inline):
-        def walk(self, panel, moments):
-            for row, outcome in enumerate(super().walk(panel, moments)):
+        def prefixes(self, panel, moments):
+            for row, outcome in enumerate(super().prefixes(panel, moments)):
                 if row == 20:
                     raise CodeTimeout("the code ran for more than 30 s")
                 yield outcome
@@ -461,9 +461,9 @@ def test_no_run_begins_before_the_one_before_it_has_ended():
     class Watched(Inline):
         threads = 2
 
-        def walk(self, panel, moments):
+        def prefixes(self, panel, moments):
             with beside(0):
-                yield from Inline(self.function).walk(panel, moments)
+                yield from Inline(self.function).prefixes(panel, moments)
 
         def whole(self, panel):
             closes = panel["ohlcv"]["close"].values[:60]

@@ -85,7 +85,9 @@ def test_a_walk_is_one_fresh_process_that_has_seen_nothing_longer():
         return p["close"] * 0 + max(seen) + 1_000 * len(seen)
 
     trials, frames = FunctionTrials(strategy), read_panels(panel(30, gaps=False))
-    tops = [float(outcome.signal.values.max()) for outcome in trials.walk(frames, moments(frames, 4, 9, 19))]
+    tops = [
+        float(outcome.signal.values.max()) for outcome in trials.prefixes(frames, moments(frames, 4, 9, 19))
+    ]
     assert tops == [1_005, 2_010, 3_020]
     assert float(trials.whole(frames).signal.values.max()) == 1_030
     assert seen == []
@@ -98,7 +100,7 @@ def test_a_function_that_ends_its_process_has_no_signal_and_the_walk_goes_on():
         return p["close"]
 
     frames = read_panels(panel(30))
-    first, second, third = FunctionTrials(strategy).walk(frames, moments(frames, 4, 9, 19))
+    first, second, third = FunctionTrials(strategy).prefixes(frames, moments(frames, 4, 9, 19))
     assert (first.error, second.error, third.error) == ("", "the function ended its process", "")
     assert len(third.signal.sessions) == 20
 
@@ -161,7 +163,7 @@ def test_code_is_judged_by_the_signal_named_or_the_last_one():
 
 def test_a_runner_with_run_only_is_walked_by_prefixes():
     runner, frames = _Runner(), read_panels({"ohlcv": panel(30)})
-    list(CodeTrials(runner, ["x"]).walk(frames, moments(frames, 2, 7)))
+    list(CodeTrials(runner, ["x"]).prefixes(frames, moments(frames, 2, 7)))
     assert runner.sessions == [3, 8]
 
 
@@ -169,7 +171,7 @@ def test_code_finds_bars_without_a_panel_name_among_the_bars():
     cell = 'GLOBAL_DATA_STATE.update("signal", {"s": snapshot["ohlcv"]["close"] * 0.0})'
     trials, frames = CodeTrials(default_runner(), [cell]), read_panels(panel(30))
     assert trials.whole(frames).error == ""
-    assert next(trials.walk(frames, moments(frames, 4))).error == ""
+    assert next(trials.prefixes(frames, moments(frames, 4))).error == ""
 
 
 def test_a_timeout_is_raised_not_taken_for_a_leak():
@@ -181,7 +183,7 @@ def test_a_sandbox_walk_gives_what_single_runs_give():
     cell = 'c = snapshot["ohlcv"]["close"]\nGLOBAL_DATA_STATE.update("signal", {"s": np.sign(c.diff())})'
     trials, frames = CodeTrials(default_runner(), [cell]), read_panels({"ohlcv": panel(30)})
     places = moments(frames, 3, 11, 29)
-    for moment, outcome in zip(places, trials.walk(frames, places)):
+    for moment, outcome in zip(places, trials.prefixes(frames, places)):
         alone = trials.whole(prefix(frames, moment)).signal
         assert np.array_equal(outcome.signal.values, alone.values, equal_nan=True)
     assert isinstance(trials, Trials)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit.meaning import Said, check_meaning
+from quantgraph.audit.meaning import ExpectedSignal, check_meaning
 from quantgraph.data import open_source
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.evaluation import RuleData, rule_readings
@@ -47,7 +47,7 @@ def run(shared_data, cell, bars):
 def checked(signal, bars, sentence="", **said):
     rule = read_request(sentence, RequestContext()).strategy if sentence else None
     readings = None if rule is None else rule_readings(rule, RuleData(bars=bars))
-    return check_meaning(signal, bars["close"], Said(sentence=sentence, **said), readings)
+    return check_meaning(signal, bars["close"], ExpectedSignal(sentence=sentence, **said), readings)
 
 
 def crosses(close):

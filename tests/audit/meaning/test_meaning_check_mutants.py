@@ -11,10 +11,10 @@ import pytest
 from sentence_code_pairs import held, mutants, right_pair, run
 from signal_panels import market_panel
 
-from quantgraph.audit.meaning import Said, check_meaning
+from quantgraph.audit.meaning import ExpectedSignal, check_meaning
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.evaluation import RuleData, rule_readings
-from quantgraph.sentences.phrases import event_of, names_exit, said_rule
+from quantgraph.sentences.phrases import event_of, names_exit, rule_in
 
 COUNT = 200 if os.environ.get("WHOLE") else 40
 WARM = 80
@@ -27,13 +27,13 @@ def markets():
 
 
 def findings(pair, frames):
-    rule = said_rule(pair.sentence, read_request(pair.sentence, RequestContext()))
+    rule = rule_in(pair.sentence, read_request(pair.sentence, RequestContext()))
     assert rule is not None, pair.sentence
     close = frames["ohlcv"]["close"]
     return check_meaning(
         run(pair.code, frames),
         close,
-        Said(
+        ExpectedSignal(
             sentence=pair.sentence,
             event=event_of(rule.entry),
             state=not event_of(rule.entry),

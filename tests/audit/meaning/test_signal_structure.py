@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit.meaning._structure import Said, structural_findings
+from quantgraph.audit.meaning._structure import ExpectedSignal, structural_findings
 
 SESSIONS = pd.bdate_range("2024-01-02", periods=12)
 ONE, TWO = "600000.SH", "600519.SH"
@@ -21,12 +21,12 @@ LATER = [0, 0, 1, 0, 0, -1, 0, 0, 1, 0, -1, 0]
 
 
 def found(signal, said=None, close=CLOSE, first=None):
-    given = Said() if said is None else said
+    given = ExpectedSignal() if said is None else said
     return {each.code: each for each in structural_findings(signal, close, given, first=first)}
 
 
 def test_an_ordinary_signal_has_no_finding():
-    said = Said(event="cross", names_exit=True, per_symbol=True, traded=(ONE, TWO))
+    said = ExpectedSignal(event="cross", names_exit=True, per_symbol=True, traded=(ONE, TWO))
     assert found(frame(STEPS, LATER), said) == {}
 
 
@@ -38,7 +38,7 @@ def test_it_never_buys():
 
 def test_it_never_sells_though_the_words_name_an_exit():
     signal = frame([0, 1] * 6)
-    assert "meaning_never_sells" in found(signal, Said(names_exit=True))
+    assert "meaning_never_sells" in found(signal, ExpectedSignal(names_exit=True))
     assert found(signal) == {}
 
 
@@ -48,7 +48,7 @@ def test_what_happens_before_the_first_judged_session_does_not_count():
 
 def test_a_cross_that_is_held_is_a_state():
     signal = frame([0, 1, 1, 1, 1, -1, -1, -1, 1, 1, 1, 1], STEPS)
-    finding = found(signal, Said(event="cross"))["meaning_not_an_event"]
+    finding = found(signal, ExpectedSignal(event="cross"))["meaning_not_an_event"]
     assert (finding.session, finding.symbol, finding.count) == (f"{SESSIONS[2]:%Y-%m-%d}", ONE, 6)
     assert "buys on 10 cells, 6 of them right after a buy" in finding.message
     assert found(signal) == {}
@@ -56,11 +56,14 @@ def test_a_cross_that_is_held_is_a_state():
 
 def test_an_event_on_most_sessions_is_a_state():
     signal = frame([1, 1, 1, 0, 1, 1, 1, -1, 1, 1, 1, 1])
-    assert "on most sessions: 20 cells" in found(signal, Said(event="break"))["meaning_not_an_event"].message
+    assert (
+        "on most sessions: 20 cells"
+        in found(signal, ExpectedSignal(event="break"))["meaning_not_an_event"].message
+    )
 
 
 def test_a_breakout_may_go_on_for_some_sessions():
-    assert found(frame([0, 0, 1, 1, 1, 1, -1, 0, 0, 0, 0, 0], LATER), Said(event="break")) == {}
+    assert found(frame([0, 0, 1, 1, 1, 1, -1, 0, 0, 0, 0, 0], LATER), ExpectedSignal(event="break")) == {}
 
 
 def test_no_opinion_behind_a_suspension():
@@ -87,13 +90,13 @@ def test_short_and_early_gaps_are_no_blindness(gap, signal):
 
 
 def test_signals_that_are_equal_though_the_rule_is_of_each_symbol():
-    assert "meaning_alike" in found(frame(STEPS), Said(per_symbol=True))
+    assert "meaning_alike" in found(frame(STEPS), ExpectedSignal(per_symbol=True))
     assert found(frame(STEPS)) == {}
 
 
 def test_symbols_and_spans_that_were_not_said():
     january = (SESSIONS[0], SESSIONS[5])
-    reports = found(frame(STEPS, LATER), Said(traded=(TWO,), windows=(january,)))
+    reports = found(frame(STEPS, LATER), ExpectedSignal(traded=(TWO,), windows=(january,)))
     assert (reports["meaning_unsaid_symbol"].symbol, reports["meaning_unsaid_symbol"].count) == (ONE, 4)
     outside = reports["meaning_unsaid_session"]
     assert (outside.session, outside.symbol, outside.count) == (f"{SESSIONS[7]:%Y-%m-%d}", ONE, 4)

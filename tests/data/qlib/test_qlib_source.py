@@ -129,8 +129,8 @@ def test_the_folder_tells_codes_units_names_and_dates(folder: Path) -> None:
     assert bars["close"]["000001.SZ"].isna().tolist() == [True, True, False, False]
     assert bars["amount"]["600519.SH"].tolist() == pytest.approx([1000, 1011.01, 1022.04, 1033.09])
     told = source.provenance("en")
-    assert "vol in hands, told by the numbers" in told
-    assert "amount in thousand yuan, told by the numbers" in told
+    assert "vol in hands, inferred from the numbers" in told
+    assert "amount in thousand yuan, inferred from the numbers" in told
     assert "未复权" in source.provenance("zh")[0]
 
 
@@ -169,7 +169,9 @@ def test_limits_are_read_whether_they_are_adjusted_or_not(folder: Path, kept: st
 def test_a_unit_that_the_numbers_do_not_tell_is_asked_for(folder: Path, monkeypatch) -> None:
     for path in (folder / "features").glob("*/amount.day.bin"):
         path.unlink()
-    with pytest.raises(BadFile, match=r"volume: its unit is not told .* say volume_unit=shares or"):
+    with pytest.raises(
+        BadFile, match=r"volume: neither its name nor its numbers show its unit; say volume_unit=shares or"
+    ):
         everything(open_source(f"qlib:{folder}"))
     monkeypatch.setenv("QUANTGRAPH_TABLES", '{"volume_unit": "shares"}')
     bars = everything(open_source(f"qlib:{folder}", settings=load_settings()))

@@ -131,9 +131,7 @@ def test_symbols_indices_and_what_there_is_not(source: YfinanceSource) -> None:
     assert "仅限个人使用" in source.provenance("zh")[0]
     with pytest.raises(UnknownSymbol, match=r"Yahoo has no GONE: No data found, symbol may be delisted"):
         source.bars(["GONE"], FIRST, LAST)
-    with pytest.raises(
-        UnknownSymbol, match=r"VOD is VOD, in GBp, of the zone Europe/London; this source has"
-    ):
+    with pytest.raises(UnknownSymbol, match=r"VOD is VOD, in GBp, zone Europe/London; this source has"):
         source.bars(["VOD"], FIRST, LAST)
     with pytest.raises(
         UnknownSymbol, match=r"MSFT: not among the symbols of this source \(AAPL, GONE, VOD\)"

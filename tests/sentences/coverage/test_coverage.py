@@ -86,7 +86,7 @@ def test_a_quote_has_to_be_the_persons_words_but_for_width_case_and_spaces():
     loose = ReadClause(quote="５日线 上穿 20日线買入", became=FAITHFUL[0].became, part="entry")
     assert coverage_gaps(TEXT, [loose, *FAITHFUL[1:]], GIVEN) == ()
     other = ReadClause(quote="5日均线上穿20日均线买入", became=FAITHFUL[0].became, part="entry")
-    assert "not_said" in {each.kind for each in coverage_gaps(TEXT, [other, *FAITHFUL[1:]], GIVEN)}
+    assert "not_in_text" in {each.kind for each in coverage_gaps(TEXT, [other, *FAITHFUL[1:]], GIVEN)}
 
 
 def test_what_is_named_as_not_done_or_stands_in_the_plan_is_not_lost():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantgraph.subgraphs.signal._needs import said_rule
+from quantgraph.subgraphs.signal._needs import rule_as_worded
 
 ASKED = "dual agent on AAPL, MSFT, buy when RSI(14) is below 30, sell above 70, stop loss 8%, 2025"
 
@@ -24,4 +24,4 @@ ASKED = "dual agent on AAPL, MSFT, buy when RSI(14) is below 30, sell above 70, 
     ],
 )  # fmt: skip
 def test_a_rule_is_the_users_or_nobodys(read, text, rule):
-    assert said_rule(read, text) == rule
+    assert rule_as_worded(read, text) == rule

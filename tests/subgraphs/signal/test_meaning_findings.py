@@ -9,8 +9,8 @@ from states import grouped
 
 from quantgraph.market import Moment
 from quantgraph.sentences import RequestContext, read_request, write_code
-from quantgraph.sentences.phrases import said_rule
-from quantgraph.subgraphs.signal._meaning import Words, hold_against_words, rule_in_words, said_words
+from quantgraph.sentences.phrases import rule_in
+from quantgraph.subgraphs.signal._meaning import Words, hold_against_words, rule_in_words, user_words
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 
@@ -86,11 +86,11 @@ def test_a_later_message_changes_the_users_own_words(message, rule):
     closing = AIMessage("done", response_metadata={"quantgraph_ended": "done"})
     first = HumanMessage(f"招商银行，{CROSS}，2025年", id="1")
     messages = [first, AIMessage("?"), closing, HumanMessage(message, id="2")]
-    said, context = said_words(grouped({"messages": messages}), Source())
+    said, context = user_words(grouped({"messages": messages}), Source())
     expected = read_request(rule or message, context).strategy
     assert expected is not None
     assert read_request(said, context).strategy == expected
-    assert said_words(grouped({"messages": []}), Source())[0] == ""
+    assert user_words(grouped({"messages": []}), Source())[0] == ""
 
 
 def test_words_without_what_was_given_up_are_not_the_reference():
@@ -98,7 +98,7 @@ def test_words_without_what_was_given_up_are_not_the_reference():
 
 
 def test_code_of_the_planner_is_not_held_against_itself(frames, view_of):
-    source = write_code(said_rule(CROSS, read_request(CROSS, RequestContext()))).source
+    source = write_code(rule_in(CROSS, read_request(CROSS, RequestContext()))).source
     wrong = cross(frames["ohlcv"]["close"], 30)
     assert codes(words(CROSS), wrong, view_of(), [source]) == []
     assert codes(words(CROSS), wrong, view_of(), [source + "# mine"]) == ["meaning_differs"]

@@ -20,8 +20,8 @@ from quantgraph.sentences import RequestContext, read_request
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._meaning import _coded_schedule
-from quantgraph.subgraphs.signal._plan import executed_plan, unplanned, with_plan
-from quantgraph.subgraphs.signal._slips import plan_slips
+from quantgraph.subgraphs.signal._misreadings import plan_errors
+from quantgraph.subgraphs.signal._plan import executed_plan, unplanned_quotes, with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words
 
 ALL = SignalRule().executes
@@ -48,7 +48,7 @@ ALL = SignalRule().executes
 )
 def test_values_are_read_as_models_write_them(said, planned):
     assert executed_plan(said, ALL) == (planned, {})
-    assert plan_slips({"plan": said, "clauses": []}, ALL) == []
+    assert plan_errors({"plan": said, "clauses": []}, ALL) == []
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_values_are_read_as_models_write_them(said, planned):
     ],
 )
 def test_a_value_that_no_plan_has_is_a_slip_that_names_it(said):
-    (slip,) = plan_slips({"plan": said, "clauses": []}, ALL)
+    (slip,) = plan_errors({"plan": said, "clauses": []}, ALL)
     assert any(name in slip.note.en for name in said)
     assert (
-        plan_slips({"plan": said, "clauses": []}, ()) == []
+        plan_errors({"plan": said, "clauses": []}, ()) == []
     )  # what the decider does not execute is asked about
 
 
@@ -177,4 +177,4 @@ def test_of_a_word_that_is_said_twice_the_other_number_is_lost():
     }
     quotes = ["止损8%", "2倍ATR止损", "买三成仓", "之后每涨5%加两成仓"]
     clauses = [{"quote": quote, "part": "plan", "status": "done"} for quote in quotes]
-    assert [quote for quote, _ in unplanned({"plan": said, "clauses": clauses})] == ["止损8%"]
+    assert [quote for quote, _ in unplanned_quotes({"plan": said, "clauses": clauses})] == ["止损8%"]

@@ -10,7 +10,7 @@ import pytest
 from signal_panels import market_panel
 
 from quantgraph.agents import SignalRule
-from quantgraph.audit.meaning import Said, check_meaning
+from quantgraph.audit.meaning import ExpectedSignal, check_meaning
 from quantgraph.llm.messages import read_json
 from quantgraph.sentences import RequestContext, read_request
 from quantgraph.sentences.evaluation import RuleData, rule_readings
@@ -65,7 +65,7 @@ def test_the_example_of_code_is_five_lines_that_do_what_its_words_say(language, 
     rule = read_request(said, RequestContext()).strategy
     signal = ran(code, frames)
     close = frames["ohlcv"]["close"]
-    meant = Said(sentence=said, lookback=21)
+    meant = ExpectedSignal(sentence=said, lookback=21)
     assert check_meaning(signal, close, meant, rule_readings(rule, RuleData(bars=frames["ohlcv"]))) == ()
 
 

@@ -54,7 +54,7 @@ def reading(store):
             state=state,
             resources=open_resources(resources),
             source=AsOfSource(source, Moment(source.sessions()[-1])),
-            given=given or {},
+            fixed=given or {},
             reply=reply,
             kind="mixed",
             params=params,
@@ -110,7 +110,7 @@ def test_a_symbol_that_was_given_up_is_gone(reading):
 
 def test_fields_are_what_bars_do_not_hold(reading):
     read = read_fields(reading(required_indicators=["close", "PE", "ma5"]))
-    assert (read.params["required_indicators"], read.said_fields) == (["pe"], ("pe",))
+    assert (read.params["required_indicators"], read.own_fields) == (["pe"], ("pe",))
 
 
 @pytest.mark.parametrize(

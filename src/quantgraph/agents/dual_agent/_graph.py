@@ -44,7 +44,7 @@ from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.runtime import Resources, merge_resources, open_resources, shown_offline
-from quantgraph.sandbox.wire import given_account
+from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
 CASH = 100_000
@@ -157,7 +157,7 @@ class Steps:
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
         """Check the input, and begin anew: the thread may have an earlier decision."""
-        account = given_account(state, cash=CASH)
+        account = host_account(state, cash=CASH)
         features = self.first_features(state, account)
         if len(features) > BATCH_SIZE:
             raise BadOption(

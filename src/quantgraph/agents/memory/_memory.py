@@ -26,7 +26,7 @@ from quantgraph.agents.memory._episodes import (
 from quantgraph.broker import Fill, SessionResult
 from quantgraph.errors import BadFrame, BadOption
 from quantgraph.market.actions import column_adjustment
-from quantgraph.recording.scope import recorded, replaying
+from quantgraph.recording.scope import call_once, replaying
 from quantgraph.state import View
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class EpisodicMemory:
         """Read plain JSON, of what runs share once in a run."""
         if not self.name:
             return ask()
-        return recorded("tool", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
+        return call_once("tool", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
 
     def _seen(self, symbol: str | None) -> Sequence[DecisionEpisode]:
         """Episodes before the day, with outcomes that may not be known yet."""

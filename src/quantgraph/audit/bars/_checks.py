@@ -27,12 +27,8 @@ TICK = 0.01
 class BarArrays:
     """Fields on the sessions and symbols of ``close``, shape (T, N), NaN where there is no number.
 
-    A missing field is NaN throughout, so that a check compares with it and finds nothing.
-
-    Attributes
-    ----------
-    resumed
-        Rows and columns of the first bars after a gap in their symbol.
+    A missing field is NaN throughout, so that a check compares with it and finds nothing. ``resumed`` are
+    rows and columns of the first bars after a gap in their symbol.
     """
 
     def __init__(self, close: pd.DataFrame, fields: Mapping[str, pd.DataFrame]) -> None:
@@ -58,7 +54,7 @@ class BarArrays:
         return self._arrays[name]
 
     def original(self, name: str) -> Floats:
-        """A field as it was given, with nothing removed."""
+        """A field as it came, with nothing removed."""
         if name not in self._frames:
             return np.broadcast_to(np.float64("nan"), self.shape)
         frame, close = self._frames[name], self._close
@@ -117,7 +113,7 @@ class BarArrays:
 
 
 def next_row(where: Mask) -> Mask:
-    """The cells one row below those of a mask."""
+    """The cells one row below a mask."""
     moved = np.zeros_like(where)
     moved[1:] = where[:-1]
     return moved
@@ -230,16 +226,16 @@ def reference_prices(bars: BarArrays) -> Iterator[Finding]:
     If the data has no dividend, split or factor at all, a lower ``pre_close`` is an ex-date of an action
     that is not in the data.
     """
-    given = bars["pre_close"]
-    if np.isnan(given).all():
+    pre_close = bars["pre_close"]
+    if np.isnan(pre_close).all():
         return
     before, expected = bars.at_last(bars["close"]), bars.theoretical()
     room = TICK + _SLACK + OWN_SHARES * np.abs(before - expected)
-    off = np.abs(given - expected) > room
+    off = np.abs(pre_close - expected) > room
     if "adj_factor" in bars and off.any():
-        off &= np.abs(given - before / _factor_step(bars)) > TICK + FACTOR_ROUNDING * given
+        off &= np.abs(pre_close - before / _factor_step(bars)) > TICK + FACTOR_ROUNDING * pre_close
     silent = not any(name in bars for name in ("dividend", "split", "adj_factor"))
-    lower = off & (given < expected) & silent
+    lower = off & (pre_close < expected) & silent
     message = (
         "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
         "dividends, splits or adj_factor to say why"
@@ -247,10 +243,10 @@ def reference_prices(bars: BarArrays) -> Iterator[Finding]:
     yield from bars.findings("warning", "no_actions", lower, message)
     off &= ~lower
     message = (
-        "pre_close is {given} at {place}; the close before and the actions since then make it {expected}; "
+        "pre_close is {found} at {place}; the close before and the actions since then make it {expected}; "
         "so on {n} bars"
     )
-    yield from bars.findings("warning", "pre_close_break", off, message, given=given, expected=expected)
+    yield from bars.findings("warning", "pre_close_break", off, message, found=pre_close, expected=expected)
     if off.any():
         bars.drop(off, "pre_close")
 
@@ -262,9 +258,9 @@ def adjustment_factor(bars: BarArrays) -> Iterator[Finding]:
     """
     if "adj_factor" not in bars:
         return
-    step, given = _factor_step(bars), bars["pre_close"]
-    expected = bars.at_last(bars["close"]) / given
-    odd = np.abs(step - expected) > FACTOR_ROUNDING * expected + TICK / given
+    step, pre_close = _factor_step(bars), bars["pre_close"]
+    expected = bars.at_last(bars["close"]) / pre_close
+    odd = np.abs(step - expected) > FACTOR_ROUNDING * expected + TICK / pre_close
     odd |= np.isnan(expected) & (step < 1 - FACTOR_ROUNDING) & ~(bars["split"] < 1)
     message = "adj_factor steps by {step} at {place}, and neither pre_close nor a split does; so on {n} bars"
     yield from bars.findings("warning", "bad_factor", odd, message, step=step)
@@ -414,7 +410,7 @@ def _is_thin(missing: Mask, alive: Mask) -> Mask:
 
 
 def duplicate_sessions(bars: BarArrays) -> Iterator[Finding]:
-    """Find sessions whose bars are, for most symbols, those of another session."""
+    """Find sessions that repeat another session's bars, for most symbols."""
     repeats, partner = _repeated_volumes(bars)
     trading = (bars["vol"] > 0).sum(axis=1)
     suspects = np.flatnonzero((trading >= DUPLICATE_SYMBOLS) & (repeats.mean(axis=1) > DUPLICATE_SHARE / 2))

@@ -150,7 +150,7 @@ def _alignment(
 
 
 def _misaligned(frame: pd.DataFrame, close: pd.DataFrame, *, sparse: bool) -> str:
-    """How the sessions or the symbols of a frame differ from those of close; empty if they do not."""
+    """How the sessions or the symbols of a frame differ from close's; empty if they do not."""
     if not frame.index.equals(close.index) and not (sparse and frame.index.isin(close.index).all()):
         if len(frame.index) != len(close.index):
             return f"has {len(frame.index)} sessions, close {len(close.index)}"

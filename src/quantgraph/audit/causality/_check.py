@@ -13,7 +13,7 @@ import numpy as np
 
 from quantgraph.audit.causality._comparison import Reads
 from quantgraph.audit.causality._counterexample import Counterexample, code_hints
-from quantgraph.audit.causality._proofs import memory_test, runs_of_samples, sampled_proof, walk_forward
+from quantgraph.audit.causality._proofs import memory_test, prefix_proof, runs_of_samples, sampled_proof
 from quantgraph.audit.causality._state import ProofState
 from quantgraph.audit.causality._trials import FunctionTrials, TrialOutcome, Trials, read_panels
 from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE, Result, Verdict
@@ -22,7 +22,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market import PHASES, Phase
 
 _CERTAIN = 4.0
-"""A walk is not begun if its estimate, sessions x half a whole run, is so many times the time given."""
+"""A full proof is not begun if its estimate, sessions x half a whole run, is so many times the limit."""
 
 
 def check_causality(
@@ -57,7 +57,7 @@ def check_causality(
         A view, frames by panel and field, or frames by field.
     exhaustive
         True proves every session; False proves ``cuts`` of them, where a leak would show; ``auto`` proves all
-        if the walk through them is expected, from its first steps, to take at most ``seconds``. A slower
+        if the proof through them is expected, from its first steps, to take at most ``seconds``. A slower
         machine samples more panels; the verdict says what was done.
     cuts, seconds
         See ``exhaustive``.
@@ -71,7 +71,7 @@ def check_causality(
     whole
         Outcome on the whole panel, if it is known to be reproducible; the strategy is not run for it then.
     reads
-        Panels and names of the fields that the strategy is given beside the closes, in all runs; ``whole``
+        Panels and names of the fields that the strategy receives beside the closes, in all runs; ``whole``
         must be of those. Default: all. See :func:`.run_again`.
     warm_up
         Whether to measure the warm-up.
@@ -96,14 +96,14 @@ def check_causality(
         verdict: Verdict | None = _verdict(state, "not_deterministic", walked=limit > 0)
     else:
         runs = state.trials.evaluations
-        verdict = _walked(state, limit)
+        verdict = _full_verdict(state, limit)
     if verdict is None:
         seed = secrets.randbits(32) if seed is None else seed
         state = ProofState(trials, panel, decide_at, seed, whole=state.whole, reads=reads)
         state.trials.evaluations = runs
-        verdict = _sampled(state, cuts)
+        verdict = _sampled_verdict(state, cuts)
     if verdict.causal and isinstance(trials, FunctionTrials) and (found := memory_test(state, trials)):
-        verdict = _refuted(state, found, walked=verdict.method == "walked")
+        verdict = _refutation(state, found, walked=verdict.method == "walked")
     if verdict.causal and warm_up:
         start = measure_start(state.trials.one_by_one, state.panel, state.reference, state.perturbations)
         verdict = replace(
@@ -142,30 +142,30 @@ def _is_reproducible(state: ProofState) -> bool:
     return again.signal is not None and not state.reference.differing(again, rows).any()
 
 
-def _walked(state: ProofState, seconds: float) -> Verdict | None:
-    """The verdict of a walk; None if it would take longer."""
+def _full_verdict(state: ProofState, seconds: float) -> Verdict | None:
+    """The verdict of a proof of every session; None if it would take longer."""
     if not seconds or state.total * state.whole.seconds / 2 > _CERTAIN * seconds:
         return None
-    found = walk_forward(state, seconds)
+    found = prefix_proof(state, seconds)
     if found is None:
         return None
     if isinstance(found, Counterexample):
-        return _refuted(state, found, walked=True)
+        return _refutation(state, found, walked=True)
     return replace(_verdict(state, "causal", walked=True), signal=found.frame)
 
 
-def _sampled(state: ProofState, cuts: int) -> Verdict:
+def _sampled_verdict(state: ProofState, cuts: int) -> Verdict:
     rows, random = state.cuts(min(cuts, state.total))
     found = sampled_proof(state, rows)
     if found:
-        return _refuted(state, found, walked=False)
+        return _refutation(state, found, walked=False)
     verdict = replace(_verdict(state, "causal", walked=False), random_cuts=random)
     if state.future_error or verdict.flipped_share > MAX_FLIPPED_SHARE:
         return replace(verdict, result="undecided", future_error=state.future_error)
     return verdict
 
 
-def _refuted(state: ProofState, found: Counterexample, *, walked: bool) -> Verdict:
+def _refutation(state: ProofState, found: Counterexample, *, walked: bool) -> Verdict:
     verdict = _verdict(state, "not_causal", walked=walked)
     return replace(verdict, counterexample=replace(found, hints=code_hints(state.trials.cells)))
 

@@ -43,13 +43,7 @@ _CHAOTIC_SESSIONS = 3
 
 
 class ReferenceSignal:
-    """A signal to compare others with, on the axes of its panel and any more that it has itself.
-
-    Attributes
-    ----------
-    values
-        (T, N), NaN where the signal has no cell.
-    """
+    """A signal (T, N) to compare others with, NaN without a cell, on its panel's axes and any of its own."""
 
     def __init__(self, signal: FrozenFrame, axes: Axes) -> None:
         self.sessions: Dates = np.union1d(axes.sessions, signal.sessions)
@@ -255,7 +249,7 @@ class Perturbations:
     def _run_pair(self, seed: int) -> list[_Moved] | None:
         whole = self._own
         found: list[_Moved] = []
-        for outcome in self._run_each(partial(perturbed, self._panel, seed, sign) for sign in (1.0, -1.0)):
+        for outcome in self._run_each(partial(perturb, self._panel, seed, sign) for sign in (1.0, -1.0)):
             cells = np.nonzero(whole.unequal(outcome))
             before, after = whole.values[cells], whole.values_at(outcome, cells)
             if np.count_nonzero(~is_close(before, after)) > self.most:
@@ -296,7 +290,7 @@ class Perturbations:
         return np.asarray(explained)
 
 
-def perturbed(panel: Frames, seed: int, sign: float) -> Frames:
+def perturb(panel: Frames, seed: int, sign: float) -> Frames:
     """The panel moved by some 1e-9 of itself, each bar as a whole."""
     axes, rng = axes_of(panel), np.random.default_rng(seed)
     factor = 1 + sign * _PERTURBATION * rng.standard_normal((len(axes.sessions), len(axes.symbols)))
@@ -340,17 +334,17 @@ def run_again(
     tuple
         The outcome, and what was read.
     """
-    again, reads = _run_on_named(trials, panel, is_same)
+    again, reads = _run_on_used_fields(trials, panel, is_same)
     return (again, reads) if again else (trials.whole(panel), None)
 
 
 def read_part(trials: CodeTrials, panel: Frames, signal: FrozenFrame) -> Frames:
     """The part of a panel on which a strategy gives the signal that it gave on all of it."""
-    _, reads = _run_on_named(trials, panel, lambda other: _is_equal(signal, other))
+    _, reads = _run_on_used_fields(trials, panel, lambda other: _is_equal(signal, other))
     return panel if reads is None else only_fields(panel, reads)
 
 
-def _run_on_named(
+def _run_on_used_fields(
     trials: CodeTrials, panel: Frames, is_same: Callable[[FrozenFrame], bool]
 ) -> tuple[TrialOutcome | None, Reads]:
     """The outcome on the fields that the code names, and these; nothing if they do not do.
@@ -359,7 +353,7 @@ def _run_on_named(
     of them count as read. If it is the same, then whatever is proved of the strategy on those fields alone
     holds for the signal that it gave on all.
     """
-    named = _fields_named(trials.cells, panel)
+    named = _used_fields(trials.cells, panel)
     part = only_fields(panel, named)
     if sum(map(len, part.values())) < sum(map(len, panel.values())):
         again = trials.whole(part)
@@ -376,7 +370,7 @@ def _is_equal(one: FrozenFrame, other: FrozenFrame) -> bool:
     )
 
 
-def _fields_named(cells: Sequence[str], panel: Frames) -> frozenset[FieldKey]:
+def _used_fields(cells: Sequence[str], panel: Frames) -> frozenset[FieldKey]:
     """Fields whose names are words of the source; adjusted prices and actions are read from many bars."""
     text = "\n".join(cells)
     words, every_bar = {*re.findall(r"\w+", text)}, "adjusted" in text or "actions" in text

@@ -180,12 +180,7 @@ def _is_negative(node: ast.AST) -> bool:
 
 TestKind = Literal["truncation", "alternative_future", "appended", "memory"]
 
-_PHASES_ZH: dict[Phase, str] = {
-    "pre_open": "开盘前",
-    "open": "开盘",
-    "close": "收盘",
-    "post_close": "收盘后",
-}
+_PHASES_ZH: dict[Phase, str] = {"pre_open": "开盘前", "open": "开盘", "close": "收盘", "post_close": "收盘后"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,18 +221,17 @@ class Counterexample:
         known, later = _value(self.known, language), _value(self.later, language)
         if self.error:
             known = say(language, zh=f"报错（{self.error}）", en=f"an error ({self.error})")
-        given, future = self._given.text(language), self._future.text(language)
+        now, future = self._known_part.text(language), self._future.text(language)
         day, where = f"{self.session:%Y-%m-%d}", self._where(language)
         return say(
             language,
-            zh=f"{self.symbol} 在 {day} 的信号{given}是 {known}，{future}变成 {later}："
-            f"它用到了未来数据{where}",
-            en=f"the signal of {self.symbol} on {day} is {known} {given}, and {later} {future}: "
+            zh=f"{self.symbol} 在 {day} 的信号{now}是 {known}，{future}变成 {later}：它用到了未来数据{where}",
+            en=f"the signal of {self.symbol} on {day} is {known} {now}, and {later} {future}: "
             f"it uses the future{where}",
         )
 
     @property
-    def _given(self) -> Note:
+    def _known_part(self) -> Note:
         """The condition of the known value."""
         if self.test == "alternative_future":
             return Note(zh="用现有数据", en="with the data as it is")
@@ -372,7 +366,7 @@ class Minimizer:
         columns = np.flatnonzero(differing[row])
 
         def cell_at(step: int) -> _Cell | None:
-            return self._changed_cell(known, outcome_to(step), row, columns)
+            return self._find_changed_cell(known, outcome_to(step), row, columns)
 
         before, cell, step = cut - 1 + least, None, last
         for step in _growing_steps(cut, least, last, seen):
@@ -391,7 +385,7 @@ class Minimizer:
                 before = middle
         return self._counterexample(test, cell, later_sessions=step - base)
 
-    def _changed_cell(
+    def _find_changed_cell(
         self, known: TrialOutcome, later: TrialOutcome, row: int, columns: NDArray[np.int64]
     ) -> _Cell | None:
         (a, in_a), (b, in_b) = self._reference.row(known, row), self._reference.row(later, row)

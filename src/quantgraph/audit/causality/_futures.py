@@ -69,13 +69,7 @@ class SampledBars:
 
 @dataclass(frozen=True, kw_only=True)
 class _History:
-    """The changes of a panel's closes.
-
-    Attributes
-    ----------
-    ranked
-        Rows (T, N) by ascending change, those without one last.
-    """
+    """The changes of a panel's closes; ``ranked`` are rows (T, N) by ascending change, NaN last."""
 
     ranked: Rows
     known: Rows
@@ -150,11 +144,11 @@ class BarSampler:
             return np.where(drawn.flags & ~np.isnan(kept), 1.0 - kept, kept) if name == "is_st" else kept
         found, grid = np.empty(shape), self._grid_of(key, name, frame)
         for part in _column_blocks(len(frame.values), shape[1]):
-            values = self._drawn_values(name, frame.values[:, part], drawn, part, bars=bars)
-            found[:, part] = np.where(drawn.idle[:, part], np.nan, _rounded(values, grid[part]))
+            values = self._draw_values(name, frame.values[:, part], drawn, part, bars=bars)
+            found[:, part] = np.where(drawn.idle[:, part], np.nan, _round(values, grid[part]))
         return found
 
-    def _drawn_values(
+    def _draw_values(
         self, name: str, values: Floats, drawn: SampledBars, part: slice, *, bars: bool
     ) -> Floats:
         """Cells (K, n) of a field in a block of columns, before they are put on its grid."""
@@ -178,7 +172,7 @@ class BarSampler:
         return taken
 
     def _growth(self, source: Rows, close: Floats, part: slice) -> Floats:
-        """New close over that of the source row (K, n)."""
+        """New close over the source row's (K, n)."""
         grown: Floats = close / _take(self._close[:, part], source)
         return grown
 
@@ -204,8 +198,8 @@ class BarSampler:
         before = np.vstack([np.full((1, close.shape[1]), np.nan), _fill_forward(close)[:-1]])
         stated = prices.get("pre_close")
         if stated is not None and stated.values.shape == self._close.shape:
-            said = stated.values[:, part]
-            before = np.where(np.isnan(said), before, said)
+            stated_cells = stated.values[:, part]
+            before = np.where(np.isnan(stated_cells), before, stated_cells)
         with np.errstate(divide="ignore", invalid="ignore"):
             change = close / before
         new = (np.cumsum(~np.isnan(close), axis=0) <= _FREE_SESSIONS) & np.isnan(close[0])
@@ -246,10 +240,10 @@ class BarSampler:
 
     def _on_grid(self, base: Floats, path: Floats, part: slice) -> tuple[Floats, Floats]:
         """The close before each session and its own, on the grid and within the price limit."""
-        bands, close = self._bands[part], _rounded(path, self._grid[part])
+        bands, close = self._bands[part], _round(path, self._grid[part])
         before = np.vstack([base, close[:-1]])
         close = np.fmax(np.fmin(close, before * (1 + bands)), before * (1 - bands))
-        close = _rounded(close, self._grid[part])
+        close = _round(close, self._grid[part])
         return np.vstack([base, close[:-1]]), close
 
 
@@ -290,7 +284,7 @@ def _decimal_grid(values: Floats) -> Floats:
     return found
 
 
-def _rounded(values: Floats, grid: Floats) -> Floats:
+def _round(values: Floats, grid: Floats) -> Floats:
     """Numbers on the grid of their column, at least one step where they are above 0."""
     steps = np.rint(values * grid)
     steps[(steps == 0) & (values > 0)] = 1.0
@@ -364,10 +358,10 @@ class AlternativeFutures:
                 values[later] = frame.values[rng.integers(0, len(values), len(values))][later]
             return to_frame(frame.sessions, frame.symbols, values)
 
-        panel = self._widened(map_frames(self._panel, replace), spec)
+        panel = self._widen(map_frames(self._panel, replace), spec)
         if not spec.redated:
             return panel
-        return _redated(panel, axes.sessions[spec.cut], 1 if spec.opposite else _GAP_DAYS, rng)
+        return _shift_dates(panel, axes.sessions[spec.cut], 1 if spec.opposite else _GAP_DAYS, rng)
 
     def extended(self, seed: int, *, opposite: bool = False) -> Frames:
         """The panel with sessions appended: weekdays, with resampled bars."""
@@ -383,7 +377,7 @@ class AlternativeFutures:
                 return frame
             if axes.match(frame):
                 more = self._sampler.rows(key, name, frame, drawn, first=total)
-            else:  # other columns, such as those of an index
+            else:  # other columns, such as an index's
                 more = frame.values[rng.integers(0, total, _APPENDED)]
             return to_frame(sessions, frame.symbols, np.concatenate([frame.values, more]))
 
@@ -399,7 +393,7 @@ class AlternativeFutures:
             last = int(np.searchsorted(frame.sessions, end, side="right"))
         return slice(first, max(first, last))
 
-    def _widened(self, panel: Frames, spec: FutureSpec) -> Frames:
+    def _widen(self, panel: Frames, spec: FutureSpec) -> Frames:
         """Widen highs and lows so that they contain the open that was kept."""
         if spec.phase == "post_close":
             return panel
@@ -421,7 +415,7 @@ class AlternativeFutures:
         return map_frames(panel, widen)
 
 
-def _redated(panel: Frames, last: np.datetime64, gap: int, rng: np.random.Generator) -> Frames:
+def _shift_dates(panel: Frames, last: np.datetime64, gap: int, rng: np.random.Generator) -> Frames:
     """Sessions after ``last`` on other days: ``gap`` days later, then one to nine days apart."""
     later = np.unique(np.concatenate([f.sessions for fields in panel.values() for f in fields.values()]))
     later = later[later > last]

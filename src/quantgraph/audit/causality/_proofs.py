@@ -29,17 +29,12 @@ _MISSING_FUTURES = 2
 _PACE_STEPS = frozenset(64 << power for power in range(20))
 
 
-def walk_forward(state: ProofState, seconds: float = math.inf) -> FrozenFrame | Counterexample | None:
+def prefix_proof(state: ProofState, seconds: float = math.inf) -> FrozenFrame | Counterexample | None:
     """Compute the signal session by session, in a process that never receives a later session.
 
     Row t is the last row of the signal on what is known at t; NaN if it has no such row. The signal of the
-    whole panel is only compared with it: a difference beyond rounding refutes the strategy.
-
-    Returns
-    -------
-    FrozenFrame, Counterexample or None
-        The signal, on the symbols that it ever had, in the panel's order; None if the walk would take longer
-        than ``seconds``.
+    whole panel is only compared with it: a difference beyond rounding refutes the strategy. None if the proof
+    would take longer than ``seconds``; the signal has the symbols that it ever had, in the panel's order.
     """
     reference, rows = state.reference, range(state.total)
     values = np.full(reference.values.shape, np.nan)
@@ -65,14 +60,14 @@ def walk_forward(state: ProofState, seconds: float = math.inf) -> FrozenFrame | 
 
 
 class _TooSlow(Exception):
-    """A walk would take too long."""
+    """The proof would take too long."""
 
 
 class _Pace:
-    """Expects from its first steps how long a walk takes: a step grows evenly with the rows that it has.
+    """Expects from its first steps how long a proof takes: a step grows evenly with the rows that it has.
 
-    It looks at 64, 128, 256 … steps, as long as half of the walk is still to come. Medians are compared, so
-    that a machine that stops for a moment decides nothing. A walk that has taken twice its time is too slow,
+    It looks at 64, 128, 256 … steps, as long as half of the steps are still to come. Medians are compared, so
+    that a machine that stops for a moment decides nothing. A proof that has taken twice its time is too slow,
     wherever it is.
     """
 
@@ -81,7 +76,7 @@ class _Pace:
         self._times = [time.perf_counter()]
 
     def step(self) -> None:
-        """Take the time of a step; raises _TooSlow if the walk is expected to take too long."""
+        """Take the time of a step; raises _TooSlow if the proof is expected to take too long."""
         self._times.append(time.perf_counter())
         done = len(self._times) - 1
         if self._times[-1] - self._times[0] > 2 * self._seconds:
@@ -95,7 +90,7 @@ class _Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class _Difference:
-    """Cells (n,) in which the signal at a row of the walk differs from that of the whole panel.
+    """Cells (n,) in which the signal of the prefix to a row differs from the whole panel's.
 
     ``values`` (n,) are those with what is known at the row, NaN for none.
     """
@@ -115,23 +110,23 @@ _Compare = Callable[[int, TrialOutcome], _Difference]
 
 
 @dataclass(kw_only=True)
-class _WalkResult:
-    """What a walk found: differences by row, whether it stopped at the last one, and what else ended it."""
+class _PrefixResult:
+    """Differences by row, whether the last one stopped the proof, and what else ended it."""
 
     found: dict[int, _Difference] = field(default_factory=dict)
     stopped: bool = False
     failure: Exception | None = None
 
 
-def _walk(
+def _run_prefixes(
     state: ProofState, rows: Sequence[int], compare: _Compare, seconds: float, most: float
-) -> _WalkResult:
+) -> _PrefixResult:
     """Walk through ascending rows; stop if the strategy fails, or more than ``most`` cells differ."""
-    result, pace = _WalkResult(), _Pace(seconds, len(rows))
+    result, pace = _PrefixResult(), _Pace(seconds, len(rows))
     other = np.zeros(state.reference.values.shape, dtype=bool)
     try:
-        with closing(state.trials.walk(state.panel, [state.moment(row) for row in rows])) as walk:
-            for row, outcome in zip(rows, walk, strict=False):
+        with closing(state.trials.prefixes(state.panel, [state.moment(row) for row in rows])) as run:
+            for row, outcome in zip(rows, run, strict=False):
                 difference = compare(row, outcome)
                 if len(difference.values):
                     result.found[row] = difference
@@ -159,10 +154,10 @@ def _first_beyond(
     """Walk through ascending rows, then judge what differs: what no rounding excuses, and its row.
 
     The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
-    future. Judging runs the strategy on later rows, so it begins when the process of the walk has ended. If
-    the walk takes too long, what it found until then is judged all the same.
+    future. Judging runs the strategy on later rows, so it begins when their process has ended. If they
+    take too long, what they showed until then is judged all the same.
     """
-    result = _walk(state, rows, compare, seconds, state.perturbations.most if most is None else most)
+    result = _run_prefixes(state, rows, compare, seconds, state.perturbations.most if most is None else most)
     for row in rows:
         if row in result.found:
             beyond = _beyond_rounding(state, *result.found[row].dense(state), row, walked=walked)
@@ -231,7 +226,7 @@ def _beyond_rounding(state: ProofState, differing: Bools, values: Floats, row: i
     odd = differing & ~state.perturbations.explain(differing, state.reference, values)
     beyond = np.zeros_like(differing)
     if odd.any() or not walked:
-        beyond = np.asarray((odd if walked else differing) & _changed_by_the_future(state, row))
+        beyond = np.asarray((odd if walked else differing) & _future_changes(state, row))
     many = state.share(state.unexplained | odd) > MAX_FLIPPED_SHARE
     if odd.any() and (many or np.isnan(values[odd]).any() or not _depends_on_length(state, odd, row)):
         beyond |= odd
@@ -251,7 +246,7 @@ def _depends_on_length(state: ProofState, cells: Bools, row: int) -> bool:
     return state.alternative_futures["missing"] > before and not (changed & cells).any()
 
 
-def _changed_by_the_future(state: ProofState, row: int) -> Bools:
+def _future_changes(state: ProofState, row: int) -> Bools:
     """Cells (T, N) up to a row that an alternative future of the same length changes."""
     changed = np.zeros(state.reference.values.shape, dtype=bool)
     moves: tuple[FirstMoves, ...] = "diverging", FIRST_MOVES[1 + row % 2]
@@ -346,7 +341,7 @@ def memory_test(state: ProofState, trials: FunctionTrials) -> Counterexample | N
     after = list(
         trials.in_turn([lambda: longer, *(partial(prefix, state.panel, moment) for moment in moments)])
     )
-    before = list(state.trials.walk(state.panel, moments))
+    before = list(state.trials.prefixes(state.panel, moments))
     for moment, fresh, outcome in zip(moments, before, after[1:], strict=True):
         if outcome.signal is None or fresh.signal is None:
             continue

@@ -52,10 +52,10 @@ class CountedTrials:
         """Source of the strategy, empty if unknown."""
         return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`.Trials`."""
-        with closing(self._trials.walk(panel, moments)) as walk:
-            for outcome in walk:
+        with closing(self._trials.prefixes(panel, moments)) as run:
+            for outcome in run:
                 self.evaluations += 1
                 yield outcome
 
@@ -162,7 +162,7 @@ class ProofState:
     def flipped_share(self) -> float:
         """Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
 
-        The last row of a prefix is no nearer to a threshold than the others, unless code makes it so.
+        The last row of a prefix is not nearer to a threshold than the others, unless code makes it so.
         """
         if not self.flipped.any():
             return 0.0
@@ -188,17 +188,12 @@ def _share(part: Bools, whole: Bools) -> float:
 def choose_cuts(
     signal: Floats, close: Floats, sessions: Dates, *, count: int, seed: int
 ) -> tuple[tuple[int, ...], int]:
-    """Choose ``count`` rows after which to cut, ascending; and say how many of them are random.
+    """Choose ``count`` rows of frames (T, N) after which to cut, ascending; and say how many are random.
 
     The last row is never chosen: a panel cut after it is whole. Every other cut is drawn from all rows alike,
     so that no code can avoid them. The others are spread over the places where leaks show: changes of the
     signal and the sessions before them; gaps of a symbol (NaN between prices) and their last sessions; ends
     of months, quarters and years; first and last rows with a price.
-
-    Parameters
-    ----------
-    signal, close
-        (T, N) on ``sessions`` (T,); NaN for no opinion and no price.
     """
     total, rng = len(sessions), np.random.default_rng(seed)
     if count >= total:

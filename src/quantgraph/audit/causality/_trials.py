@@ -24,7 +24,7 @@ import pandas as pd
 from quantgraph._util.files import available_memory
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market import Moment
-from quantgraph.sandbox import CodeResult, CodeRunner, open_walk
+from quantgraph.sandbox import CodeResult, CodeRunner, open_prefix_run
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state import View
 from quantgraph.state.frames import (
@@ -72,7 +72,7 @@ FLAT = ""
 
 @dataclass(frozen=True, kw_only=True)
 class Axes:
-    """Sessions (T,) ``datetime64[us]`` and symbols (N,) of a panel: those of its closes."""
+    """Sessions (T,) ``datetime64[us]`` and symbols (N,) of a panel's closes."""
 
     sessions: Dates
     symbols: tuple[str, ...]
@@ -177,7 +177,7 @@ def since(panel: Frames, session: np.datetime64) -> Frames:
 
 
 def to_frame(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
-    """A frame of arrays that nobody else writes to."""
+    """A frame of arrays with no other writer."""
     sessions, values = np.ascontiguousarray(sessions), np.ascontiguousarray(values)
     sessions.flags.writeable = values.flags.writeable = False
     return FrozenFrame(sessions, symbols, values)
@@ -211,8 +211,8 @@ RunPanels = Callable[[Iterable[Callable[[], Frames]]], Iterator[TrialOutcome]]
 class Trials(Protocol):
     """A strategy that can be run on any part of a panel.
 
-    A run or a walk has ended, and its process has been reaped, when the next one begins: two processes that
-    are alive at the same time might find a way to talk, and one may know sessions that the other must not.
+    A run has ended, and its process has been reaped, when the next one begins: two processes that are alive
+    at the same time might find a way to talk, and one may know sessions that the other must not.
     """
 
     @property
@@ -223,7 +223,7 @@ class Trials(Protocol):
     def threads(self) -> int:
         """How many runs may go on side by side, at least 1; the result does not depend on it."""
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """Run it on the panel as known at ascending moments, in one process that never receives more.
 
         The process ends with the generator.
@@ -269,19 +269,19 @@ class CodeTrials:
             return workers
         return max(1, min(workers, int(free / 2 / (self._megabytes * (1 << 20)))))
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
         if all(moment.phase == "post_close" for moment in moments):
-            with open_walk(self._runner, self.cells, _named(panel)) as walk:
-                for result in walk.through(moments):
+            with open_prefix_run(self._runner, self.cells, _by_name(panel)) as run:
+                for result in run.through(moments):
                     yield self._outcome(result, panel)
-        else:  # frames would end in different rows, which no strategy is given
+        else:  # frames would end in different rows, which no strategy receives
             for moment in moments:
                 yield self.whole(prefix(panel, moment))
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
-        result = self._runner.run(self.cells, _named(panel))
+        result = self._runner.run(self.cells, _by_name(panel))
         return replace(self._outcome(result, panel), seconds=result.seconds)
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
@@ -307,13 +307,13 @@ class CodeTrials:
 def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
     """The outcome of a signal: an error unless it is on the sessions and symbols of the panel."""
     try:
-        check_axes(name, signal, _named(panel).get("ohlcv", {}))
+        check_axes(name, signal, _by_name(panel).get("ohlcv", {}))
     except BadFrame as error:
         return TrialOutcome(error=error.message)
     return TrialOutcome(signal=signal)
 
 
-def _named(panel: Frames) -> Frames:
+def _by_name(panel: Frames) -> Frames:
     return {panel_name(key): fields for key, fields in panel.items()}
 
 
@@ -329,7 +329,7 @@ class FunctionTrials:
 
     isolated = False
     threads = 1
-    """A fork beside running threads may hold a lock that nobody opens."""
+    """A fork beside running threads may hold a lock that is never opened."""
 
     def __init__(self, function: Strategy) -> None:
         self._function = function
@@ -341,7 +341,7 @@ class FunctionTrials:
             return (textwrap.dedent(inspect.getsource(self._function)),)
         return ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`Trials`."""
         return self.in_turn([partial(prefix, panel, moment) for moment in moments])
 

@@ -210,7 +210,7 @@ class Verdict:
             zh=f"舍入误差使 {share} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}："
             "无法与未来函数区分；请避免比较相等的数",
             en=f"rounding flips {share} of the opinions, more than {MAX_FLIPPED_SHARE:.0%}: that cannot be "
-            "told from the future; do not compare numbers that are equal",
+            "known from the future; do not compare numbers that are equal",
         )
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:

@@ -11,9 +11,9 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.audit.meaning._check import Reading, check_meaning
-    from quantgraph.audit.meaning._structure import Said
+    from quantgraph.audit.meaning._structure import ExpectedSignal
 
-__all__ = ["Reading", "Said", "check_meaning"]
+__all__ = ["ExpectedSignal", "Reading", "check_meaning"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

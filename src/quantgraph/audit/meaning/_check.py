@@ -17,7 +17,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.audit._findings import Finding
-from quantgraph.audit.meaning._structure import Said, structural_findings
+from quantgraph.audit.meaning._structure import ExpectedSignal, structural_findings
 
 Bools = npt.NDArray[np.bool_]
 
@@ -82,14 +82,9 @@ def compare_positions(
 ) -> Comparison | None:
     """Compare a signal with the readings until one holds the same positions; None if there is no reading.
 
-    Parameters
-    ----------
-    signal, close
-        Frames with the same sessions; NaN in ``close`` is a session without trading, which is not compared.
-    lookback
-        Sessions that the rule looks back. So long after a suspension the code may be blind, or take another
-        reading of the group for a while; a position that no reading holds is a difference there, too.
-        Where values are tied, too, another reading of the group may be taken: rounding decides each tie anew.
+    NaN in ``close`` is a session without trading, which is not compared. For ``lookback`` sessions after a
+    suspension, and where values are tied, the code may be blind or take another reading of the group; a
+    position that no reading holds is a difference there, too.
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
@@ -106,7 +101,7 @@ def compare_positions(
             words = reading.signal.reindex(index=signal.index, columns=signal.columns)
             way = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state) & compared
             ways.append(way)
-            tied |= _tied(reading, signal)
+            tied |= _ties(reading, signal)
             chosen = chosen or reading
             if not _fewest(ways).any():
                 return _comparison(signal, compared, reading, None)
@@ -114,7 +109,7 @@ def compare_positions(
             continue
         held = np.logical_or.reduce([~way for way in ways])
         excuse = (tied & held) | (settling & (held | ~speaks))
-        fewest = _fewest([_unexcused(way, excuse, traded) for way in ways])
+        fewest = _fewest([_without_excused(way, excuse, traded) for way in ways])
         if not fewest.any():
             return _comparison(signal, compared, chosen, None)
         if best is None or fewest.sum() < best[0].sum():
@@ -124,7 +119,7 @@ def compare_positions(
     return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
 
 
-def _tied(reading: Reading, signal: pd.DataFrame) -> Bools:
+def _ties(reading: Reading, signal: pd.DataFrame) -> Bools:
     if reading.tied is None:
         return np.zeros(signal.shape, dtype=bool)
     tied = reading.tied.reindex(index=signal.index, columns=signal.columns)
@@ -171,7 +166,7 @@ def _speaks(code: Any, traded: Bools) -> Bools:
     return np.asarray(long != np.vstack([np.zeros((1, long.shape[1]), dtype=bool), long[:-1]]))
 
 
-def _unexcused(differs: Bools, excuse: Bools, traded: Bools) -> Bools:
+def _without_excused(differs: Bools, excuse: Bools, traded: Bools) -> Bools:
     """The differences without those that begin on an excused cell, up to where the positions agree again."""
     kept = differs.copy()
     for column in np.flatnonzero((differs & excuse).any(axis=0)):
@@ -186,19 +181,19 @@ def _unexcused(differs: Bools, excuse: Bools, traded: Bools) -> Bools:
 
 def _path(values: Any) -> _Path:
     """The path of a signal; one that never says 1 or -1 in a symbol is out of it throughout."""
-    said = np.nan_to_num(values) != 0
-    last = np.maximum.accumulate(np.where(said, np.arange(len(said))[:, None], -1), axis=0)
+    expected = np.nan_to_num(values) != 0
+    last = np.maximum.accumulate(np.where(expected, np.arange(len(expected))[:, None], -1), axis=0)
     long = (np.take_along_axis(values, np.maximum(last, 0), axis=0) == 1) & (last >= 0)
-    never = ~said.any(axis=0)
-    first = np.where(never, len(said), said.argmax(axis=0))
+    never = ~expected.any(axis=0)
+    first = np.where(never, len(expected), expected.argmax(axis=0))
     return _Path(long=long, spoken=(last >= 0) | never, first=first)
 
 
 def _alone(speaker: _Path, silent: _Path, begins: Any) -> Bools:
     """Where one signal has spoken and the other has not, and they cannot be the same rule.
 
-    A state that held from the beginning is said at once by a signal of states, and by one of events only
-    where it ends; a state that begins later is said by both, unless the silent one held it before.
+    A signal of states shows a state that held from the beginning at once, and one of events only where it
+    ends; both show a state that begins later, unless the silent one held it before.
     """
     count = len(speaker.long)
     place = np.minimum(speaker.first, count - 1)
@@ -235,8 +230,8 @@ def _difference(
 
 def _long_at(signal: pd.DataFrame, traded: Bools, row: int, column: int) -> bool:
     values = signal.to_numpy(dtype=np.float64)[: row + 1, column]
-    said = values[(np.nan_to_num(values) != 0) & (np.cumsum(traded[: row + 1, column]) > 0)]
-    return bool(len(said) and said[-1] == 1)
+    expected = values[(np.nan_to_num(values) != 0) & (np.cumsum(traded[: row + 1, column]) > 0)]
+    return bool(len(expected) and expected[-1] == 1)
 
 
 def _counts(signal: pd.DataFrame, traded: Bools) -> tuple[int, int]:
@@ -251,12 +246,12 @@ _DECIDED_BY_READING = ("meaning_never_buys", "meaning_never_sells", "meaning_ali
 def check_meaning(
     signal: pd.DataFrame,
     close: pd.DataFrame,
-    said: Said,
+    expected: ExpectedSignal,
     readings: Iterable[Iterable[Reading]] | None = None,
     *,
     first: pd.Timestamp | None = None,
 ) -> tuple[Finding, ...]:
-    """Return how a signal departs from what was said, as warnings; the difference of positions comes first.
+    """Return how a signal departs from the sentence, as warnings; the difference of positions comes first.
 
     Parameters
     ----------
@@ -267,17 +262,17 @@ def check_meaning(
     first
         First session that counts.
     """
-    found = list(structural_findings(signal, close, said, first=first))
+    found = list(structural_findings(signal, close, expected, first=first))
     if readings is None:
         return tuple(found)
     compared = compare_positions(
-        signal, close, readings, first=first, state=said.state, lookback=said.lookback
+        signal, close, readings, first=first, state=expected.state, lookback=expected.lookback
     )
     if compared is None:
         return tuple(found)
     found = [_with_words(each, compared) for each in found if each.code not in _DECIDED_BY_READING]
     difference = compared.difference
-    return (*([] if difference is None else [_difference_finding(compared, difference, said)]), *found)
+    return (*([] if difference is None else [_difference_finding(compared, difference, expected)]), *found)
 
 
 def _with_words(finding: Finding, compared: Comparison) -> Finding:
@@ -291,43 +286,43 @@ def _with_words(finding: Finding, compared: Comparison) -> Finding:
     )
 
 
-def _difference_finding(compared: Comparison, difference: Difference, said: Said) -> Finding:
+def _difference_finding(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> Finding:
     return Finding(
         severity="warning",
         code="meaning_differs",
-        message=_difference_in_english(compared, difference, said),
-        zh=_difference_in_chinese(compared, difference, said),
+        message=_difference_in_english(compared, difference, expected),
+        zh=_difference_in_chinese(compared, difference, expected),
         session=f"{difference.session:%Y-%m-%d}",
         symbol=difference.symbol,
         count=difference.cells,
     )
 
 
-def _waits(difference: Difference, said: Said) -> bool:
-    return said.state and difference.waits and not difference.code_long
+def _waits(difference: Difference, expected: ExpectedSignal) -> bool:
+    return expected.state and difference.waits and not difference.code_long
 
 
-def _difference_in_english(compared: Comparison, difference: Difference, said: Said) -> str:
+def _difference_in_english(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> str:
     ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
-    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
+    (buys, sells), (word_buys, word_sells) = compared.code_counts, compared.words_counts
     waits = " The words say a state, which holds already; the code waits for its beginning."
-    state = waits if _waits(difference, said) else ""
-    quote = f" The words: «{said.sentence}»." if said.sentence else ""
+    state = waits if _waits(difference, expected) else ""
+    quote = f" The words: «{expected.sentence}»." if expected.sentence else ""
     return (
-        f"The code does not do what was said. At {difference.session:%Y-%m-%d} {difference.symbol} the code "
+        f"The code departs from the sentence. At {difference.session:%Y-%m-%d} {difference.symbol} the code "
         f"is {ours}, the words are {theirs}: {difference.explanation.en}. The code buys {buys} times and "
-        f"sells {sells} times, the words {said_buys} and {said_sells}; {difference.cells} positions "
+        f"sells {sells} times, the words {word_buys} and {word_sells}; {difference.cells} positions "
         f"differ.{state}{quote}"
     )
 
 
-def _difference_in_chinese(compared: Comparison, difference: Difference, said: Said) -> str:
+def _difference_in_chinese(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> str:
     ours, theirs = ("持有", "空仓") if difference.code_long else ("空仓", "持有")
-    (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
-    state = "所说的是一种状态，当时已经成立，代码却在等它开始。" if _waits(difference, said) else ""
-    quote = f"原话：“{said.sentence}”。" if said.sentence else ""
+    (buys, sells), (word_buys, word_sells) = compared.code_counts, compared.words_counts
+    state = "所说的是一种状态，当时已经成立，代码却在等它开始。" if _waits(difference, expected) else ""
+    quote = f"原话：“{expected.sentence}”。" if expected.sentence else ""
     return (
         f"代码与所说的不一致：{difference.session:%Y-%m-%d} {difference.symbol} 代码{ours}，"
         f"按原话应{theirs}：{difference.explanation.zh}。代码买入 {buys} 次、卖出 {sells} 次，"
-        f"按原话为 {said_buys} 次和 {said_sells} 次；共有 {difference.cells} 处持仓不同。{state}{quote}"
+        f"按原话为 {word_buys} 次和 {word_sells} 次；共有 {difference.cells} 处持仓不同。{state}{quote}"
     )

@@ -22,11 +22,11 @@ _RUN_SHARE = 0.5
 _MOST = 0.5
 """Share of the sessions on which an event may buy."""
 _FEW = 3
-"""Buys on consecutive sessions below which a signal is not called a state."""
+"""Buys on consecutive sessions below which a signal is not a state."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ExpectedSignal:
     """What the words say of a signal, as far as code read it.
 
     Attributes
@@ -88,15 +88,9 @@ class _Cells:
 
 
 def structural_findings(
-    signal: pd.DataFrame, close: pd.DataFrame, said: Said, *, first: pd.Timestamp | None = None
+    signal: pd.DataFrame, close: pd.DataFrame, expected: ExpectedSignal, *, first: pd.Timestamp | None = None
 ) -> Iterator[Finding]:
-    """Yield the faults of a signal, as warnings, on the sessions from ``first`` on.
-
-    Parameters
-    ----------
-    close
-        NaN where a symbol did not trade.
-    """
+    """Yield the faults of a signal from ``first`` on, as warnings; NaN in ``close``: no trading."""
     close = close.reindex(index=signal.index, columns=signal.columns)
     sessions = pd.DatetimeIndex(signal.index)
     judged = np.ones(len(sessions), dtype=bool) if first is None else np.asarray(sessions >= first)
@@ -107,11 +101,11 @@ def structural_findings(
         symbols=tuple(map(str, signal.columns)),
     )
     if cells.traded.any():
-        yield from _one_sided(cells, said)
-        yield from _not_an_event(cells, said)
+        yield from _one_sided(cells, expected)
+        yield from _not_an_event(cells, expected)
         yield from _blind(cells)
-        yield from _alike(cells, said)
-        yield from _unsaid(cells, said)
+        yield from _alike(cells, expected)
+        yield from _unexpected(cells, expected)
 
 
 _NEVER_BUYS = Note(zh="代码从不买入。", en="The code never buys.")
@@ -120,22 +114,22 @@ _NEVER_SELLS = Note(
 )
 
 
-def _one_sided(cells: _Cells, said: Said) -> Iterator[Finding]:
+def _one_sided(cells: _Cells, expected: ExpectedSignal) -> Iterator[Finding]:
     buys, sells = cells.values == 1, cells.values == -1
     if not buys.any():
         yield cells.finding("never_buys", _NEVER_BUYS, cells.traded)
-    elif said.names_exit and not sells.any():
+    elif expected.names_exit and not sells.any():
         yield cells.finding("never_sells", _NEVER_SELLS, buys)
 
 
-def _not_an_event(cells: _Cells, said: Said) -> Iterator[Finding]:
-    if not said.event:
+def _not_an_event(cells: _Cells, expected: ExpectedSignal) -> Iterator[Finding]:
+    if not expected.event:
         return
     buys = (cells.values == 1) & cells.traded
     total = int(buys.sum())
     repeated = buys & (_previous_traded(cells) == 1)
     again = int(repeated.sum())
-    if said.event == "cross" and again >= _FEW and again > _RUN_SHARE * total:
+    if expected.event == "cross" and again >= _FEW and again > _RUN_SHARE * total:
         message = Note(
             zh=f"所说的买入是一日之内的穿越事件，代码却买入 {total} 次，其中 {again} 次前一交易日刚买过。",
             en=f"The words call the entry a cross, an event of one session; the code buys on {total} cells, "
@@ -182,7 +176,7 @@ def _blind(cells: _Cells) -> Iterator[Finding]:
             blind[run, column] = True
     if blind.any():
         count = int(blind.sum())
-        listed = _listed([cells.symbols[at] for at in np.flatnonzero(blind.any(axis=0))])
+        listed = _name_list([cells.symbols[at] for at in np.flatnonzero(blind.any(axis=0))])
         message = Note(
             zh=f"停牌之后，代码在 {count} 个有成交的格子上没有观点（{listed.zh}）：滚动窗口里有 NaN。",
             en=f"The code has no opinion on {count} traded cells after a suspension ({listed.en}): a NaN is "
@@ -195,7 +189,7 @@ def _blind(cells: _Cells) -> Iterator[Finding]:
         yield cells.finding("blind", message, blind, count=count, detail=detail)
 
 
-def _listed(names: list[str]) -> Note:
+def _name_list(names: list[str]) -> Note:
     """The first five names, and how many more there are."""
     first, more = ", ".join(names[:5]), len(names) - 5
     return Note(
@@ -204,9 +198,9 @@ def _listed(names: list[str]) -> Note:
     )
 
 
-def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
+def _alike(cells: _Cells, expected: ExpectedSignal) -> Iterator[Finding]:
     values = np.nan_to_num(cells.values)[:, cells.traded.any(axis=0)]
-    if not said.per_symbol or values.shape[1] < 2 or not values.any():
+    if not expected.per_symbol or values.shape[1] < 2 or not values.any():
         return
     if bool((values == values[:, :1]).all()):
         count = values.shape[1]
@@ -217,10 +211,10 @@ def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
         yield cells.finding("alike", message, (cells.values != 0) & ~np.isnan(cells.values))
 
 
-def _unsaid(cells: _Cells, said: Said) -> Iterator[Finding]:
+def _unexpected(cells: _Cells, expected: ExpectedSignal) -> Iterator[Finding]:
     spoken = np.nan_to_num(cells.values) != 0
-    if missing := [code for code in said.traded if code not in cells.symbols]:
-        listed = _listed(missing)
+    if missing := [code for code in expected.traded if code not in cells.symbols]:
+        listed = _name_list(missing)
         yield Finding(
             severity="warning",
             code="meaning_missing_symbol",
@@ -229,8 +223,8 @@ def _unsaid(cells: _Cells, said: Said) -> Iterator[Finding]:
             symbol=missing[0],
             count=len(missing),
         )
-    if said.traded:
-        strange = spoken & ~np.isin(np.array(cells.symbols), said.traded)[None, :]
+    if expected.traded:
+        strange = spoken & ~np.isin(np.array(cells.symbols), expected.traded)[None, :]
         if strange.any():
             count = int(strange.sum())
             message = Note(
@@ -238,15 +232,15 @@ def _unsaid(cells: _Cells, said: Said) -> Iterator[Finding]:
                 en=f"The code has signals for symbols that are not to be traded: {count} cells.",
             )
             yield cells.finding("unsaid_symbol", message, strange, count=count)
-    if said.windows:
+    if expected.windows:
         inside = np.zeros(len(cells.sessions), dtype=bool)
-        for begin, end in said.windows:
+        for begin, end in expected.windows:
             inside |= np.asarray((cells.sessions >= begin) & (cells.sessions <= end))
         outside = spoken & ~inside[:, None]
         if outside.any():
             count = int(outside.sum())
             message = Note(
                 zh=f"代码在所说的时间段之外发出了信号：{count} 次。",
-                en=f"The code has signals outside of the spans that were said: {count} cells.",
+                en=f"The code has signals outside of the spans of the sentence: {count} cells.",
             )
             yield cells.finding("unsaid_session", message, outside, count=count)

@@ -1,4 +1,4 @@
-"""What an account holds, and what corporate actions do to it on the morning of a session.
+"""What an account holds, and what corporate actions do to it before the open of a session.
 
 An account is immutable: a fill or an event makes a new one.
 """
@@ -81,12 +81,12 @@ class Account:
 
     def __post_init__(self) -> None:
         ordered = sorted(self.positions)
-        given = (
+        held = (
             self.positions
             if list(self.positions) == ordered
             else {name: self.positions[name] for name in ordered}
         )
-        object.__setattr__(self, "positions", MappingProxyType(dict(given)))
+        object.__setattr__(self, "positions", MappingProxyType(dict(held)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.cash, dict(self.positions), self.receivables)
@@ -117,11 +117,11 @@ class Account:
 
     def copy(self) -> Account:
         """A deep copy: mutation of it cannot leak."""
-        positions = {symbol: _copied(position) for symbol, position in self.positions.items()}
-        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_copied, self.receivables)))
+        positions = {symbol: _copy(position) for symbol, position in self.positions.items()}
+        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_copy, self.receivables)))
 
     def open_session(self) -> Account:
-        """The account on the next session's morning: all shares may be sold."""
+        """The account before the next open: all shares may be sold."""
         positions = {
             symbol: position
             if position.sellable == position.quantity
@@ -145,8 +145,8 @@ class Account:
         return self._with(cash, positions) if keeps_order else replace(self, cash=cash, positions=positions)
 
     def _with(self, cash: Decimal, positions: dict[str, Position]) -> Account:
-        """The account with other cash and positions, which are in ascending order and nobody else's."""
-        made = _copied(self)
+        """The account with other cash and positions, which are in ascending order and have no other owner."""
+        made = _copy(self)
         vars(made).update(cash=cash, positions=MappingProxyType(positions))
         return made
 
@@ -174,7 +174,7 @@ def _sold(held: Position, fill: Fill) -> Position:
     )
 
 
-def _copied(value: Plain) -> Plain:
+def _copy(value: Plain) -> Plain:
     made = object.__new__(type(value))
     vars(made).update(vars(value))
     return made
@@ -279,7 +279,7 @@ def apply_corporate_actions(
 ) -> tuple[Account, tuple[Event, ...]]:
     """Open a session: all shares may be sold, dividends are paid, splits and delistings take effect.
 
-    A dividend is earned by the shares held on the morning after the record date (on the ex-date where no
+    A dividend is earned by the shares held before the open after the record date (on the ex-date where no
     record date is known), before a split of the same day. A fraction of a share after a split is
     paid at the price in ``opens`` in the US, and lapses in the mainland, where whole shares are drawn for it.
     """

@@ -1,4 +1,4 @@
-"""Orders, decisions, and what is told of an order: a fill, a rejection, or that it is pending."""
+"""Orders, decisions, and the outcome of an order: a fill, a rejection, or that it is pending."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Order:
     symbol
         ``ts_code``.
     side
-        ``buy`` or ``sell``; given only with ``quantity``: a target determines its side.
+        ``buy`` or ``sell``; only with ``quantity``: a target determines its side.
     quantity
         Shares to trade. An order for zero or less is rejected.
     target_quantity
@@ -93,7 +93,7 @@ class Order:
     Raises
     ------
     BadOption
-        If a value has the wrong type, or not exactly one size is given.
+        If a value has the wrong type, or not exactly one size is set.
 
     Notes
     -----
@@ -148,7 +148,7 @@ class Order:
 
     @property
     def size(self) -> tuple[str, Quantity]:
-        """Which of the four sizes is given, and how much."""
+        """Which of the four sizes is set, and how much."""
         return next((name, value) for name in SIZES if (value := getattr(self, name)) is not None)
 
 
@@ -165,26 +165,26 @@ def check_sequences(orders: Iterable[Order]) -> None:
 
 
 def _one_size(order: Order) -> None:
-    given = [name for name in SIZES if getattr(order, name) is not None]
-    if len(given) != 1:
+    sizes = [name for name in SIZES if getattr(order, name) is not None]
+    if len(sizes) != 1:
         raise BadOption(
-            f"{order.symbol}: exactly one of {', '.join(SIZES)} must be given, not {len(given)}",
+            f"{order.symbol}: exactly one of {', '.join(SIZES)} must be set, not {len(sizes)}",
             parameter="quantity",
         )
-    value = _convert_whole(order, given[0])
-    if not _is_number(value, *((int, Decimal) if "quantity" in given[0] else (Decimal,))):
-        valid = "a whole number or a Decimal" if "quantity" in given[0] else "a Decimal"
-        raise BadOption(f"{given[0]}={value!r} of {order.symbol}; must be {valid}", parameter=given[0])
+    value = _convert_whole(order, sizes[0])
+    if not _is_number(value, *((int, Decimal) if "quantity" in sizes[0] else (Decimal,))):
+        valid = "a whole number or a Decimal" if "quantity" in sizes[0] else "a Decimal"
+        raise BadOption(f"{sizes[0]}={value!r} of {order.symbol}; must be {valid}", parameter=sizes[0])
 
 
 def _convert_whole(order: Order, name: str) -> Any:
     """Convert a whole number to the attribute's type, and return it."""
-    given = value = getattr(order, name)
+    sizes = value = getattr(order, name)
     if isinstance(value, np.integer):
         value = int(value)
     if type(value) is int and "quantity" not in name:
         value = Decimal(value)
-    if value is not given:
+    if value is not sizes:
         object.__setattr__(order, name, value)
     return value
 
@@ -206,7 +206,7 @@ class Decision:
     exits
         How positions end, at most one rule a symbol, in place of the plan's exits.
     in_order
-        True submits the orders of each auction as listed, with the outcomes that :class:`.Session` told of
+        True submits the orders of each auction as listed, with the outcomes that :class:`.Session` gave for
         them; False submits sells before buys, so that a buy may spend what a sale brings.
     """
 
@@ -231,7 +231,7 @@ class BlockRule:
     plan
         Sizes, schedules and exits.
     started
-        The run's first session, from which schedules count; None: that of the data.
+        The run's first session, from which schedules count; None: the data's.
     """
 
     name: str

@@ -54,7 +54,7 @@ class SessionResult:
     account
         After the session's fills.
     events
-        Effects of corporate actions on its morning.
+        Effects of corporate actions before its open.
     outcomes
         A fill or a rejection for each order, in the order of submission.
     marks
@@ -165,7 +165,7 @@ def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str,
         if missing:
             carried = last_closes(view, missing, field=price_of)
             marks |= {symbol: Mark(price=price, carried=True) for symbol, price in carried.items()}
-    return {symbol: _marked(symbol, marks, view) for symbol in account.positions}
+    return {symbol: _read_mark(symbol, marks, view) for symbol in account.positions}
 
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
@@ -185,7 +185,7 @@ def value_series(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) 
     return pd.Series([float(value) for _, value in pairs], index=index, dtype="float64", name="value")
 
 
-def _marked(symbol: str, marks: Mapping[str, Mark], view: BaseView) -> Mark:
+def _read_mark(symbol: str, marks: Mapping[str, Mark], view: BaseView) -> Mark:
     if symbol not in marks:
         raise NoData(f"{symbol} is held without a price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

@@ -60,14 +60,14 @@ from quantgraph.broker.blocks._kernel import (
 from quantgraph.broker.blocks._lines import REASONS, Names, fill_texts, mark_texts, names_of
 from quantgraph.broker.blocks._panel import (
     BlockTask,
+    CellIndex,
     FallbackRequired,
-    Placing,
     actions_by_symbol,
     cells_of,
     decided_of,
+    index_of,
     last_known,
     market_of,
-    placing_of,
     rule_of,
     signal_of,
 )
@@ -115,12 +115,12 @@ class BlockRun:
     log: BlockLog = field(init=False)
     receivables: tuple[Receivable, ...] = field(init=False)
     already: dict[str, Followed] = field(init=False)
-    mornings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
+    openings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
     moved_cash: Ints = field(init=False)
     moved_shares: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        symbols = len(self.task.layout.symbols)
+        symbols = len(self.task.axes.symbols)
         self.receivables = self.before.receivables
         self.already = dict(self.task.exits.followed) if self.task.exits else {}
         self.state = self._state()
@@ -139,7 +139,7 @@ class BlockRun:
             if why in {DONE, STOPPED}:
                 return t
             phase = ORDERS if why == EVENTS else MARKS
-            if not (self._morning(t) if why == EVENTS else self._carry(t)):
+            if not (self._open_with_events(t) if why == EVENTS else self._carry(t)):
                 return t
 
     @property
@@ -157,7 +157,7 @@ class BlockRun:
             *(part[columns].tolist() for part in (state.quantity, state.entered, state.cost)),
             strict=True,
         ):
-            symbol = task.layout.symbols[column]
+            symbol = task.axes.symbols[column]
             if entered < 0:
                 old = self.before.positions[symbol]
                 kept = old.quantity == old.sellable == quantity
@@ -179,7 +179,7 @@ class BlockRun:
         begun = _cents(self.before.cash) + np.cumsum(self.moved_cash)
         shares = np.zeros_like(self.state.quantity)
         for symbol, position in self.before.positions.items():
-            shares[self.task.layout.place[symbol]] = position.quantity
+            shares[self.task.axes.place[symbol]] = position.quantity
         shares += self.moved_shares
         np.add.at(shares, orders["column"], -sign * orders["quantity"])
         session_of = np.repeat(np.arange(self.count), np.diff(ends, prepend=0))
@@ -197,8 +197,8 @@ class BlockRun:
 
     def _state(self) -> AccountArrays:
         task, positions = self.task, self.before.positions
-        symbols, held = len(task.layout.symbols), len(positions)
-        columns = np.array([task.layout.place.get(symbol, -1) for symbol in positions], np.int64)
+        symbols, held = len(task.axes.symbols), len(positions)
+        columns = np.array([task.axes.place.get(symbol, -1) for symbol in positions], np.int64)
         whole = all(type(position.quantity) is int for position in positions.values())
         cash, owed = _cents(self.before.cash), sum(_cents(row.amount) for row in self.receivables)
         shares = [position.quantity for position in positions.values()]
@@ -232,7 +232,7 @@ class BlockRun:
     def _opinions(self, columns: Ints) -> Ints:
         values, where = signal_of(self.task)
         entered = [position.entered.asm8 for position in self.before.positions.values()]
-        rows, end = self.task.layout.sessions[where.rows >= 0], self.task.first
+        rows, end = self.task.axes.sessions[where.rows >= 0], self.task.first
         if self.task.rule.plan.trade_on != "every":
             places = np.flatnonzero(decided_of(self.task)[:end])
             if not len(places):
@@ -253,23 +253,23 @@ class BlockRun:
 
     def _exits(self) -> Table:
         """What the plan follows so far."""
-        task, layout = self.task, self.task.layout
-        table = np.zeros(len(layout.symbols), EXIT)
+        task, axes = self.task, self.task.axes
+        table = np.zeros(len(axes.symbols), EXIT)
         table["exited"] = -1
         for symbol in self.before.positions if task.exits else ():
             held = self.already.get(symbol)
             if held is None or held.purchases > 1 or held.last != held.basis:
                 raise FallbackRequired
-            entered = int(np.searchsorted(layout.sessions, held.entered.asm8))
-            if layout.sessions[entered] != held.entered.asm8:
+            entered = int(np.searchsorted(axes.sessions, held.entered.asm8))
+            if axes.sessions[entered] != held.entered.asm8:
                 raise FallbackRequired
-            row = table[layout.place[symbol]]
+            row = table[axes.place[symbol]]
             row["basis"], row["peak"] = _units(held.basis), _units(held.peak)
             row["since"] = entered - task.first
             row["waiting"], row["kind"] = held.waiting is not None, KEPT
         for symbol, day in task.exits.exited.items() if task.exits else ():
-            if symbol in layout.place:
-                row = table[layout.place[symbol]]
+            if symbol in axes.place:
+                row = table[axes.place[symbol]]
                 row["exited"], row["silent"] = _BEFORE, self._is_silent(symbol, day)
         return table
 
@@ -278,8 +278,8 @@ class BlockRun:
         if not self.rule.trades or not self.rule.waits:
             return False
         values, where = signal_of(self.task)
-        place = self.task.layout.place[symbol]
-        since = int(np.searchsorted(self.task.layout.sessions, day.asm8))
+        place = self.task.axes.place[symbol]
+        since = int(np.searchsorted(self.task.axes.sessions, day.asm8))
         rows = where.rows[max(0, since - 1) : self.task.first]
         if (rows < 0).any() or where.columns[place] < 0:
             raise FallbackRequired
@@ -289,7 +289,7 @@ class BlockRun:
         """What the plan follows after the last session."""
         found, rule = {}, cast("ExitBook", self.task.exits).rule
         for column in self.state.held[: self.state.purse["held"][0]].tolist():
-            row, symbol = self.state.exits[column], self.task.layout.symbols[column]
+            row, symbol = self.state.exits[column], self.task.axes.symbols[column]
             basis, peak = (trim_zeros(Decimal(int(row[name])).scaleb(-4)) for name in ("basis", "peak"))
             entered = self.task.session(int(row["since"]))
             waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
@@ -300,9 +300,9 @@ class BlockRun:
 
     def exited(self) -> dict[str, pd.Timestamp]:
         """The session of the plan's last sale of symbols that were not bought since."""
-        book, symbols, exited = self.task.exits, self.task.layout.symbols, self.state.exits["exited"]
+        book, symbols, exited = self.task.exits, self.task.axes.symbols, self.state.exits["exited"]
         before = book.exited.items() if book else ()
-        place = self.task.layout.place
+        place = self.task.axes.place
         kept = {name: day for name, day in before if name not in place or exited[place[name]] == _BEFORE}
         return kept | {
             symbols[column]: self.task.sessions[exited[column]]
@@ -329,28 +329,28 @@ class BlockRun:
         first = min(row.pay for row in self.receivables)
         return sum(session < first for session in self.task.sessions)
 
-    def _morning(self, t: int) -> bool:
+    def _open_with_events(self, t: int) -> bool:
         """Apply a session's corporate actions to an account of the symbols concerned."""
-        state, layout, session = self.state, self.task.layout, self.task.sessions[t]
+        state, axes, session = self.state, self.task.axes, self.task.sessions[t]
         columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
         columns = columns[state.quantity[columns] > 0]
         shares, cash = state.quantity[columns], int(state.purse["cash"][0])
         found = zip(columns.tolist(), shares.tolist(), state.cost[columns].tolist(), strict=True)
         held = {
-            layout.symbols[column]: _position(quantity, quantity, amount_of(cost), session)
+            axes.symbols[column]: _position(quantity, quantity, amount_of(cost), session)
             for column, quantity, cost in found
         }
         before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
         market = self.task.market
         book = action_book(market.store, market.data_ref)
         account, events = apply_corporate_actions(before, session, book, market.rules)
-        after = [account.quantity(layout.symbols[column]) for column in columns.tolist()]
+        after = [account.quantity(axes.symbols[column]) for column in columns.tolist()]
         self._move_levels(t)
         amounts = _cents(account.cash), _cents(account.owed)
         if max(*amounts, *after) > LARGEST:
             return False
         state.quantity[columns] = after
-        self.receivables, self.mornings[t] = account.receivables, (before, events)
+        self.receivables, self.openings[t] = account.receivables, (before, events)
         self.moved_cash[t] = amounts[0] - cash
         self.moved_shares[columns] += state.quantity[columns] - shares
         left = state.held[: state.purse["held"][0]]
@@ -362,9 +362,9 @@ class BlockRun:
 
     def _move_levels(self, t: int) -> None:
         """Move what levels are counted from by the session's actions; the book has done so for the first."""
-        book, layout = self.task.exits, self.task.layout
+        book, axes = self.task.exits, self.task.axes
         for action in book.actions(self.task.sessions[t]) if book and t else ():
-            place = layout.place.get(action.symbol, -1)
+            place = axes.place.get(action.symbol, -1)
             for name in ("basis", "peak") if place >= 0 and self.state.quantity[place] > 0 else ():
                 price = Decimal(int(self.state.exits[name][place])).scaleb(-4)
                 self.state.exits[name][place] = _units(price_after_actions(price, [action]))
@@ -372,19 +372,19 @@ class BlockRun:
     def _carry(self, t: int) -> bool:
         """Find the requested carried prices; False if one is not a multiple of 1e-4."""
         for column in self.state.unpriced[: self.state.purse["unpriced"][0]].tolist():
-            price = self._carried(column, t)
+            price = self._carried_price(column, t)
             if price is None or price > LARGEST or price * _UNITS % 1:
                 return False
             self.state.carried[column] = int(price * _UNITS)
         return True
 
-    def _carried(self, column: int, t: int) -> Decimal | None:
+    def _carried_price(self, column: int, t: int) -> Decimal | None:
         task, session = self.task, self.task.sessions[t]
         known = last_known(task, task.market.mark_at, column, task.first + t + 1)
         if known is None or known[0] < 0:
             return None
         by_symbol = actions_by_symbol(task.market.store, task.market.data_ref)
-        actions = by_symbol.get(task.layout.symbols[column], ())
+        actions = by_symbol.get(task.axes.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
         return price_after_actions(to_decimal(known[0]), since)
 
@@ -421,17 +421,12 @@ def trade_block(
     account: Account,
     exits: ExitBook | None = None,
 ) -> Block | None:
-    """Trade sessions from the account on the evening before the first of them.
+    """Trade sessions from the account on the evening before the first of them; the first ones, or all.
 
-    ``exits`` are those of a trade plan, moved to the first session; they follow what was traded.
-
-    Returns
-    -------
-    Block or None
-        Some or all of the sessions, from the first on. None if the first must be traded order by order:
-        fractions of shares and the US market, a volume cap, prices finer than four decimals, amounts of 10^12
-        and more, a sale above the size cap of an order, symbols on an unknown board, limits that depend on a
-        symbol's status, and a rule that does not trade, without holdings.
+    ``exits`` are a trade plan's, moved to the first session; they follow what was traded. None if the
+    first session must be traded order by order: fractions of shares and the US market, a volume cap, prices
+    finer than four decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
+    unknown board, limits that depend on a symbol's status, and a rule that does not trade, without holdings.
     """
     try:
         task = BlockTask.of(market, sessions, rule, exits)
@@ -465,11 +460,11 @@ class _BlockLines:
 
     def days(self) -> list[DayLines]:
         """Events, orders, marks and the day of each session."""
-        run, names = self._run, _names(self._run.task.layout.symbols)
+        run, names = self._run, _names(self._run.task.axes.symbols)
         days, orders = run.log.days, run.orders
         ends = np.concatenate([[0], days["orders"]])
         lines: list[Line] = [
-            ("fill", text) if text else self._judged(place)
+            ("fill", text) if text else self._judge(place)
             for place, text in enumerate(fill_texts(orders, names))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
@@ -497,7 +492,7 @@ class _BlockLines:
         for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
             fills, sales, won, *cents, profit = sums_of
             traded, commission, duty, transfer, slippage = map(amount_of, cents)
-            gone = delisting_profits(*run.mornings[t]) if t in run.mornings else []
+            gone = delisting_profits(*run.openings[t]) if t in run.openings else []
             body = day_body(
                 decider=run.task.rule.name,
                 cash=amount_of(cash),
@@ -524,13 +519,13 @@ class _BlockLines:
         return bodies
 
     def _events(self, t: int) -> list[Line]:
-        if t not in self._run.mornings:
+        if t not in self._run.openings:
             return []
-        before, events = self._run.mornings[t]
+        before, events = self._run.openings[t]
         result = replace(_EMPTY, session=self._run.task.sessions[t], events=events)
         return list(day_lines(before, result).lines[:-2])
 
-    def _judged(self, place: int) -> Line:
+    def _judge(self, place: int) -> Line:
         """The line of a refused order or an exit, from :func:`match_order`, which must judge it as here."""
         task, row = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
@@ -549,7 +544,7 @@ class _BlockLines:
         return outcome_line(outcome)
 
     def _order(self, row: Any) -> Order:
-        symbol, run = self._run.task.layout.symbols[int(row["column"])], self._run
+        symbol, run = self._run.task.axes.symbols[int(row["column"])], self._run
         side: Literal["buy", "sell"] = "sell" if row["sells"] else "buy"
         sized: dict[str, Any] = {"side": side, "quantity": int(row["quantity"])}
         if row["kind"] == SIGNAL:
@@ -559,17 +554,17 @@ class _BlockLines:
         return Order(symbol=symbol, sequence=int(row["sequence"]), reason=reason, trigger=trigger, **sized)
 
     def _row(self, column: int, row: int) -> Mapping[str, Mapping[str, float]]:
-        symbol, cells = self._run.task.layout.symbols[column], {}
-        for name, (values, placing) in self._fields.items():
-            place = placing.rows[row], placing.columns[column]
+        symbol, cells = self._run.task.axes.symbols[column], {}
+        for name, (values, index) in self._fields.items():
+            place = index.rows[row], index.columns[column]
             cells[name] = {symbol: float(values[place])} if min(place) >= 0 else {}
         return cells
 
     @cached_property
-    def _fields(self) -> dict[str, tuple[Floats, Placing]]:
+    def _fields(self) -> dict[str, tuple[Floats, CellIndex]]:
         store, data_ref = self._run.task.market.store, self._run.task.market.data_ref
         return {
-            name: (cells_of(store, data_ref, "ohlcv", name), placing_of(store, data_ref, "ohlcv", name))
+            name: (cells_of(store, data_ref, "ohlcv", name), index_of(store, data_ref, "ohlcv", name))
             for name in store.snapshot(data_ref)["ohlcv"]
         }
 
@@ -592,7 +587,7 @@ def _between(amounts: Ints, ends: Ints) -> list[int]:
 
 
 def _dividends(run: BlockRun, t: int) -> Decimal:
-    _, events = run.mornings.get(t, (None, ()))
+    _, events = run.openings.get(t, (None, ()))
     return sum((event.amount for event in events if isinstance(event, Dividend)), ZERO)
 
 

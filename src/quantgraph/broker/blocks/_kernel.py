@@ -5,7 +5,7 @@ a panel is the session before session ``t`` of the block, row ``t + 1`` the sess
 of :class:`~quantgraph.agents.SignalRule`, the rules of the market are those of
 :func:`~quantgraph.broker.session._matching.match_order`; where they need more than these numbers, it stops.
 
-Functions that are called for every symbol take single arrays, because passing a group costs more than their
+Functions that run for every symbol take single arrays, because passing a group costs more than their
 work.
 """
 
@@ -96,13 +96,8 @@ price; the session of the next payment."""
 class MarketArrays(NamedTuple):
     """S sessions of N symbols. Panels have S + 1 rows, the first for the session before; NaN without data.
 
-    Attributes
-    ----------
-    open, mark, close, upper, lower, before, volume, signal, shown, high, low
-        Shape (S + 1, N); ``before`` is ``pre_close``, ``signal`` what the session decides by, ``shown`` the
-        signal's row.
-    rank
-        Place of each symbol in ascending order.
+    ``before`` is ``pre_close``, ``signal`` what the session decides by, ``shown`` the signal's row; ``rank``
+    is the place of each symbol in ascending order.
     """
 
     open: Floats
@@ -155,13 +150,7 @@ class RuleArrays(NamedTuple):
 
 
 class AccountArrays(NamedTuple):
-    """The account by column, and work space.
-
-    Attributes
-    ----------
-    held
-        Columns of what is held, in ascending order of symbol.
-    """
+    """The account by column, and work space; ``held`` are columns of holdings, ascending by symbol."""
 
     purse: Table
     quantity: Ints
@@ -239,7 +228,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     if market.stop[t]:
         return False
     purse = state.purse[0]
-    morning, begun, count = purse.cash, purse.orders, _opinions(t, market, rule, state)
+    cash, begun, count = purse.cash, purse.orders, _opinions(t, market, rule, state)
     if rule.follows and not _due(t, market, rule, state):
         return False
     sold = _sells(t, begun, False, market, state, log)
@@ -248,10 +237,10 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     if sold < 0 or due < 0:
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
-    worth = (morning + purse.owed) * 100 + sold + due
+    worth = (cash + purse.owed) * 100 + sold + due
     if count > 0 and not _buys(t, count, worth, numbered, market, rule, state, log):
         return False
-    return not rule.follows or (_reached(t, begun, market, rule, state, log) and _follow(t, market, state))
+    return not rule.follows or (_sell_at(t, begun, market, rule, state, log) and _follow(t, market, state))
 
 
 @compiled
@@ -403,7 +392,7 @@ def _sell(  # noqa: PLR0917
 
 
 @compiled
-def _reached(  # noqa: PLR0917
+def _sell_at(  # noqa: PLR0917
     t: int, begun: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
 ) -> bool:
     """Sell what reached its level after the open, where no exit was tried; False to stop."""
@@ -479,7 +468,7 @@ def _buys(  # noqa: PLR0917
     state: AccountArrays,
     log: BlockLog,
 ) -> bool:
-    """Buy the candidates; ``worth`` is the morning's account without what is still held, in 1e-4.
+    """Buy the candidates; ``worth`` is the account before the open without what is still held, in 1e-4.
 
     The orders are numbered after ``numbered``.
     """

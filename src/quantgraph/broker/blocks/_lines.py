@@ -173,7 +173,7 @@ class _Texts(NamedTuple):
 
 def names_of(symbols: Iterable[str]) -> Names:
     """Symbols as arrays."""
-    return Names(*_joined([symbol.encode() for symbol in symbols]))
+    return Names(*_join([symbol.encode() for symbol in symbols]))
 
 
 def fill_texts(orders: Table, names: Names) -> list[str]:
@@ -188,7 +188,7 @@ def fill_texts(orders: Table, names: Names) -> list[str]:
 
 def mark_texts(marks: Table, day_ends: Ints, names: Names) -> list[str]:
     """The body of each day's marks, which are from ``day_ends[t]`` to ``day_ends[t + 1]``."""
-    frame = Names(*_joined([part.encode() for part in re.split(r"(?<=[{[])(?=[}\]])", marks_body({}, []))]))
+    frame = Names(*_join([part.encode() for part in re.split(r"(?<=[{[])(?=[}\]])", marks_body({}, []))]))
     most = int(np.diff(day_ends).max(initial=0))
     texts = _room(len(day_ends) - 1, len(frame.text) + most * (2 * _longest(names) + _NUMBER + 10))
     _write_marks(marks, day_ends, frame, names, texts)
@@ -209,7 +209,7 @@ def _fill_templates() -> _FillTemplates:
         parts = re.split("([\ue000-\uf8ff])", body)
         pieces += [part.encode() for part in parts[::2]]
         blanks += [ord(part) - 0xE000 for part in parts[1::2]]
-    text, ends = _joined(pieces)
+    text, ends = _join(pieces)
     return _FillTemplates(
         text=text,
         ends=ends,
@@ -218,7 +218,7 @@ def _fill_templates() -> _FillTemplates:
     )
 
 
-def _joined(parts: Sequence[bytes]) -> tuple[Bytes, Ints]:
+def _join(parts: Sequence[bytes]) -> tuple[Bytes, Ints]:
     return np.frombuffer(b"".join(parts), np.uint8), np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
 

@@ -39,14 +39,8 @@ class FallbackRequired(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Layout:
-    """Sessions and symbols of ``open``, the layout of all panels.
-
-    Attributes
-    ----------
-    rank
-        Place of each column's symbol in ascending order.
-    """
+class PanelAxes:
+    """Sessions and symbols of ``open``, the axes of all panels; ``rank`` is a column's place by symbol."""
 
     sessions: Dates
     symbols: tuple[str, ...]
@@ -55,7 +49,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Placing:
+class CellIndex:
     """Where a field's cells are: its row of each session, its column of each symbol, -1 for none."""
 
     rows: Ints
@@ -72,41 +66,37 @@ class BlockTask:
     market: Market
     sessions: Sequence[pd.Timestamp]
     first: int
-    layout: Layout
+    axes: PanelAxes
     rule: BlockRule
     exits: ExitBook | None = None
 
     @classmethod
     def of(
-        cls,
-        market: Market,
-        sessions: Sequence[pd.Timestamp],
-        rule: BlockRule,
-        exits: ExitBook | None = None,
+        cls, market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, exits: ExitBook | None = None
     ) -> BlockTask:
         """Take as many of the sessions as are consecutive in the data and have a row in every field."""
         store, data_ref, rules = market.store, market.data_ref, market.rules
-        fields, layout = store.snapshot(data_ref)["ohlcv"], layout_of(store, data_ref)
+        fields, axes = store.snapshot(data_ref)["ohlcv"], axes_of(store, data_ref)
         if (
             rules.market != "cn"
             or rules.volume_share is not None
             or not exact_rates(rules)
             or {"open", "close", market.mark_at} - {*fields}
-            or len(layout.symbols) > _MOST_SYMBOLS
+            or len(axes.symbols) > _MOST_SYMBOLS
         ):
             raise FallbackRequired
         days = np.array([session.asm8 for session in sessions], "datetime64[us]")
-        first = int(np.searchsorted(layout.sessions, days[0]))
-        there = layout.sessions[first : first + len(days)] == days[: len(layout.sessions) - first]
+        first = int(np.searchsorted(axes.sessions, days[0]))
+        there = axes.sessions[first : first + len(days)] == days[: len(axes.sessions) - first]
         for name in _QUOTED:
             if name in fields:
-                rows = placing_of(store, data_ref, "ohlcv", name).rows
+                rows = index_of(store, data_ref, "ohlcv", name).rows
                 there &= rows[first : first + len(days)] >= 0
         count = int(np.cumprod(there).sum())
         if not count:
             raise FallbackRequired
         found = sessions[:count]
-        return cls(market=market, sessions=found, first=first, layout=layout, rule=rule, exits=exits)
+        return cls(market=market, sessions=found, first=first, axes=axes, rule=rule, exits=exits)
 
     @property
     def end(self) -> int:
@@ -115,23 +105,23 @@ class BlockTask:
 
     def session(self, place: int) -> pd.Timestamp:
         """A session by its place, below 0 before the block."""
-        return pd.Timestamp(self.layout.sessions[self.first + place])
+        return pd.Timestamp(self.axes.sessions[self.first + place])
 
     @property
     def days(self) -> Dates:
         """The sessions as an array."""
-        return self.layout.sessions[self.first : self.end]
+        return self.axes.sessions[self.first : self.end]
 
 
-def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
+def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, CellIndex]:
     """All cells of a field, and where they are."""
-    placing = placing_of(task.market.store, task.market.data_ref, panel, name)
-    if not placing.within:
+    index = index_of(task.market.store, task.market.data_ref, panel, name)
+    if not index.within:
         raise FallbackRequired
-    return cells_of(task.market.store, task.market.data_ref, panel, name), placing
+    return cells_of(task.market.store, task.market.data_ref, panel, name), index
 
 
-def signal_of(task: BlockTask) -> tuple[Floats, Placing]:
+def signal_of(task: BlockTask) -> tuple[Floats, CellIndex]:
     """The signal's cells; without one the fallback raises the error."""
     names = list(task.market.store.snapshot(task.market.data_ref)["signal"])
     name = task.rule.signal or (names[0] if len(names) == 1 else None)
@@ -148,17 +138,17 @@ def last_known(task: BlockTask, name: str, column: int, end: int) -> tuple[float
     known = np.flatnonzero(~np.isnan(values[: len(rows), place])) if place >= 0 else rows[:0]
     if not known.size:
         return None
-    return float(values[known[-1], place]), pd.Timestamp(task.layout.sessions[rows[known[-1]]])
+    return float(values[known[-1], place]), pd.Timestamp(task.axes.sessions[rows[known[-1]]])
 
 
 @per_commit
-def layout_of(store: DataState, data_ref: str) -> Layout:
-    """Layout of a commit."""
+def axes_of(store: DataState, data_ref: str) -> PanelAxes:
+    """Axes of a commit."""
     frame = store.snapshot(data_ref)["ohlcv"]["open"]
     symbols = tuple(frame.columns.tolist())
     rank = np.empty(len(symbols), np.int64)
     rank[sorted(range(len(symbols)), key=symbols.__getitem__)] = np.arange(len(symbols))
-    return Layout(
+    return PanelAxes(
         sessions=_dates(frame),
         symbols=symbols,
         place={symbol: place for place, symbol in enumerate(symbols)},
@@ -167,17 +157,17 @@ def layout_of(store: DataState, data_ref: str) -> Layout:
 
 
 @per_commit
-def placing_of(store: DataState, data_ref: str, panel: str, name: str) -> Placing:
-    """Where a field's cells are in the layout of its commit."""
-    layout, frame = layout_of(store, data_ref), store.snapshot(data_ref)[panel][name]
+def index_of(store: DataState, data_ref: str, panel: str, name: str) -> CellIndex:
+    """Where a field's cells are on the axes of its commit."""
+    axes, frame = axes_of(store, data_ref), store.snapshot(data_ref)[panel][name]
     sessions, symbols = _dates(frame), frame.columns.tolist()
-    rows, columns = _places(sessions, layout.sessions), _places(symbols, layout.symbols)
-    return Placing(
+    rows, columns = _places(sessions, axes.sessions), _places(symbols, axes.symbols)
+    return CellIndex(
         rows=rows,
         columns=columns,
-        same=np.array_equal(sessions, layout.sessions) and tuple(symbols) == layout.symbols,
-        within=bool(np.isin(sessions, layout.sessions).all()),
-        extra=np.flatnonzero(_places(layout.symbols, symbols) < 0),
+        same=np.array_equal(sessions, axes.sessions) and tuple(symbols) == axes.symbols,
+        within=bool(np.isin(sessions, axes.sessions).all()),
+        extra=np.flatnonzero(_places(axes.symbols, symbols) < 0),
     )
 
 
@@ -186,24 +176,21 @@ def cells_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
     return store.snapshot(data_ref)[panel][name].to_numpy()
 
 
-def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
-    """Cells of the session before row ``first`` and of rows ``first`` to ``end - 1``.
+def panel_of(values: Floats, index: CellIndex, first: int, end: int) -> Floats:
+    """Cells (end - first + 1, N) of the session before row ``first`` and of rows ``first`` to ``end - 1``.
 
-    Returns
-    -------
-    numpy.ndarray
-        Shape (end - first + 1, N), read-only, NaN where the field has no such cell; a view where possible.
+    They are read-only, NaN where the field has no such cell, and a view where possible.
     """
-    if placing.same and first:
+    if index.same and first:
         return values[first - 1 : end]
-    panel = np.full((end - first + 1, len(placing.columns)), np.nan)
-    if placing.same:
+    panel = np.full((end - first + 1, len(index.columns)), np.nan)
+    if index.same:
         panel[1:] = values[:end]
         panel.flags.writeable = False
         return panel
-    rows = np.array([-1, *placing.rows[:end]])[first:]
-    there, known = np.flatnonzero(rows >= 0), np.flatnonzero(placing.columns >= 0)
-    panel[np.ix_(there, known)] = values[np.ix_(rows[there], placing.columns[known])]
+    rows = np.array([-1, *index.rows[:end]])[first:]
+    there, known = np.flatnonzero(rows >= 0), np.flatnonzero(index.columns >= 0)
+    panel[np.ix_(there, known)] = values[np.ix_(rows[there], index.columns[known])]
     panel.flags.writeable = False
     return panel
 
@@ -235,20 +222,20 @@ def market_of(task: BlockTask) -> MarketArrays:
     """The block's sessions for the compiled code."""
     fields = task.market.store.snapshot(task.market.data_ref)["ohlcv"]
 
-    nothing = no_panel(len(task.sessions) + 1, len(task.layout.symbols))
+    nothing = no_panel(len(task.sessions) + 1, len(task.axes.symbols))
 
     def panel(name: str) -> Floats:
         return panel_of(*field_of(task, "ohlcv", name), task.first, task.end) if name in fields else nothing
 
-    past, placing = field_of(task, "ohlcv", "close")
-    shown, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
+    past, index = field_of(task, "ohlcv", "close")
+    shown, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halts(task)
     if task.rule.trades:
         cells, where = signal_of(task)
         shown = panel_of(cells, where, task.first, task.end)
-        entries, unclear = _entries(task, cells, where, placing)
+        entries, unclear = _entries(task, cells, where, index)
         stop |= unclear
-    signal = _decided(task, shown, entries)
-    kind, examples = kinds_of(task.layout.symbols, task.market.rules)
+    signal = _decisions(task, shown, entries)
+    kind, examples = kinds_of(task.axes.symbols, task.market.rules)
     era, terms = terms_of(task.market.rules, examples, task.days)
     if any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
@@ -267,10 +254,10 @@ def market_of(task: BlockTask) -> MarketArrays:
         high=panel("high"),
         low=panel("low"),
         past=past,
-        past_columns=placing.columns,
-        past_rows=int((placing.rows[: max(0, task.first - 1)] >= 0).sum()),
-        ex_before=_ex_before(task, placing),
-        rank=task.layout.rank,
+        past_columns=index.columns,
+        past_rows=int((index.rows[: max(0, task.first - 1)] >= 0).sum()),
+        ex_before=_ex_before(task, index),
+        rank=task.axes.rank,
         kind=kind,
         era=era,
         terms=terms,
@@ -286,13 +273,13 @@ def market_of(task: BlockTask) -> MarketArrays:
 def decided_of(task: BlockTask) -> Flags:
     """Whether the plan trades on each session of the data up to the block's last."""
     _, where = signal_of(task)
-    rows = task.layout.sessions[where.rows >= 0]
-    days, when = task.layout.sessions[: task.end], task.rule.plan.trade_on
+    rows = task.axes.sessions[where.rows >= 0]
+    days, when = task.axes.sessions[: task.end], task.rule.plan.trade_on
     found: Flags = trade_days(days, when, rows, started=task.rule.started)
     return found
 
 
-def _decided(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
+def _decisions(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
     """What each session decides by: on sessions of ``trade_on`` the last 1 and -1 since the one before.
 
     Sets ``entries`` to False on other sessions.
@@ -315,14 +302,14 @@ def _decided(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
 
 def rule_of(task: BlockTask) -> RuleArrays:
     """Write the rule in whole numbers."""
-    plan, symbols = task.rule.plan, len(task.layout.symbols)
+    plan, symbols = task.rule.plan, len(task.axes.symbols)
     traded = signal_of(task)[0].shape[1] if task.rule.trades else symbols
     kind, value = plan.sizing(traded)
     share, share_of = np.full(symbols, -1, np.int64), np.ones(symbols, np.int64)
     if kind == "weights":
         for symbol, weight in value.items():
-            if symbol in task.layout.place:
-                place = task.layout.place[symbol]
+            if symbol in task.axes.place:
+                place = task.axes.place[symbol]
                 share[place], share_of[place] = _parts(weight)
     else:
         share[:], share_of[:] = _parts(value) if kind == "percent" else (0, 1)
@@ -381,11 +368,11 @@ def actions_by_symbol(store: DataState, data_ref: str) -> dict[str, tuple[Corpor
 @per_commit
 def _all_ex_dates(store: DataState, data_ref: str) -> tuple[Ints, Ints]:
     """Row of the first session at or after each action's ex-date, ascending, and its column."""
-    layout = layout_of(store, data_ref)
+    axes = axes_of(store, data_ref)
     actions = [action for rows in actions_by_symbol(store, data_ref).values() for action in rows]
-    known = [action for action in actions if action.symbol in layout.place]
-    rows = np.searchsorted(layout.sessions, np.array([action.ex.asm8 for action in known], "datetime64[us]"))
-    columns = np.array([layout.place[action.symbol] for action in known], np.int64)
+    known = [action for action in actions if action.symbol in axes.place]
+    rows = np.searchsorted(axes.sessions, np.array([action.ex.asm8 for action in known], "datetime64[us]"))
+    columns = np.array([axes.place[action.symbol] for action in known], np.int64)
     order = np.argsort(rows, kind="stable")
     return rows[order], columns[order]
 
@@ -396,17 +383,17 @@ def _ex_dates(task: BlockTask) -> tuple[Ints, Ints]:
     return columns[begins[0] : begins[-1]], begins - begins[0]
 
 
-def _ex_before(task: BlockTask, close: Placing) -> Ints:
+def _ex_before(task: BlockTask, close: CellIndex) -> Ints:
     rows, columns = _all_ex_dates(task.market.store, task.market.data_ref)
     earlier = rows < task.first
     closes_before = np.concatenate([[0], np.cumsum(close.rows >= 0)])
-    before = np.zeros(len(task.layout.symbols), np.int64)
+    before = np.zeros(len(task.axes.symbols), np.int64)
     np.maximum.at(before, columns[earlier], closes_before[rows[earlier]])
     return before
 
 
 def _events(task: BlockTask) -> tuple[Ints, Ints]:
-    columns, ends, place = [], [0], task.layout.place
+    columns, ends, place = [], [0], task.axes.place
     book = action_book(task.market.store, task.market.data_ref)
     if not book:
         return np.zeros(0, np.int64), np.zeros(len(task.sessions) + 1, np.int64)
@@ -417,20 +404,20 @@ def _events(task: BlockTask) -> tuple[Ints, Ints]:
     return np.array(columns, np.int64), np.array(ends, np.int64)
 
 
-def _halted(task: BlockTask) -> Flags:
+def _halts(task: BlockTask) -> Flags:
     found = np.zeros(len(task.sessions), np.bool_)
     for place in np.flatnonzero(np.isin(task.days, np.array([*halt_days()], "datetime64[us]"))).tolist():
         found[place] = task.market.rules.halted(task.sessions[place].date(), "open")
     return found
 
 
-def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:
-    """Whether the row before a session may open positions, and whether that cannot be told here.
+def _entries(task: BlockTask, signal: Floats, where: CellIndex, close: CellIndex) -> tuple[Flags, Flags]:
+    """Whether the row before a session may open positions, and whether that is not known here.
 
     It may if it is the last row of both the signal and ``close``.
     """
     before = np.arange(task.first, task.end) - 1
-    last = [_last_rows(placing)[before] for placing in (where, close)]
+    last = [_last_rows(index)[before] for index in (where, close)]
     same = (last[0] == last[1]) & (last[0] >= 0) & (before >= 0)
     entries = same & (last[0] == before)
     unclear = same & ~entries
@@ -440,9 +427,9 @@ def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) ->
     return entries, unclear
 
 
-def _last_rows(placing: Placing) -> Ints:
+def _last_rows(index: CellIndex) -> Ints:
     """The last session up to each of which the field has a row, -1 for none."""
-    known = placing.rows >= 0
+    known = index.rows >= 0
     return np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
 
 

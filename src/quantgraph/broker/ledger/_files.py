@@ -146,7 +146,7 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
         sequence=sequence,
         reason=str(row.get("reason") or ""),
     )
-    given = row.get("notional")
+    amount = row.get("notional")
     charges: dict[str, Any] = {name: money(to_decimal(row.get(name) or 0, name=name)) for name in CHARGES}
     return Fill(
         order=order,
@@ -154,7 +154,7 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
         side=row["side"],
         price=price,
         quantity=quantity,
-        notional=notional(price, quantity) if given in (None, "") else to_decimal(given, name="notional"),
+        notional=notional(price, quantity) if amount in (None, "") else to_decimal(amount, name="notional"),
         **charges,
     )
 

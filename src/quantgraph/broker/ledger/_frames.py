@@ -117,13 +117,13 @@ def events_frame(events: Iterable[Event]) -> pd.DataFrame:
         {**vars(event), "trade_date": event.session, "ts_code": event.symbol, "kind": _KIND_OF[type(event)]}
         for event in events
     ]
-    return _typed(pd.DataFrame(rows, columns=list(EVENT_COLUMNS)))
+    return _cast(pd.DataFrame(rows, columns=list(EVENT_COLUMNS)))
 
 
 def _outcomes(lines: Iterable[OrderLine]) -> pd.DataFrame:
     """Everything about the outcomes of orders, without their records: there may be a million."""
     sessions: dict[str, pd.Timestamp] = {}
-    return _typed(pd.DataFrame((_outcome(sessions, *line) for line in lines), columns=list(_OUTCOME_COLUMNS)))
+    return _cast(pd.DataFrame((_outcome(sessions, *line) for line in lines), columns=list(_OUTCOME_COLUMNS)))
 
 
 def _outcome(sessions: dict[str, pd.Timestamp], session: str, kind: str, text: str) -> tuple[Any, ...]:
@@ -151,11 +151,11 @@ def _outcome(sessions: dict[str, pd.Timestamp], session: str, kind: str, text: s
     cost = float(sum((Decimal(charge) for charge in charges if charge not in _NOTHING), ZERO))
     filled = (float(body["filled"]), float(body["price"]), float(body["notional"]), cost)
     rest = body.get("rest") or _ALL_FILLED
-    told = (rest["code"], rest["message"], body["reason"])
-    return (*order, body["side"], *sizes, *filled, *told, ordered, *map(float, charges))
+    refusal = (rest["code"], rest["message"], body["reason"])
+    return (*order, body["side"], *sizes, *filled, *refusal, ordered, *map(float, charges))
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
+def _cast(table: pd.DataFrame) -> pd.DataFrame:
     types: dict[str, Any] = {name: _TYPES[name] for name in table.columns}
     return table.astype(types)
 
@@ -164,7 +164,7 @@ Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _DIGITS = 8
-"""Decimals of numbers that are read in bulk; those of the mainland have fewer."""
+"""Decimals of numbers that are read in bulk; the mainland's have fewer."""
 _MORE_DIGITS = 28
 """Decimals of numbers that are read one by one."""
 _FLAGS = ("wishes_to_buy", "sells", "at_open", "by_plan")
@@ -292,9 +292,9 @@ class OrderReader:
             symbol=np.concatenate(places + [part.symbol for part in parts]),
             **{name: np.concatenate(flags + [getattr(part, name) for part in parts]) for name in _FLAGS},
             refused=[code for part in parts for code in part.refused],
-            quantity=_joined(parts, "quantity", digits),
-            price=_joined(parts, "price", digits),
-            cost=_joined(parts, "cost", digits),
+            quantity=_join_numbers(parts, "quantity", digits),
+            price=_join_numbers(parts, "price", digits),
+            cost=_join_numbers(parts, "cost", digits),
             digits=digits,
         )
 
@@ -329,13 +329,13 @@ class OrderReader:
         if len(read) < len(numbers) or table.num_rows != len(lines) or table["symbol"].null_count:
             return None
         return OrderTable(
-            day=_encoded(self._days, pa.array([session for session, _, _ in lines], pa.string())),
-            symbol=_encoded(self._symbols, table["symbol"].combine_chunks()),
+            day=_encode(self._days, pa.array([session for session, _, _ in lines], pa.string())),
+            symbol=_encode(self._symbols, table["symbol"].combine_chunks()),
             wishes_to_buy=_equals(table["wish"], "buy"),
             sells=_equals(table["side"], "sell"),
             at_open=_equals(table["type"], "open"),
             by_plan=table["trigger"].is_valid().to_numpy(),
-            refused=_refused(table["code"], table["rest"]),
+            refused=_refusal_codes(table["code"], table["rest"]),
             quantity=read[0].tolist(),
             price=read[1].tolist(),
             cost=np.sum(read[2:], axis=0).tolist(),
@@ -343,7 +343,7 @@ class OrderReader:
         )
 
 
-def _joined(parts: Sequence[OrderTable], name: str, digits: int) -> list[int]:
+def _join_numbers(parts: Sequence[OrderTable], name: str, digits: int) -> list[int]:
     """A column of numbers, all with the same decimals."""
     joined: list[int] = []
     for part in parts:
@@ -382,14 +382,14 @@ def _places(known: dict[str, int], names: Sequence[str]) -> Places:
     return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
-def _encoded(known: dict[str, int], names: pa.Array) -> Places:
+def _encode(known: dict[str, int], names: pa.Array) -> Places:
     """Like :func:`_places`, for many names of which few differ."""
     encoded = names.dictionary_encode()
     found: Places = _places(known, encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
     return found
 
 
-def _refused(codes: pa.ChunkedArray, rests: pa.ChunkedArray) -> list[str | None]:
+def _refusal_codes(codes: pa.ChunkedArray, rests: pa.ChunkedArray) -> list[str | None]:
     """Code of each rejection, or of the rest that the volume cap cut off."""
     import pyarrow.compute as pc
 

@@ -5,7 +5,7 @@ The lines of a session are in this order: ``dividend``, ``payment``, ``split``, 
 happened, ``fill`` and ``rejection`` in the order of submission, ``notes`` and ``exits`` if the decision has
 any, ``marks``, ``day``.
 
-The writer is its own, not that of ``_util``: the hash chain is over these bytes, whose keys are not sorted.
+The writer is its own, not ``_util``'s: the hash chain is over these bytes, whose keys are not sorted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def session_from_iso(session: str) -> pd.Timestamp:
 
 
 def compact_json(value: Any) -> str:
-    """Compact JSON, keys in the given order; lone surrogates are escaped, because UTF-8 has none."""
+    """Compact JSON, keys in their order; lone surrogates are escaped, because UTF-8 has none."""
     return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -299,10 +299,10 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 def _event_line(event: Event) -> Line:
     values = {name: value for name, value in vars(event).items() if name != "session"}
-    return _KINDS[type(event)], compact_json({name: _written(value) for name, value in values.items()})
+    return _KINDS[type(event)], compact_json({name: _dump(value) for name, value in values.items()})
 
 
-def _written(value: Any) -> str:
+def _dump(value: Any) -> str:
     return iso(value) if isinstance(value, pd.Timestamp) else number_text(value)
 
 
@@ -360,9 +360,9 @@ class JournalStore:
                 before = chain_hash(before, line, day.session, kind, body)
                 rows.append((run_id, line, day.session, kind, body, before))
         if rows:
-            given = rows if self._positional else [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+            values = rows if self._positional else [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
             with self._writer.begin() as connection:
-                connection.exec_driver_sql(self._insert, given)
+                connection.exec_driver_sql(self._insert, values)
         return line, before
 
     def runs(self) -> list[str]:
@@ -404,7 +404,7 @@ class JournalStore:
             return str(connection.execute(query).scalar_one())
 
     def lines(self, run_id: str, *kinds: str, after: int = OPENING - 1) -> list[Stored]:
-        """Lines of the sessions, or those of some kinds, in order."""
+        """Lines of the sessions, or of some kinds, in order."""
         columns = journal.c
         query = (
             select(columns.line, columns.session, columns.kind, columns.body)

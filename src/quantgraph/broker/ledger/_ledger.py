@@ -139,8 +139,8 @@ class Ledger(LedgerQueries):
             If the cash is not an amount, or the name is empty or too long.
         """
         if not 1 <= len(run_id) <= RUN_ID_LENGTH:
-            said = f"run_id has {len(run_id)} characters; must have 1 to {RUN_ID_LENGTH}"
-            raise BadOption(said, parameter="run_id")
+            message = f"run_id has {len(run_id)} characters; must have 1 to {RUN_ID_LENGTH}"
+            raise BadOption(message, parameter="run_id")
         opening = {
             "run": canonical_json(dict(meta or {})),
             "deposit": compact_json({"amount": str(Account.opening(cash).cash)}),
@@ -157,8 +157,8 @@ class Ledger(LedgerQueries):
         for kind, body in opening.items():
             if found and found.get(kind) != body:
                 what = _changes(kind, found.get(kind, ""), body)
-                told = f"run {run_id!r} exists with {what}; give another run_id to begin a new run"
-                raise LedgerConflict(told, run_id=run_id)
+                message = f"run {run_id!r} exists with {what}; give another run_id to begin a new run"
+                raise LedgerConflict(message, run_id=run_id)
 
     def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
         """Record a session in one transaction, or return what was recorded for it before.

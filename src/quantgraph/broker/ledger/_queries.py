@@ -136,7 +136,7 @@ class LedgerQueries:
     ) -> list[LoggedExecution]:
         """What a decider that works step by step did, by session and symbol; empty for other deciders.
 
-        The steps are no part of the hash chain, and include those of a session that was not committed.
+        The steps are not in the hash chain, and include the steps of sessions that were not committed.
         """
         return self._log.executions(run_id, session=session, symbol=symbol)
 
@@ -221,7 +221,7 @@ class LedgerQueries:
         pandas.DataFrame
             ``trade_date``, ``sequence``, ``ts_code``; ``side`` of the fill, or what was ordered (empty for a
             target that was refused); ``type`` (``open``, ``close``, ``limit``), ``wish``, which of the four
-            sizes was given, ``size`` and ``limit_price``; ``quantity`` (shares filled, 0 if refused),
+            sizes was set, ``size`` and ``limit_price``; ``quantity`` (shares filled, 0 if refused),
             ``price`` (NaN if refused), ``notional``, ``cost`` (all charges together); ``code`` and
             ``message`` of the rejection, or of the rest that the volume cap cut off, empty if all was
             filled; the decider's ``reason``. Types as in :mod:`~quantgraph.broker.ledger._frames`.

@@ -310,8 +310,8 @@ class ExecutionLog:
             ignoring = " ON CONFLICT DO NOTHING" if table is executions else ""
             self._statements[table.name] = f"{compiled}{ignoring}", names, compiled.positional
         statement, names, positional = self._statements[table.name]
-        given = tuple(row[name] for name in names) if positional else {name: row[name] for name in names}
-        return connection.exec_driver_sql(statement, given).rowcount
+        values = tuple(row[name] for name in names) if positional else {name: row[name] for name in names}
+        return connection.exec_driver_sql(statement, values).rowcount
 
     def _rule_id(self, step: LoggedStep) -> int:
         """Return the id of the step's rule; the tables are made, and the rule is saved, if it is new."""
@@ -361,12 +361,12 @@ def _execution(rows: Sequence[Row[Any]]) -> LoggedExecution:
     try:
         steps = tuple(map(_step, rows))
     except (BadOption, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise _damaged(rows[0], str(error)) from error
+        raise _damage(rows[0], str(error)) from error
     first, head = steps[0], rows[0]
     if first.step != 1:
-        raise _damaged(head, f"it begins with step {first.step}")
+        raise _damage(head, f"it begins with step {first.step}")
     if first.execution_id(head.run_id) != head.execution_id:
-        raise _damaged(head, "run, session, symbol and rule do not lead to its execution_id")
+        raise _damage(head, "run, session, symbol and rule do not lead to its execution_id")
     return LoggedExecution(
         execution_id=head.execution_id,
         run_id=head.run_id,
@@ -397,6 +397,6 @@ def _step(row: Row[Any]) -> LoggedStep:
     )
 
 
-def _damaged(row: Row[Any], what: str) -> BadFile:
+def _damage(row: Row[Any], what: str) -> BadFile:
     where = f"the execution log of run {row.run_id!r} was changed: {row.session} {row.symbol}"
     return BadFile(f"{where}: {what}", run_id=row.run_id, execution_id=row.execution_id)

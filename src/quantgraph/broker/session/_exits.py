@@ -39,7 +39,7 @@ Kind = Literal["stop_loss", "trailing_stop", "take_profit", "max_holding"]
 class Followed:
     """What a plan follows of a position.
 
-    ``basis`` is the average fill price of its shares, ``last`` that of the last of ``purchases``, ``peak``
+    ``basis`` is the average fill price of its shares, ``last`` the last fill price of ``purchases``, ``peak``
     the highest close since the entry, at least the basis; all as of the last ex-date. ``waiting`` is the
     trigger that is sold at the next open, with the reason; empty without one. ``rule`` is the plan's, or the
     decider's. ``atr`` is the average true range as of the close before it came into force, if it has levels
@@ -82,7 +82,7 @@ class Traded(Protocol):
 
 
 class ExitBook:
-    """The exits of one run, session by session: :meth:`open`, :meth:`due`, :meth:`reached`, :meth:`record`.
+    """The exits of one run by session: :meth:`open`, :meth:`due`, :meth:`level_orders`, :meth:`record`.
 
     It follows positions if the plan has a use for it, and from the first exit rule of a decider on; then it
     reads the ``history``. ``exited`` has the session of the last exit, by symbol, until the symbol is bought
@@ -97,9 +97,9 @@ class ExitBook:
         rules: Rulebook,
         history: Callable[[], Iterable[SessionResult]] = tuple,
         *,
-        given: bool = False,
+        has_rules: bool = False,
     ) -> None:
-        """``given``: a decision of the history has exit rules."""
+        """``has_rules``: a decision of the history has exit rules."""
         self.plan, self._store, self._data_ref, self.rules = plan, store, data_ref, rules
         self._history, self.rule = history, plan.exit_rule("any")
         self._check_fields(self.rule)
@@ -109,7 +109,7 @@ class ExitBook:
         self.last: pd.Timestamp | None = None
         self._read: tuple[pd.Timestamp, Mapping[str, Quote]] | None = None
         self.exited: dict[str, pd.Timestamp] = {}
-        if plan.follows or given:
+        if plan.follows or has_rules:
             self._begin()
 
     def _begin(self) -> None:
@@ -141,7 +141,7 @@ class ExitBook:
         return last is not None and (self._data_ref, self.last) == (data_ref, last)
 
     def open(self, day: pd.Timestamp) -> None:
-        """Move the levels by the corporate actions whose ex-date the session is, once."""
+        """Move the levels by the corporate actions with this ex-date, once."""
         moved, self._day = self._day == day or not self.follows, day
         for action in () if moved else self.actions(day):
             held = self.followed.get(action.symbol)
@@ -159,7 +159,7 @@ class ExitBook:
                 )
 
     def actions(self, day: pd.Timestamp) -> Sequence[CorporateAction]:
-        """The corporate actions whose ex-date the session is."""
+        """The corporate actions with this ex-date."""
         return actions_by_session(self._store, self._data_ref).get(day, ())
 
     def resume(
@@ -169,7 +169,7 @@ class ExitBook:
         self.last, self.followed, self.exited = day, dict(followed), dict(exited)
 
     def skip(self, day: pd.Timestamp) -> None:
-        """Go on after a session up to which nobody followed the run: it is read when a rule is given."""
+        """Go on after a session up to which the run was not followed: a new rule reads it."""
         self.resume(day, {}, {})
         self.follows = False
 
@@ -186,11 +186,11 @@ class ExitBook:
                 orders += _sales(sale, position.sellable, self.rules, day, numbers)
         return orders
 
-    def reached(
-        self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome], given: Sequence[ExitRule] = ()
+    def level_orders(
+        self, day: pd.Timestamp, account: Account, outcomes: Sequence[Outcome], rules: Sequence[ExitRule] = ()
     ) -> Iterator[Order]:
         """Orders for the levels that the session reached after its open; ``outcomes`` are those so far."""
-        followed, quotes = self._with_fills(day, outcomes, account, given), self._quotes(day)
+        followed, quotes = self._with_fills(day, outcomes, account, rules), self._quotes(day)
         numbers = count(max([FIRST_EXIT - 1, *(each.order.sequence for each in outcomes)]) + 1)
         left_alone = {each.order.symbol for each in outcomes if each.order.trigger} | _late_buys(outcomes)
         for symbol, position in account.positions.items():
@@ -232,7 +232,7 @@ class ExitBook:
             return
         yield [order for order in orders if order.type != "close"]
         outcomes = cast("Sequence[Outcome]", market.outcomes)
-        yield list(self.reached(day, market.account, outcomes, decision.exits))
+        yield list(self.level_orders(day, market.account, outcomes, decision.exits))
         yield [order for order in orders if order.type == "close"]
 
     def record(self, result: SessionResult) -> None:
@@ -246,7 +246,7 @@ class ExitBook:
         late = _late_buys(result.outcomes)
         kept: dict[str, Followed] = {}
         for symbol, position in positions.items():
-            held = followed.get(symbol) or self._found(position)
+            held = followed.get(symbol) or self._follow_position(position)
             quote = quotes.get(symbol)
             locked = position.bought_today > 0 and symbol not in late
             held = self._waiting(symbol, held, result, quote if locked else None)
@@ -340,7 +340,7 @@ class ExitBook:
     def _waiting(self, symbol: str, held: Followed, result: SessionResult, quote: Quote | None) -> Followed:
         """The position with an exit that was refused, cut off, or reached in the session of the entry.
 
-        ``quote`` is that of shares that could not be sold in the session, else None.
+        ``quote`` is of shares that could not be sold in the session, else None.
         """
         tried = [each.order for each in result.outcomes if each.order.trigger and each.order.symbol == symbol]
         if tried:
@@ -351,17 +351,13 @@ class ExitBook:
             return held
         return replace(held, waiting=(trigger_of(level.kind, held.entered), level.reason + AT_ENTRY))
 
-    def _found(self, position: Position) -> Followed:
+    def _follow_position(self, position: Position) -> Followed:
         """What is followed of shares that were there before the run."""
         cost = trim_zeros(position.average_cost)
         return Followed(rule=self.rule, entered=position.entered, basis=cost, peak=cost, last=cost)
 
     def _with_fills(
-        self,
-        day: pd.Timestamp,
-        outcomes: Iterable[Outcome],
-        account: Account,
-        given: Sequence[ExitRule],
+        self, day: pd.Timestamp, outcomes: Iterable[Outcome], account: Account, rules: Sequence[ExitRule]
     ) -> dict[str, Followed]:
         """What is followed after the session's purchases and rules, of positions that are still there."""
         fills, followed = [each for each in outcomes if isinstance(each, Fill)], dict(self.followed)
@@ -384,9 +380,9 @@ class ExitBook:
                 basis, number = (held.basis * before + paid) / (before + bought), held.purchases + 1
                 peak = max(held.peak, basis)
                 followed[symbol] = replace(held, basis=basis, peak=peak, last=last, purchases=number)
-        for rule in given:
+        for rule in rules:
             if rule.symbol in account.positions:
-                held = followed.get(rule.symbol) or self._found(account.positions[rule.symbol])
+                held = followed.get(rule.symbol) or self._follow_position(account.positions[rule.symbol])
                 atr = self._range(rule, rule.symbol, day)
                 followed[rule.symbol] = replace(held, rule=rule, atr=atr)
         return followed

@@ -176,12 +176,8 @@ def match_order(
 ) -> Fill | Rejection:
     """Fill an order in a session, or reject it. The account does not change: apply the fill to it.
 
-    All checks use the price of the fill. An order is filled in full, up to the volume cap, or not at all.
-
-    Parameters
-    ----------
-    account
-        In the open session (after :meth:`Account.open_session`).
+    All checks use the price of the fill. An order is filled in full, up to the volume cap, or not at all. The
+    account is in the open session (after :meth:`Account.open_session`).
     """
     matching = _Matching(order, account, quote, rules, session, others, traded)
     try:
@@ -256,7 +252,7 @@ class _Matching:
             if not allowed:
                 raise OrderRefused("volume_cap", text)
             rest = Rejection(order=order, session=self.session, code="volume_cap", message=text)
-        fill = self._filled(sized.side, allowed, price)
+        fill = self._fill(sized.side, allowed, price)
         if account.cash + fill.cash_change < 0:
             text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
             raise OrderRefused("insufficient_cash", text)
@@ -360,7 +356,7 @@ class _Matching:
         most = notional(abs(price - to_decimal(worst)), quantity)
         return replace(charges, slippage=min(charges.slippage, most))
 
-    def _filled(self, side: Side, quantity: Quantity, price: Decimal) -> Fill:
+    def _fill(self, side: Side, quantity: Quantity, price: Decimal) -> Fill:
         symbol, day, amount = self.order.symbol, self.session.date(), notional(price, quantity)
         charges = self.rules.charges(symbol, side, quantity, amount, day)
         if self.order.type == "stop" and charges.slippage:

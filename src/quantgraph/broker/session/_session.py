@@ -1,4 +1,4 @@
-"""A session of a market: opened with an account, given orders, closed and marked."""
+"""A session of a market: opened with an account, sent orders, closed and marked."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ class Session:
     """One session: each order is judged here, for the pre-check of a decider as for the fill.
 
     An order that is submitted at the open is filled, rejected, or :class:`.Pending` where the open does not
-    tell. :meth:`close` judges the orders by the whole session. (One case cannot be told at the open: data
+    tell. :meth:`close` judges the orders by the whole session. (One case is not known at the open: data
     with an open of a session whose volume turns out to be 0, which counts as suspended.)
 
     Parameters
     ----------
     account
-        After the corporate actions of the morning.
+        After the corporate actions before the open.
     quotes
         What is known of the session, by symbol, or a function that reads it when it is asked for.
     rules, day
@@ -143,14 +143,14 @@ class Session:
     ) -> None:
         self.rules = rules
         self.day = day
-        self._morning = self._account = account
+        self._at_open = self._account = account
         self._quotes = quotes
         self._last_prices = last_prices
         self._pending = pending
         self._is_session = is_session
         self._opened: tuple[Market, tuple[Event, ...]] | None = None
         self._exits: ExitBook | None = None
-        self._told: dict[int, Fill | Rejection | Pending] = {}
+        self._known: dict[int, Fill | Rejection | Pending] = {}
         self._traded: defaultdict[str, Quantity] = defaultdict(int)
         self._bought: dict[str, Decimal] = {}
         self._unsettled = False
@@ -162,7 +162,7 @@ class Session:
     ) -> Session:
         """Open a session with the account at the end of the one before: corporate actions take effect.
 
-        ``exits`` are those of a run, as of the session before. Default: none are followed so far.
+        ``exits`` are a run's, as of the session before. Default: none are followed so far.
         """
         view = market.store.trusted_view(Moment(day, "open"), market.data_ref)
         book = action_book(market.store, market.data_ref)
@@ -187,8 +187,8 @@ class Session:
         ``pending=False`` judges limits, closes and capped orders too, as far as the open tells.
         """
         with self._lock:
-            copied, told, bought = object.__new__(Session), dict(self._told), dict(self._bought)
-            vars(copied).update(vars(self), _told=told, _bought=bought, _traded=self._traded.copy())
+            copied, known, bought = object.__new__(Session), dict(self._known), dict(self._bought)
+            vars(copied).update(vars(self), _known=known, _bought=bought, _traded=self._traded.copy())
         copied._opened, copied._lock = None, threading.Lock()
         copied._pending = pending and self._pending
         return copied
@@ -207,7 +207,7 @@ class Session:
     def exits(self) -> tuple[Order, ...]:
         """The sales that a trade plan and exit rules send at this open."""
         exits = self._exits
-        return () if exits is None else tuple(exits.due(self.day, self._morning, self.quotes))
+        return () if exits is None else tuple(exits.due(self.day, self._at_open, self.quotes))
 
     @property
     def exited(self) -> Mapping[str, pd.Timestamp]:
@@ -223,7 +223,7 @@ class Session:
     def outcomes(self) -> tuple[Fill | Rejection | Pending, ...]:
         """What is known of the orders so far, in the order of submission."""
         with self._lock:
-            return tuple(self._told.values())
+            return tuple(self._known.values())
 
     @property
     def submitted(self) -> tuple[Order, ...]:
@@ -251,7 +251,7 @@ class Session:
     ) -> Fill | Rejection | Pending:
         """Submit an order at the open under the next free number."""
         with self._lock:
-            number = max(self._told, default=0) + 1
+            number = max(self._known, default=0) + 1
             return self._judge(
                 Order(symbol=symbol, side=side, quantity=quantity, sequence=number, reason=reason)
             )
@@ -259,7 +259,7 @@ class Session:
     def batch(self, orders: Iterable[Order], *, in_order: bool = False) -> None:
         """Submit orders, sells before buys in each auction: a buy may spend the proceeds of a sale.
 
-        ``in_order`` submits those of each auction as listed.
+        ``in_order`` submits each auction's orders as listed.
 
         Raises
         ------
@@ -296,7 +296,7 @@ class Session:
         market, events = self._opened
         view = market.store.trusted_view(Moment(self.day, "close"), market.data_ref)
         whole = Session(
-            self._morning,
+            self._at_open,
             partial(quotes_at, view),
             self.rules,
             self.day,
@@ -322,7 +322,7 @@ class Session:
 
     def _judge(self, order: Order) -> Fill | Rejection | Pending:
         """The outcome of an order: the only place where one comes about."""
-        known = self._told.get(order.sequence)
+        known = self._known.get(order.sequence)
         if known is not None:
             if known.order != order:
                 raise LedgerConflict(
@@ -345,12 +345,12 @@ class Session:
         else:
             text = f"{self.day:%Y-%m-%d} is not a session of the exchange"
             outcome = Rejection(order=order, session=self.day, code="not_a_session", message=text)
-        told = self._told[order.sequence] = self._as_known(outcome) if self._pending else outcome
-        if isinstance(told, Fill):
-            self._account = self._account.apply(told)
-            self._traded[order.symbol] += told.quantity
-            self._bought.setdefault(order.symbol, told.price)
-        return told
+        known = self._known[order.sequence] = self._as_known(outcome) if self._pending else outcome
+        if isinstance(known, Fill):
+            self._account = self._account.apply(known)
+            self._traded[order.symbol] += known.quantity
+            self._bought.setdefault(order.symbol, known.price)
+        return known
 
     def _as_known(self, outcome: Outcome) -> Fill | Rejection | Pending:
         """The outcome as far as the open tells it."""
@@ -407,8 +407,8 @@ class Session:
 
     @cached_property
     def _last_known(self) -> Mapping[str, Decimal]:
-        """Last known prices of what was held on the morning and has no open."""
-        held, quotes = self._morning.positions, self.quotes
+        """Last known prices of positions at the open that have no open price."""
+        held, quotes = self._at_open.positions, self.quotes
         return self._last_prices(
             [name for name in held if name not in quotes or not 0 < quotes[name].open < math.inf]
         )

@@ -108,10 +108,10 @@ def check_decider(decider: object) -> Decider:
             )
         return decider
     if isinstance(decider, type):
-        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
+        wanted = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
     else:
-        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
-    raise BadOption(f"decider must be {said}", parameter="decider")
+        wanted = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
+    raise BadOption(f"decider must be {wanted}", parameter="decider")
 
 
 def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
@@ -235,7 +235,7 @@ def simulate(
     """
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
-    days = _checked(market, sessions)
+    days = _check_days(market, sessions)
     run = RunContext(
         plan=plan or TradePlan(),
         start=_first(days),
@@ -257,14 +257,15 @@ def exits_of(run: RunContext, market: Market) -> ExitBook:
     """The exits of a run after its sessions so far."""
     kept: ExitBook | None = run.kept.get("exits")
     if kept is None or not kept.continues(market.data_ref, run.last()):
-        given = not run.plan.follows and run.gives_exits()
-        kept = ExitBook(run.plan, market.store, market.data_ref, market.rules, run.history, given=given)
+        has_rules = not run.plan.follows and run.gives_exits()
+        data = market.store, market.data_ref, market.rules
+        kept = ExitBook(run.plan, *data, run.history, has_rules=has_rules)
         run.kept["exits"] = kept
     return kept
 
 
 def context_of(session: Session, view: View | Callable[[], View], run: RunContext | None) -> DecisionContext:
-    """What a decider is given at the open of a session."""
+    """The context of a decider at the open of a session."""
     return DecisionContext(
         view,
         session.account,
@@ -319,12 +320,12 @@ def _advance(  # noqa: PLR0917 - as in advance()
 
     exits = exits_of(run or RunContext(), market)
 
-    def opened(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
+    def open_session(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
         return session, context_of(session, partial(view.at, Moment(day, "open")), run)
 
     while left:
-        session, context = opened(left[0], account)
+        session, context = open_session(left[0], account)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
@@ -338,7 +339,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
             for day in left[:TOGETHER] if rule and not arrays else left[:1]:
                 try:
                     if results:
-                        session, context = opened(day, results[-1].account)
+                        session, context = open_session(day, results[-1].account)
                     decision = collect_decision(decider, context)
                     if rule and decision.exits:
                         raise BadOption("a decider with a block rule gives no exit rules", parameter="exits")
@@ -356,9 +357,9 @@ def _advance(  # noqa: PLR0917 - as in advance()
 
 def run_identity(market: Market, decider: Decider, plan: TradePlan | None = None) -> dict[str, Any]:
     """What must not change within a run: the market's identity, the decider with its options, the plan."""
-    said = plan.to_json() if plan else {}
+    plan_json = plan.to_json() if plan else {}
     identity = {**market.identity, "decider": decider.name, "options": dict(decider.options)}
-    return {**identity, "plan": said} if said else identity
+    return {**identity, "plan": plan_json} if plan_json else identity
 
 
 def run_sessions(
@@ -382,12 +383,12 @@ def run_sessions(
     BadWindow
         If they are not consecutive sessions of the data.
     """
-    days = _checked(market, sessions)
+    days = _check_days(market, sessions)
     ledger.open_run(run_id, cash, run_identity(market, check_decider(decider), plan))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(
-            f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} given",
+            f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} sessions",
             run_id=run_id,
         )
     run = RunContext(
@@ -418,7 +419,7 @@ def commit_sessions(
     A session is one transaction. Sessions that a decider has a block rule for are one transaction together:
     a block, or up to :data:`TOGETHER` order by order.
 
-    For ``run``, ``growing_view`` and ``at_least`` see :func:`_advance`. ``on_session`` is called with each
+    For ``run``, ``growing_view`` and ``at_least`` see :func:`_advance`. ``on_session`` gets each
     committed session and the account's value at its end.
     """
     account = ledger.account(run_id)
@@ -440,11 +441,7 @@ def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
 
 
 def _trade_block(
-    market: Market,
-    sessions: Sequence[pd.Timestamp],
-    rule: BlockRule,
-    account: Account,
-    exits: ExitBook,
+    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account, exits: ExitBook
 ) -> Block | None:
     """Trade a block where array code can, and let the exits go on after it."""
     from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
@@ -537,7 +534,7 @@ def _worth_blocks(market: Market) -> bool:
     return _has_numba() and _cells(market) >= least
 
 
-def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
+def _check_days(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
     if isinstance(sessions, str):
         raise BadWindow(f"sessions={sessions!r}; must be a list of sessions", parameter="sessions")
     days = [session_of(session) for session in sessions]

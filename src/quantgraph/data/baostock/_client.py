@@ -35,18 +35,7 @@ _NETWORK, _BAD_REQUEST = "10002", "10004"
 
 BARS = daily_series(
     "query_history_k_data_plus",
-    (
-        *_PRICES,
-        "preclose",
-        "volume",
-        "amount",
-        "turn",
-        "tradestatus",
-        "peTTM",
-        "pbMRQ",
-        "psTTM",
-        "isST",
-    ),
+    (*_PRICES, "preclose", "volume", "amount", "turn", "tradestatus", "peTTM", "pbMRQ", "psTTM", "isST"),
 )
 LEVELS = daily_series(BARS.name, _PRICES)
 CALENDAR = Endpoint(
@@ -113,13 +102,13 @@ class BaostockClient:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port; an empty host means the package's own server."""
-        given = self._address or os.environ.get(ADDRESS_VARIABLE) or ""
-        if not given:
+        address = self._address or os.environ.get(ADDRESS_VARIABLE) or ""
+        if not address:
             return "", 0
-        host, colon, port = given.rpartition(":")
+        host, colon, port = address.rpartition(":")
         if not (host and colon and port.isdecimal()):
             raise BadOption(
-                f"address={given!r} is not an address such as 127.0.0.1:10030", parameter="address"
+                f"address={address!r} is not an address such as 127.0.0.1:10030", parameter="address"
             )
         return host, int(port)
 
@@ -139,13 +128,13 @@ class BaostockClient:
         SourceUnavailable
             If there is no answer in time, or it does not follow the protocol.
         """
-        wanted = {name: _dashed(value) for name, value in params.items()}
+        wanted = {name: _with_dashes(value) for name, value in params.items()}
         if endpoint is DIVIDENDS:
             return self._dividends(wanted)
         if endpoint.name == BARS.name:
             fields = ",".join(("date", "code", *endpoint.numbers))
             wanted |= {"fields": fields, "frequency": "d", "adjustflag": "3"}
-            return _checked(self._rows(endpoint, wanted), endpoint)
+            return _check_bars(self._rows(endpoint, wanted), endpoint)
         if endpoint is CALENDAR:
             del wanted[CALENDAR.key]
         return self._rows(endpoint, wanted)
@@ -170,11 +159,11 @@ class BaostockClient:
 
     def _rows(self, endpoint: Endpoint, arguments: Mapping[str, str]) -> pd.DataFrame:
         with self._lock:
-            told = self._answer({"function": endpoint.name, "arguments": dict(arguments)}, endpoint)
-        if told["code"] != "0":
-            raise self._refusal(endpoint, str(told["code"]), str(told["message"]), arguments)
+            answer = self._answer({"function": endpoint.name, "arguments": dict(arguments)}, endpoint)
+        if answer["code"] != "0":
+            raise self._refusal(endpoint, str(answer["code"]), str(answer["message"]), arguments)
         fault = partial(self._unavailable, endpoint)
-        fields, rows = told["fields"], told["rows"]
+        fields, rows = answer["fields"], answer["rows"]
         if not rows:
             return typed_rows(endpoint, pd.DataFrame(columns=list(endpoint.fields)), "%Y-%m-%d", fault)
         if any(len(row) != len(fields) for row in rows):
@@ -186,21 +175,21 @@ class BaostockClient:
 
     def _answer(self, request: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
         """The process's answer; a connection that has answered before is opened once more if it is lost."""
-        process = self._started()
+        process = self._start()
         for _ in range(2):
             answered_before = process.answered
             try:
-                told = process.ask(request)
+                answer = process.ask(request)
             except NoAnswer as error:
                 raise self._unavailable(endpoint, str(error)) from None
-            code = str(told["code"])
+            code = str(answer["code"])
             if code != "0" and not code.startswith(_BAD_REQUEST):
                 process.end()
             if not (code.startswith(_NETWORK) and answered_before):
                 break
-        return told
+        return answer
 
-    def _started(self) -> VendorProcess:
+    def _start(self) -> VendorProcess:
         if self._process is None:
             if importlib.util.find_spec("baostock") is None:
                 raise NotConfigured(f"the package baostock is not installed; {_INSTALL}")
@@ -245,11 +234,11 @@ class BaostockClient:
         return self._unavailable(endpoint, f"refused with {code[:20]}: {text}", refused=True)
 
 
-def _dashed(value: str) -> str:
+def _with_dashes(value: str) -> str:
     return f"{value[:4]}-{value[4:6]}-{value[6:]}" if len(value) == 8 and value.isdecimal() else value
 
 
-def _checked(rows: pd.DataFrame, endpoint: Endpoint) -> pd.DataFrame:
+def _check_bars(rows: pd.DataFrame, endpoint: Endpoint) -> pd.DataFrame:
     """Refuse bars that no exchange publishes."""
     if not len(rows):
         return rows

@@ -106,16 +106,16 @@ class BaostockSource(VendorSource):
 
     def symbols(self) -> tuple[str, ...]:
         """All stocks, delisted ones too, ascending."""
-        return tuple(sorted(self._listed(_STOCK)["ts_code"]))
+        return tuple(sorted(self._fetch_listed(_STOCK)["ts_code"]))
 
     def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
         """Stocks listed on or before a day, ascending."""
-        rows = self._listed(_STOCK)
+        rows = self._fetch_listed(_STOCK)
         return tuple(sorted(rows.loc[~(rows["ipoDate"] > day), "ts_code"]))
 
     def names(self) -> Mapping[str, str]:
         """Today's names of stocks and indices."""
-        rows = self._listed(_STOCK, _INDEX).dropna(subset="code_name")
+        rows = self._fetch_listed(_STOCK, _INDEX).dropna(subset="code_name")
         return dict(zip(rows["ts_code"], rows["code_name"], strict=True))
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
@@ -223,13 +223,13 @@ class BaostockSource(VendorSource):
             self._store.note(f"{file}: {note.en}")
         return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
 
-    def _listed(self, *types: str) -> pd.DataFrame:
+    def _fetch_listed(self, *types: str) -> pd.DataFrame:
         rows = self._store.listing(CODES, {})
         rows = rows[rows["type"].isin(types)]
         return rows.assign(ts_code=rows["code"].map(_ours))
 
     def _check(self, codes: Sequence[str], *types: str) -> None:
-        unknown = sorted({*codes}.difference(self._listed(*types)["ts_code"]))
+        unknown = sorted({*codes}.difference(self._fetch_listed(*types)["ts_code"]))
         if unknown:
             raise UnknownSymbol(f"baostock lists no {', '.join(unknown)}", symbols=unknown)
 

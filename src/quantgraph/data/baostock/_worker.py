@@ -30,7 +30,7 @@ class _Connection:
         return getattr(self._inner, name)
 
 
-def _failed(code: str, message: str) -> dict[str, Any]:
+def _failure(code: str, message: str) -> dict[str, Any]:
     return {"code": code, "message": message}
 
 
@@ -41,9 +41,9 @@ def _login(host: str, port: int) -> dict[str, Any] | None:
 
     if host:
         contants.BAOSTOCK_SERVER_IP, contants.BAOSTOCK_SERVER_PORT = host, port
-    told = baostock.login()
-    if told.error_code != contants.BSERR_SUCCESS:
-        return _failed(told.error_code, told.error_msg)
+    login = baostock.login()
+    if login.error_code != contants.BSERR_SUCCESS:
+        return _failure(login.error_code, login.error_msg)
     context.default_socket = _Connection(context.default_socket)
     return None
 
@@ -58,9 +58,9 @@ def _answer(function: str, arguments: dict[str, str]) -> dict[str, Any]:
     while result.error_code == BSERR_SUCCESS and result.next():
         rows.append(result.get_row_data())
     if result.error_code != BSERR_SUCCESS:
-        return _failed(result.error_code, result.error_msg)
+        return _failure(result.error_code, result.error_msg)
     if len(result.data) == BAOSTOCK_PER_PAGE_COUNT:  # a full page that no other one followed
-        return _failed(_LOST, "a page is missing")
+        return _failure(_LOST, "a page is missing")
     return {"code": BSERR_SUCCESS, "fields": result.fields, "rows": rows}
 
 
@@ -77,7 +77,7 @@ class _Worker:
             self._logged_in = refused is None
             return refused or _answer(request["function"], request["arguments"])
         except (ValueError, LookupError, AttributeError, TypeError) as error:  # of an answer in another form
-            return _failed("", f"the answer is not its protocol ({type(error).__name__})")
+            return _failure("", f"the answer is not its protocol ({type(error).__name__})")
 
 
 if __name__ == "__main__":

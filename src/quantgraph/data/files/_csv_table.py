@@ -92,13 +92,7 @@ class _Form:
 
 
 def read_csv_table(path: Path, max_bytes: int) -> CsvTable:
-    """Read a CSV, in long form if it has two rows of headers.
-
-    Raises
-    ------
-    BadFile
-        If it is empty, too large, or not a table in UTF-8, UTF-16 or GB18030.
-    """
+    """Read a CSV in UTF-8, UTF-16 or GB18030, in long form if it has two rows of headers."""
     for encoding in _encodings(path, max_bytes):
         try:
             form = _form(path, max_bytes, encoding)
@@ -216,7 +210,7 @@ def _read_numbers(path: Path, max_bytes: int, form: _Form, names: ColumnNames) -
 
 
 def _without_ending(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Note, ...]]:
-    """Leave out last rows with one cell that is no date: where a table comes from."""
+    """Leave out last rows with one cell that is not a date: the source of the table."""
     kept = len(table)
     while kept > 1 and kept > len(table) - _MOST_ENDING:
         row = [str(cell).strip() for cell in table.iloc[kept - 1] if not pd.isna(cell)]

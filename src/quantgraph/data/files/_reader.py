@@ -27,7 +27,7 @@ from quantgraph.settings import TableOptions
 
 _CSV = (".csv", ".txt", ".tsv", ".xls")
 KNOWN_ENDINGS: tuple[str, ...] = (".csv", ".txt", ".tsv", ".xlsx", ".parquet", ".json", ".jsonl")
-"""Endings that are read; those of texts also with ``.gz``, or alone in a ``.zip``."""
+"""Endings that are read; texts also with ``.gz``, or alone in a ``.zip``."""
 _WEB_PAGE = (b"<htm", b"<!do", b"<tab")
 _WORKBOOK, _OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
@@ -44,7 +44,7 @@ class FileContents:
 
 @dataclass(frozen=True, kw_only=True)
 class _Reader:
-    """One file, and what is said about it."""
+    """One file, and the options on it."""
 
     path: Path
     stem: str
@@ -70,7 +70,7 @@ class _Reader:
         return FileContents(file=name, tables=found.tables, ignored_because=found.ignored_because)
 
     def _symbol(self, named: str, title: str) -> NamedSymbol | None:
-        """The symbol that the title says, else the name of the table, else that of the file."""
+        """The symbol that the title says, else the table's name, else the file's."""
         if title and symbol_in(named) is None and symbol_in(title):
             return symbol_of_file(title, self.symbol)
         return symbol_of_file(named, self.symbol) or symbol_of_file(_stem(self.path.name), self.symbol)
@@ -85,12 +85,7 @@ def read_file(
 ) -> FileContents:
     """Read and check one file of at most ``max_bytes`` unpacked.
 
-    Parameters
-    ----------
-    options
-        What the file does not tell about its units, dates and numbers.
-    symbol
-        Symbol of rows without one, if neither the name of the file says it.
+    ``symbol`` is of rows without one, unless the name of the file says it.
     """
     if SURROGATE.search(path.name):
         raise BadFile(f"the file name {path.name!a} is not UTF-8; rename the file", file=path.name)
@@ -135,7 +130,7 @@ def _contents(reader: _Reader, ending: str, record_zone: ZoneInfo | None) -> Fil
 
 
 def _from_workbook(reader: _Reader) -> FileContents:
-    """The tables of all sheets; one whose columns are no data is left out, unless it is the only one."""
+    """The tables of all sheets; one without columns of data is left out, unless it is the only one."""
     sheets = read_workbook(reader.path, reader.max_bytes)
     if len(sheets) == 1:
         (table,) = sheets.values()

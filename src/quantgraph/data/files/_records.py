@@ -45,7 +45,7 @@ _VALID_TIME = 'write 2025-03-03T08:30:00Z, or a date, or "epoch" in seconds sinc
 
 @dataclass(frozen=True, kw_only=True)
 class FileRecord:
-    """A record as a file has it: an instant has a zone, which need not be that of the exchange."""
+    """A record as a file has it: an instant has a zone, which may differ from the exchange's."""
 
     kind: RecordKind
     known: date | None

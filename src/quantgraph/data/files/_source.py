@@ -114,12 +114,12 @@ class FileSource(FrameSource):
 
     @property
     def name(self) -> str:
-        """The path as given."""
+        """The caller's path."""
         return self._name
 
     @property
     def options(self) -> TableOptions:
-        """What the files do not tell, as given."""
+        """The caller's options on what the files do not state."""
         return self._options
 
     def _file_reader(self) -> Callable[[Path], FileContents]:
@@ -253,10 +253,10 @@ def _read_as(tables: Sequence[CheckedTable]) -> tuple[ReadAs, ...]:
     for table in tables:
         if table.read_as:
             files.setdefault(table.read_as, []).append(table.file)
-    return tuple(ReadAs(files=_listed(names), parts=parts) for parts, names in files.items())
+    return tuple(ReadAs(files=_list_files(names), parts=parts) for parts, names in files.items())
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_files(names: Sequence[str]) -> str:
     more = f" … ({len(names)})" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -333,7 +333,7 @@ _NAME = "DataFrame"
 class CallerTables(FrameSource):
     """Daily bars, and what else a folder of files may hold, from frames in memory.
 
-    Columns are recognised as those of files are. Dates may be the index, with symbols or alone, and tickers a
+    Columns are recognised as in files. Dates may be the index, with symbols or alone, and tickers a
     level of the header, as yfinance gives them. Later changes of the frames are not seen.
 
     Parameters
@@ -365,7 +365,7 @@ class CallerTables(FrameSource):
     ) -> None:
         super().__init__()
         is_one = isinstance(tables, pd.DataFrame)
-        named = {_NAME: tables} if isinstance(tables, pd.DataFrame) else _named(tables)
+        named = {_NAME: tables} if isinstance(tables, pd.DataFrame) else _by_name(tables)
         if not named:
             raise BadOption("source is empty; give a frame, or frames by symbol", parameter="source")
         self._contents: list[FileContents] | None = [
@@ -390,7 +390,7 @@ class CallerTables(FrameSource):
         return market
 
 
-def _named(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
+def _by_name(tables: Mapping[Any, Any]) -> dict[str, pd.DataFrame]:
     for name, table in tables.items():
         if not isinstance(name, str) or not isinstance(table, pd.DataFrame | pd.Series):
             raise BadOption(

@@ -1,4 +1,4 @@
-"""Reading the sheets of an Excel workbook: values as saved, formulas unread."""
+"""Reading the sheets of an Excel workbook: values as saved, formulas left alone."""
 
 from __future__ import annotations
 
@@ -25,14 +25,9 @@ _LOOKED_AT = 10
 
 
 def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
-    """Tables of a workbook's sheets by their names; empty sheets are left out.
+    """Tables of a workbook's sheets by their names; empty sheets are left out. It needs openpyxl.
 
-    Raises
-    ------
-    BadFile
-        If it is not a workbook, unpacks beyond the limit, or a cell has a formula without a saved value.
-    NotConfigured
-        If openpyxl is not installed.
+    ``BadFile`` if it is not a workbook, unpacks beyond the limit, or a formula has no saved value.
     """
     try:
         import openpyxl
@@ -51,9 +46,7 @@ def read_workbook(path: Path, max_bytes: int) -> dict[str, pd.DataFrame]:
     except (InvalidFileException, *_DAMAGED) as error:
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise BadFile(
-            f"{path.name} is not a readable workbook: {reason}",
-            file=path.name,
-            unreadable=True,
+            f"{path.name} is not a readable workbook: {reason}", file=path.name, unreadable=True
         ) from error
     found = {name: table for name, table in tables.items() if table is not None}
     if not found:

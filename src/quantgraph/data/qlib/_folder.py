@@ -57,13 +57,7 @@ class Spans:
 
 
 class QlibFolder:
-    """One folder; files are read when they are needed.
-
-    Raises
-    ------
-    BadFile
-        Here if it is not a qlib folder; later if a file is missing or damaged. The error names the file.
-    """
+    """One folder; files are read when they are needed. ``BadFile`` names a missing or damaged file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -151,7 +145,7 @@ class QlibFolder:
         for folder in (self.path, self.path.absolute().parent):
             path = folder / _MANIFEST
             if path.is_file():
-                return self._checked(path)
+                return self._check(path)
         return {}
 
     def fingerprint(self) -> dict[str, str]:
@@ -164,7 +158,7 @@ class QlibFolder:
         found = {text.relative_to(self.path).as_posix(): file_hash(text) for text in texts}
         return found | {"features": content_hash("\n".join(sizes))}
 
-    def _checked(self, path: Path) -> Mapping[str, Any]:
+    def _check(self, path: Path) -> Mapping[str, Any]:
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             target, digest = manifest["target_trade_date"], manifest["archive_sha256"]

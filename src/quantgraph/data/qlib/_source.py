@@ -81,7 +81,7 @@ class QlibSource:
 
     @property
     def name(self) -> str:
-        """``qlib:`` and the path as given."""
+        """``qlib:`` and the caller's path."""
         return self._name
 
     def opens(self) -> str:
@@ -95,7 +95,7 @@ class QlibSource:
     def provenance(self, language: Language) -> tuple[str, ...]:
         """What the numbers are: adjustment, units, release, and what the folder does not have."""
         units = self._units.notes
-        told = [
+        notes = [
             Note(
                 zh="开高低收 = qlib 价格 / factor（未复权），adj_factor = factor，vol = volume × factor",
                 en="open, high, low, close = qlib's / factor (unadjusted), adj_factor = factor, "
@@ -111,8 +111,8 @@ class QlibSource:
         ]
         if release := self._folder.release:
             tag = release.get("release_tag", "")
-            told.append(Note(zh=f"发布版本 {tag}", en=f"release {tag}"))
-        return tuple(note.text(language) for note in told)
+            notes.append(Note(zh=f"发布版本 {tag}", en=f"release {tag}"))
+        return tuple(note.text(language) for note in notes)
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions of the calendar, ascending."""
@@ -184,11 +184,7 @@ class QlibSource:
         return complete_bars(panel)
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Raise ``NoData``: units of other features are not known."""
         del symbols, start, end
@@ -240,7 +236,7 @@ class QlibSource:
             ColumnNames(columns={"vol": "volume", "amount": "amount"}),
             numbers,
             self.name,
-            given={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
+            options={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
             is_us=all(find_board(code) == "us" for code in self._stocks),
         )
 
@@ -264,7 +260,7 @@ class QlibSource:
         if "factor" not in have:
             raise BadFile(
                 f"{self._folder.path}: features of {code} have no factor.day.bin, so that its prices cannot "
-                "be told from adjusted ones; valid is a factor of 1 where they are unadjusted",
+                "be distinguished from adjusted ones; valid is a factor of 1 where they are unadjusted",
                 file=str(self._folder.path),
                 symbols=(code,),
             )

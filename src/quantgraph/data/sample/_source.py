@@ -1,6 +1,6 @@
 """The embedded default source: sixty invented stocks, three years, every board, with news and filings.
 
-Reports come out on the evening before the sessions from which the table has them: in April that of the last
+Reports come out on the evening before the sessions from which the table has them: in April for the last
 quarter of the year before and of the first one, in August of the second, in October of the third. Profits and
 sales of the last four quarters sum up to ``profit_ttm`` and ``sales_ttm`` of the table at every moment. News
 tells of a report, of a close at the price limit, or of what a hash of the code and the day picks, in both
@@ -67,20 +67,14 @@ _STORIES = (
     (("卷入合同诉讼", "faces a lawsuit over a contract"), ("公司称将应诉", "it will defend itself")),
     (("股东计划减持", "is told that a large holder sells"), ("减持将在半年内进行", "over half a year")),
 )
-"""What happened and what is said about it, each in both languages."""
+"""What happened and a comment on it, each in both languages."""
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StockRows:
-    """Traded sessions of one stock, ascending.
-
-    Attributes
-    ----------
-    names
-        First day and text of each of its names, ascending.
-    """
+    """Traded sessions of one stock, ascending; ``names`` are first day and text of its names, ascending."""
 
     code: str
     sector: str
@@ -108,15 +102,15 @@ def sample_records(stocks: Iterable[StockRows]) -> tuple[Record, ...]:
 def _reports(stock: StockRows) -> Iterator[Record]:
     first, last = stock.days[0], stock.days[-1]
     books = {"profit": _Quarters(stock.profit[0]), "sales": _Quarters(stock.sales[0])}
-    begun = [place for place in _quarters(first.year - 2, first.year) if _reported(place) <= first][-4:]
+    begun = [place for place in _quarters(first.year - 2, first.year) if _report_day(place) <= first][-4:]
     for place in begun:
         for book in books.values():
             book.begin(place)
-        filed = first if stock.newcomer else _reported(place)
+        filed = first if stock.newcomer else _report_day(place)
         yield _filing(stock, place, filed - timedelta(days=1), books, stock.shares[0])
     before = float(stock.profit[0])
     for place in _quarters(first.year - 1, last.year):
-        reported = _reported(place)
+        reported = _report_day(place)
         if place <= begun[-1] or reported > last:
             continue
         row = bisect_left(stock.days, reported)
@@ -124,7 +118,7 @@ def _reports(stock: StockRows) -> Iterator[Record]:
         books["sales"].add(place, stock.sales[row])
         evening = reported - timedelta(days=1)
         yield _filing(stock, place, evening, books, stock.shares[row])
-        if place % 4 != 3:  # in April, the first quarter is told with the year
+        if place % 4 != 3:  # in April, the first quarter is published with the year
             yield _report_news(stock, place, evening, before, float(stock.profit[row]))
             before = float(stock.profit[row])
 
@@ -151,7 +145,7 @@ def _quarters(first_year: int, last_year: int) -> range:
     return range(first_year * 4, last_year * 4 + 4)
 
 
-def _reported(place: int) -> date:
+def _report_day(place: int) -> date:
     """The day from which a quarter is in the table."""
     year, quarter = divmod(place, 4)
     return date(year + (quarter == 3), *_REPORTED_FROM[quarter])
@@ -216,10 +210,10 @@ def _stories(stock: StockRows) -> Iterator[Record]:
         drawn = zlib.crc32(f"{stock.code} {day}".encode())
         if drawn % _EVERY == 0:
             hour, minute = _TIMES[drawn // _EVERY % len(_TIMES)]
-            said, about_it = _STORIES[drawn // _EVERY // len(_TIMES) % len(_STORIES)]
+            story, about_it = _STORIES[drawn // _EVERY // len(_TIMES) % len(_STORIES)]
             chinese, english = stock.title(day)
             at = datetime(day.year, day.month, day.day, hour, minute)  # noqa: DTZ001 - local
-            yield _news(stock, at, (chinese + said[0], f"{english} {said[1]}"), about_it)
+            yield _news(stock, at, (chinese + story[0], f"{english} {story[1]}"), about_it)
         day += timedelta(days=1)
 
 

@@ -29,10 +29,6 @@ INDEX_NAMES: dict[str, tuple[str, ...]] = {
 """Names of indices by code, the Chinese name first. The last index is the embedded sample's."""
 
 
-def _bare_name(plain: str) -> str:
-    return plain.removesuffix("指数").removesuffix("index")
-
-
 _EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
 
 
@@ -41,7 +37,7 @@ class ResolvedSymbols:
     """Symbols of a list of tokens.
 
     ``symbols`` is ascending and unique. ``index_code`` is the index among the tokens if there is exactly
-    one. ``notes`` are remarks to show with the results.
+    one. ``notes`` are to show with the results.
     """
 
     symbols: tuple[str, ...]
@@ -57,7 +53,8 @@ def index_code(token: str) -> str | None:
     """
     code = standard_code(token)
     plain = _plain(token)
-    return code if is_index_code(code) else _INDEX_CODES.get(plain) or _INDEX_CODES.get(_bare_name(plain))
+    bare = plain.removesuffix("指数").removesuffix("index")
+    return code if is_index_code(code) else _INDEX_CODES.get(plain) or _INDEX_CODES.get(bare)
 
 
 def names_in(text: str, source: MarketDataSource) -> dict[str, str]:
@@ -90,7 +87,7 @@ def resolve_symbols(
     """
     resolver, listed = _Resolver(source, on), symbol_list(tokens)
     if not listed:
-        raise BadOption(f"no symbol given; {resolver.valid()}", parameter="symbols")
+        raise BadOption(f"no symbol; {resolver.valid()}", parameter="symbols")
     for token in listed:
         resolver.add(token)
     return resolver.result()
@@ -146,7 +143,7 @@ class _Resolver:
         known = [code for code in possible_codes(digits) if self._knows(code)]
         if len(known) > 1:
             raise UnknownSymbol(
-                f"{digits!r} may be {' or '.join(self._named(code) for code in known)} of "
+                f"{digits!r} may be {' or '.join(self._codes_in(code) for code in known)} of "
                 f"{self._source.name}; write the one that is meant",
                 token=digits,
                 close=tuple(known),
@@ -159,7 +156,7 @@ class _Resolver:
             return True
         return is_index_code(code) and self._members(code) is not None
 
-    def _named(self, code: str) -> str:
+    def _codes_in(self, code: str) -> str:
         """A code with its name, if it has one."""
         name = self._names.get(code)
         return f"{code} ({name})" if name else code
@@ -242,11 +239,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")
 
 
 def rules_of(
-    source: MarketDataSource,
-    symbols: Iterable[str] = (),
-    said: str = "",
-    *,
-    traded: bool = True,
+    source: MarketDataSource, symbols: Iterable[str] = (), sentence: str = "", *, traded: bool = True
 ) -> Rulebook:
     """The rules of the market that all codes are of; mainland China's if there is no code.
 
@@ -254,11 +247,11 @@ def rules_of(
     ----------
     source
         Its codes count if none of ``symbols`` is one, and if it has them here: a vendor is not asked.
-        Of two markets, the codes and names that are said count.
+        Of two markets, the codes and names of the sentence count.
     symbols
         What the caller trades: codes, names or indices.
-    said
-        The sentence.
+    sentence
+        The words that may name codes.
     traded
         False takes mainland China's rules where nothing tells between two markets.
 
@@ -272,7 +265,7 @@ def rules_of(
     codes = list(filter(find_board, symbols))
     if not codes and isinstance(source, DescribedSource) and source.local and not source.synthetic:
         held = source.symbols()
-        codes = list(held) if len(_markets(held)) < 2 else _named(source, said) or list(held)
+        codes = list(held) if len(_markets(held)) < 2 else _codes_in(source, sentence) or list(held)
     return rules_of_codes(codes, traded=traded)
 
 
@@ -287,7 +280,7 @@ def rules_of_codes(codes: Iterable[str], *, traded: bool = True) -> Rulebook:
     markets = _markets(codes)
     if len(markets) > 1 and traded:
         raise BadOption(
-            f"{', '.join(markets.values())} are of two markets; say whose rules hold: "
+            f"{', '.join(markets.values())} are of two markets; say which market's rules hold: "
             "rules=Rulebook.mainland() or Rulebook.us(), on the command line --market cn or us",
             parameter="rules",
         )
@@ -303,9 +296,9 @@ def _markets(codes: Iterable[str]) -> dict[bool, str]:
     return found
 
 
-def _named(source: MarketDataSource, said: str) -> list[str]:
+def _codes_in(source: MarketDataSource, sentence: str) -> list[str]:
     """Codes of a source that a sentence names; words in small letters are none."""
-    tokens = [token for token in _TOKEN.findall(said) if re.search(r"[A-Z0-9]", token)]
+    tokens = [token for token in _TOKEN.findall(sentence) if re.search(r"[A-Z0-9]", token)]
     meant = [code for token in tokens for code in (standard_code(token), *possible_codes(token))]
     held = frozenset(source.symbols())
-    return [code for code in (*names_in(said, source).values(), *meant) if code in held]
+    return [code for code in (*names_in(sentence, source).values(), *meant) if code in held]

@@ -2,7 +2,7 @@
 
 The package itself returns an empty frame for an HTTP error and raises a bare ``Exception`` with the vendor's
 message for every other one. Here both become errors of :mod:`quantgraph.errors`. Vendor exceptions are never
-chained: those of ``requests`` carry the request, and the request carries the token.
+chained: errors of ``requests`` carry the request, and the request carries the token.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class TushareClient:
                 raise
             failure = self._refusal(endpoint, str(error))
         else:
-            return self._typed(endpoint, frame)
+            return self._cast(endpoint, frame)
         raise failure
 
     def _get_api(self) -> Any:
@@ -316,7 +316,7 @@ class TushareClient:
             )
         return self._unavailable(endpoint, f"refused with: {text}", refused=True)
 
-    def _typed(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
+    def _cast(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
         if not len(frame.columns):
             raise self._unavailable(endpoint, "an HTTP error, or an answer without columns")
         fault = partial(self._unavailable, endpoint)

@@ -31,12 +31,7 @@ from quantgraph.data._vendor_store import ParquetCache, VendorStore, cache_folde
 from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.data.tushare._tables import TushareTables
-from quantgraph.errors import (
-    PermissionDenied,
-    QuantGraphError,
-    SourceUnavailable,
-    UnknownField,
-)
+from quantgraph.errors import PermissionDenied, QuantGraphError, SourceUnavailable, UnknownField
 from quantgraph.settings import load_settings
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import check_record_kind
@@ -67,10 +62,10 @@ def records_of_rows(kind: RecordKind, rows: pd.DataFrame) -> list[Record]:
 
 def _announcement(row: dict[Any, Any]) -> Record:
     body = {"title": _text(row["title"]), "description": "", "publisher": "", "id": _text(row["url"])}
-    return Record("news", _received(_text(row["rec_time"])) or row["ann_date"].date(), row["ts_code"], body)
+    return Record("news", _date_of(_text(row["rec_time"])) or row["ann_date"].date(), row["ts_code"], body)
 
 
-def _received(text: str) -> date | None:
+def _date_of(text: str) -> date | None:
     if not _TIME.fullmatch(text):
         return None
     try:
@@ -172,12 +167,12 @@ class TushareSource(TushareTables):
             if cache_dir is not None
             else cache_folder(load_settings().cache_dir, self.name, client.url)
         )
-        self._cache, self._given = ParquetCache(folder), cache_dir
+        self._cache, self._cache_dir = ParquetCache(folder), cache_dir
         super().__init__(VendorStore(client, self._cache, now=now))
 
     def __repr__(self) -> str:
-        given = "" if self._given is None else f"cache_dir={str(self._given)!r}"
-        return f"TushareSource({given})"
+        argument = "" if self._cache_dir is None else f"cache_dir={str(self._cache_dir)!r}"
+        return f"TushareSource({argument})"
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
         """Daily bars: ``daily``, with ``stk_limit``, ``adj_factor`` and the actions of ``dividend``.

@@ -40,20 +40,11 @@ class TushareTables(VendorSource):
         end_date: object = None,
         trade_date: object = None,
     ) -> pd.DataFrame:
-        """Rows of one of the vendor's tables, in the vendor's columns and units.
+        """Rows of one of the vendor's tables, in the vendor's columns and units, sorted by day and code.
 
-        Parameters
-        ----------
-        start_date, end_date
-            Window, both ends included, as :func:`~quantgraph.market.session_of` reads them. Default:
-            1990-12-19 and the last day whose data is ready; the window is cut there. Lists (``namechange``,
-            ``stock_basic``, ``index_basic``) are as of today and have no window.
-
-        Returns
-        -------
-        DataFrame
-            Long frame sorted by day and code; dates are ``datetime64[us]``, missing numbers NaN. A suspended
-            day has no row in ``daily``.
+        Both ends of the window are included; default: 1990-12-19 and the last day whose data is ready, where
+        a later window is cut. Lists (``namechange``, ``stock_basic``, ``index_basic``) are as of today and
+        have no window. Dates are ``datetime64[us]``, missing numbers NaN; ``daily`` has no suspended days.
         """
         if endpoint not in ENDPOINTS:
             raise BadOption(f"endpoint={endpoint!r}; valid: {', '.join(ENDPOINTS)}", parameter="endpoint")
@@ -64,9 +55,8 @@ class TushareTables(VendorSource):
         first, last = (start_date, end_date) if trade_date is None else (trade_date, trade_date)
         if table.access == "list" and not (first is None and last is None):
             raise BadOption(f"{endpoint} is a list as of today; give no dates")
-        rows = (
-            self._list(endpoint, codes) if table.access == "list" else self._dated(table, codes, first, last)
-        )
+        is_list = table.access == "list"
+        rows = self._list(endpoint, codes) if is_list else self._days(table, codes, first, last)
         if rows.empty and not table.may_be_empty:
             raise NoData(f"tushare {endpoint} has no row for this request", endpoint=endpoint)
         return rows.sort_values(list(table.order), kind="stable", ignore_index=True)
@@ -135,7 +125,7 @@ class TushareTables(VendorSource):
             symbols=[index_code],
         )
 
-    def _dated(self, endpoint: Endpoint, codes: tuple[str, ...], start: object, end: object) -> pd.DataFrame:
+    def _days(self, endpoint: Endpoint, codes: tuple[str, ...], start: object, end: object) -> pd.DataFrame:
         if endpoint.access == "series":
             codes = codes or ((_EXCHANGE,) if endpoint.name == "trade_cal" else ())
             if len(codes) != 1:

@@ -24,7 +24,7 @@ _PRICES = {"Open": "open", "High": "high", "Low": "low", "Close": "close"}
 _FIELDS = (*_PRICES.values(), "volume", "dividend", "split")
 _ZONE, _CURRENCY = "America/New_York", "USD"
 _ROOM = 1e-5  # a dividend that Yahoo divides by later splits has six decimals
-_RESERVE = 10.0  # seconds that the process has beside those of the request
+_RESERVE = 10.0  # seconds that the process has beside the request's
 
 HISTORY = daily_series("history", _FIELDS)
 
@@ -84,18 +84,18 @@ class YfinanceClient:
             "timeout": self._timeout,
         }
         with self._lock:
-            told = self._asked(request)
-        if "error" in told:
-            if _is_empty(told):
+            answer = self._ask(request)
+        if "error" in answer:
+            if _is_empty(answer):
                 return _rows(code, [], {name: [] for name in _FIELDS})
-            raise self._refusal(code, told)
-        if told["symbol"] != code or told["zone"] != _ZONE or told["currency"] != _CURRENCY:
+            raise self._refusal(code, answer)
+        if answer["symbol"] != code or answer["zone"] != _ZONE or answer["currency"] != _CURRENCY:
             raise UnknownSymbol(
-                f"yfinance: {code} is {told['symbol']}, in {told['currency']}, of the zone {told['zone']}; "
-                f"this source has symbols in {_CURRENCY} of the zone {_ZONE}",
+                f"yfinance: {code} is {answer['symbol']}, in {answer['currency']}, zone {answer['zone']}; "
+                f"this source has symbols in {_CURRENCY}, zone {_ZONE}",
                 symbols=[code],
             )
-        rows = _unadjusted(code, told["days"], told["columns"])
+        rows = _unadjust(code, answer["days"], answer["columns"])
         rows = rows[rows["date"].between(first, last)].reset_index(drop=True)
         self._check(rows, code)
         return rows
@@ -106,7 +106,7 @@ class YfinanceClient:
             if self._process is not None:
                 self._process.end()
 
-    def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if self._process is None:
             if importlib.util.find_spec("yfinance") is None:
                 raise NotConfigured(f"the package yfinance is not installed; {_INSTALL}")
@@ -123,9 +123,9 @@ class YfinanceClient:
             f"yfinance history at {self.address or 'Yahoo'}: {what}", endpoint=HISTORY.name
         )
 
-    def _refusal(self, code: str, told: Mapping[str, Any]) -> QuantGraphError:
-        kind, reason = str(told["error"]), told["reason"]
-        text = " ".join(str(reason or told["message"]).split())[:200]
+    def _refusal(self, code: str, answer: Mapping[str, Any]) -> QuantGraphError:
+        kind, reason = str(answer["error"]), answer["reason"]
+        text = " ".join(str(reason or answer["message"]).split())[:200]
         if kind == "YFRateLimitError":
             return RateLimited(
                 "yfinance history: Yahoo limits the rate of requests; wait some minutes and run again: what "
@@ -149,10 +149,10 @@ class YfinanceClient:
             )
 
 
-def _is_empty(told: Mapping[str, Any]) -> bool:
+def _is_empty(answer: Mapping[str, Any]) -> bool:
     """Whether an error says that a symbol has no bar in the window."""
-    reason = told["reason"]
-    if told["error"] != "YFPricesMissingError":
+    reason = answer["reason"]
+    if answer["error"] != "YFPricesMissingError":
         return False
     return reason is None or str(reason).startswith("Data doesn't exist")
 
@@ -163,7 +163,7 @@ def _rows(code: str, days: list[str], columns: Mapping[str, Any]) -> pd.DataFram
     return pd.DataFrame({"code": pd.Series([code] * len(days), dtype="str"), "date": dates, **numbers})
 
 
-def _unadjusted(code: str, days: list[str], columns: Mapping[str, list[float]]) -> pd.DataFrame:
+def _unadjust(code: str, days: list[str], columns: Mapping[str, list[float]]) -> pd.DataFrame:
     """Bars as they were traded: prices and dividends times all later splits, volumes divided by them."""
     found = {name: np.array(values, dtype="float64") for name, values in columns.items()}
     split = np.where(found["Stock Splits"] > 0, found["Stock Splits"], 1.0)

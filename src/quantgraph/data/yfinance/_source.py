@@ -133,11 +133,7 @@ class YfinanceSource(VendorSource):
         return complete_bars(self._panel(rows, HISTORY, _FIELDS, days, codes))
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Raise ``NoData``: there are none by day."""
         del symbols, start, end

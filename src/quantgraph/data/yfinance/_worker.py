@@ -42,7 +42,7 @@ class _Worker:
         """Daily bars with actions of one symbol, or the error's class and text."""
         try:
             return self._history(request["symbol"], request["start"], request["end"], request["timeout"])
-        except Exception as error:  # noqa: BLE001 - whatever the package raises is told
+        except Exception as error:  # noqa: BLE001 - whatever the package raises is reported
             reason = getattr(error, "yahoo_reason", None)
             return {"error": type(error).__name__, "reason": reason, "message": str(error)}
 
@@ -57,12 +57,12 @@ class _Worker:
         cache.get_tz_cache().store(symbol, _ZONE)  # else it is asked for, in a request of its own
         ticker = yfinance.Ticker(symbol, session=self._opened)
         table = ticker.history(start=start, end=end, auto_adjust=False, actions=True, timeout=timeout)
-        told = ticker.get_history_metadata()
+        answer = ticker.get_history_metadata()
         columns = ["Open", "High", "Low", "Close", "Volume", "Dividends", "Stock Splits"]
         return {
-            "symbol": told["symbol"],
-            "currency": told["currency"],
-            "zone": told["exchangeTimezoneName"],
+            "symbol": answer["symbol"],
+            "currency": answer["currency"],
+            "zone": answer["exchangeTimezoneName"],
             "days": [f"{day:%Y-%m-%d}" for day in table.index],
             "columns": {name: table[name].astype("float64").tolist() for name in columns},
         }

@@ -80,7 +80,7 @@ class TraderModel(_Section):
     signature
         Name of its folder below ``log_path``.
     openai_base_url, openai_api_key
-        Its own server and key, which do not show; None: those of the settings.
+        Its own server and key, which do not show; None: the settings'.
     """
 
     basemodel: _Text = Field(description=_TEXT)
@@ -195,7 +195,7 @@ class TraderConfig:
         """
         found = tuple(each for each in self.enabled if signature in (None, each.signature))
         if not found:
-            listed = ", ".join(_called(each) for each in self.enabled)
+            listed = ", ".join(_name_of(each) for each in self.enabled)
             raise BadOption(f"signature={signature!r:.80}; enabled are {listed}", parameter="signature")
         return found
 
@@ -208,7 +208,7 @@ def read_trader_config(path: str | Path) -> TraderConfig:
     BadFile
         If it cannot be read, has more than 1 MB, or is not JSON.
     BadOption
-        If a key is missing, unknown or given twice, or a value is not valid: the message names the key.
+        If a key is missing, unknown or repeated, or a value is not valid: the message names the key.
     """
     place = Path(path)
     try:
@@ -258,7 +258,7 @@ def check_signature(signature: object, name: str = "signature") -> str:
 
 
 def _set_aside(value: object, place: str, noted: list[str]) -> object:
-    """Return a document without what changes nothing, whose places are noted."""
+    """Return a document without entries that change nothing; their places are noted."""
     if isinstance(value, list):
         return [_set_aside(each, f"{place}[{number}]", noted) for number, each in enumerate(value)]
     if not isinstance(value, dict):
@@ -293,7 +293,7 @@ def _config(file: _File, set_aside: Iterable[str]) -> TraderConfig:
         check_signature(model.signature, f"models[{place}].signature")
     enabled = [each.signature for each in file.models if each.enabled]
     if not enabled:
-        names = ", ".join(map(_called, file.models))
+        names = ", ".join(map(_name_of, file.models))
         raise BadOption(f"no model is enabled; enable one of {names}", parameter="models")
     _check_unlike(enabled)
     agent = dict(file.agent_config)
@@ -335,5 +335,5 @@ def _where(error: Exception) -> str:
     return "it is nested too deep" if isinstance(error, RecursionError) else "a number is too long"
 
 
-def _called(model: TraderModel) -> str:
+def _name_of(model: TraderModel) -> str:
     return model.signature if model.name == model.signature else f"{model.signature} ({model.name})"

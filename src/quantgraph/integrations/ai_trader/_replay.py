@@ -85,7 +85,7 @@ def records_of_session(
     """Build the records of a session from the one before it; see :func:`positions_of_results`."""
     day = f"{result.session:%Y-%m-%d}"
     fills = [_fill(day, each) for each in result.fills]
-    events = [told for each in result.events if (told := _event(day, each)) is not None]
+    events = [line for each in result.events if (line := _event(day, each)) is not None]
     return day_records(before, day, fills, events, with_price=with_price)
 
 
@@ -106,7 +106,7 @@ def _fill(day: str, fill: Fill) -> PositionFill:
 
 
 def _event(day: str, event: Event) -> PositionEvent | None:
-    """Return what changed shares or cash; an entitlement that is paid later is told when it is paid."""
+    """Return what changed shares or cash; an entitlement that is paid later is listed when it is paid."""
     if isinstance(event, Payment) or (isinstance(event, Dividend) and event.pay <= event.session):
         return PositionEvent(day, "dividend", event.symbol, 0, float(event.amount))
     if isinstance(event, Split):
@@ -178,13 +178,8 @@ def replay_positions(
 ) -> Iterator[Mismatch]:
     """Yield a mismatch for each line that does not follow, in order.
 
-    Parameters
-    ----------
-    scanned
-        Lines as :func:`~quantgraph.integrations.ai_trader._trades.scan_positions` returns them.
-    bars
-        Wide frames ``open``, ``high``, ``low`` of unadjusted prices, NaN without trading. Their index is the
-        calendar.
+    ``bars`` are wide frames ``open``, ``high``, ``low`` of unadjusted prices, NaN without trading; their
+    index is the calendar.
     """
     replay = _Replay(_Prices(bars), market)
     for line, record in scanned:
@@ -294,7 +289,7 @@ class _Replay:
         before, expected = min(outcomes, key=lambda outcome: len(_differences(outcome[1], recorded)))
         differing = _differences(expected, recorded)
         if differing:
-            findings.append(_explained(before, record, price, differing))
+            findings.append(_explain(before, record, price, differing))
             self._states = (recorded, expected)
         if record.action == "buy":
             grown = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
@@ -377,7 +372,7 @@ def _differences(
     return differing
 
 
-def _explained(
+def _explain(
     before: PositionState,
     record: PositionRecord,
     price: float,
@@ -456,7 +451,7 @@ class Verification:
     max_drawdown: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the total return is called ``return``."""
+        """For JSON; the total return is ``return``."""
         return {"return" if name == "total_return" else name: value for name, value in asdict(self).items()}
 
 
@@ -547,18 +542,18 @@ def session_log(
     In AI-Trader's own form the first message and the final answer are lists, and the messages of steps are
     objects.
 
-    >>> told = SessionMessage(role="user", content="Begin.")
-    >>> session_log([told])
+    >>> begin = SessionMessage(role="user", content="Begin.")
+    >>> session_log([begin])
     b'{"role": "user", "content": "Begin."}\n'
-    >>> session_log([told], "ai-trader", signature="a")
+    >>> session_log([begin], "ai-trader", signature="a")
     b'{"signature": "a", "new_messages": [{"role": "user", "content": "Begin."}]}\n'
     """
     lines = []
     for each in messages:
-        told: dict[str, Any] = {"role": each.role, "content": each.content}
+        line: dict[str, Any] = {"role": each.role, "content": each.content}
         if each.unresolved:
-            told["unresolved_numbers"] = list(each.unresolved)
+            line["unresolved_numbers"] = list(each.unresolved)
         if form == "ai-trader":
-            told = {"signature": signature, "new_messages": told if each.of_step else [told]}
-        lines.append(json.dumps(told, ensure_ascii=False) + "\n")
+            line = {"signature": signature, "new_messages": line if each.of_step else [line]}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
     return "".join(lines).encode("utf-8", "backslashreplace")

@@ -66,7 +66,7 @@ def scan_positions(path: str | Path) -> list[tuple[int, PositionRecord | BadFile
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
-    scanned = [(number, _parsed(line)) for number, line in enumerate(lines, 1) if line.strip()]
+    scanned = [(number, _parse(line)) for number, line in enumerate(lines, 1) if line.strip()]
     if all(isinstance(record, BadFile) for _, record in scanned):
         found = f"; line {scanned[0][0]}: {scanned[0][1]}" if scanned else ""
         raise BadFile(f"{path} has no record of a position.jsonl{found}", file=str(path))
@@ -148,7 +148,7 @@ def is_date(text: str) -> bool:
         return False
 
 
-def _parsed(line: bytes) -> PositionRecord | BadFile:
+def _parse(line: bytes) -> PositionRecord | BadFile:
     try:
         return parse_record(line)
     except BadFile as error:
@@ -337,9 +337,9 @@ def day_records(
     """
     records = [before]
     for event in events:
-        records.append(_changed(records[-1], event))
+        records.append(_action_record(records[-1], event))
     for fill in trades:
-        records.append(_traded(records[-1], fill, with_price=with_price))
+        records.append(_trade_record(records[-1], fill, with_price=with_price))
     if not trades and (before.action is not None or day > before.date):
         records.append(_next(records[-1], date=day, action="no_trade"))
     return records[1:]
@@ -390,7 +390,7 @@ def _price(record: PositionRecord, opens: pd.DataFrame) -> float:
     return price
 
 
-def _changed(before: PositionRecord, event: PositionEvent) -> PositionRecord:
+def _action_record(before: PositionRecord, event: PositionEvent) -> PositionRecord:
     """The record of a corporate action."""
     _check_listed(before, event.symbol)
     left = {"dividend": before.positions[event.symbol], "split": event.amount, "delisting": 0}
@@ -412,7 +412,7 @@ def _check_listed(before: PositionRecord, symbol: str) -> None:
         raise UnknownSymbol(f"{symbol} is not in the ledger's universe", symbols=(symbol,))
 
 
-def _traded(before: PositionRecord, fill: PositionFill, *, with_price: bool) -> PositionRecord:
+def _trade_record(before: PositionRecord, fill: PositionFill, *, with_price: bool) -> PositionRecord:
     _check_listed(before, fill.symbol)
     held = before.positions[fill.symbol] + (fill.amount if fill.side == "buy" else -fill.amount)
     record = _next(

@@ -20,7 +20,7 @@ from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.integrations.mcp._server import ClientHandler
 from quantgraph.llm import current_run_control, drain_error
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runs import RunResult, RunSpec, prepare_run, resume_run, start_run
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import RunEvent
@@ -67,24 +67,24 @@ class ClientDay:
         self._calls += 1
         try:
             if name == FINISH_DAY:
-                return self._finish(**_checked(name, args))
+                return self._finish(**_check_args(name, args))
             if self._calls > MOST_CALLS:
                 raise BadOption(f"{MOST_CALLS:,} calls were made today, and no more are; call {FINISH_DAY}")
             if name == "get_today":
-                _checked(name, args)
+                _check_args(name, args)
                 return self._today()
-            return self._traded(name, args) if name in TRADES else self._called(name, args)
+            return self._trade(name, args) if name in TRADES else self._ask(name, args)
         except FATAL_ERRORS:
             raise
         except QuantGraphError as error:
             return refusal(error.code, error.message)
 
-    def _called(self, name: str, args: Mapping[str, Any]) -> Any:
+    def _ask(self, name: str, args: Mapping[str, Any]) -> Any:
         return shortened(
             call_tool(tools_of("trader")[name], args, self._tools, timeout=_TIMEOUT), _LONGEST_ANSWER
         )
 
-    def _traded(self, name: str, args: Mapping[str, Any]) -> Any:
+    def _trade(self, name: str, args: Mapping[str, Any]) -> Any:
         own = dict(args)
         order_id = _id("order_id", own.pop("order_id", None))
         order = {"side": name, **own}
@@ -101,14 +101,14 @@ class ClientDay:
             raise BadOption(f"{MOST_ORDERS} orders were sent today, and no more are; call {FINISH_DAY}")
         session = self._tools.session
         submitted = len(session.submitted)
-        answer = self._called(name, own)
+        answer = self._ask(name, own)
         if len(session.submitted) == submitted:
             return answer  # it did not come to an order: the id is free
         self._orders[order_id] = {"order": order, "answer": answer}
         return answer
 
     def _known(self, order_id: str) -> dict[str, Any] | None:
-        """Return what became of an order id, today or earlier in the run."""
+        """Return the outcome of an order id, today or earlier in the run."""
         if order_id in self._orders:
             return {**self._orders[order_id], "date": self.date}
         for result in reversed(self._sessions()):
@@ -141,19 +141,19 @@ class ClientDay:
         return {
             "date": self.date,
             "rule": self._rule,
-            "positions": self._called("get_positions", {}),
+            "positions": self._ask("get_positions", {}),
             "symbols": list(symbols[:MOST_SYMBOLS]),
             "symbol_count": len(symbols),
             "order_ids": list(self._orders),
         }
 
 
-def _checked(name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_args(name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     valid = served_tool(name).parameters["properties"]
-    for given in args:
-        if given not in valid:
+    for resources in args:
+        if resources not in valid:
             listed = f"valid are {', '.join(valid)}" if valid else "it has none"
-            raise BadOption(f"{name} has no parameter {given[:60]!r}; {listed}", parameter=given[:60])
+            raise BadOption(f"{name} has no parameter {resources[:60]!r}; {listed}", parameter=resources[:60])
     return args
 
 
@@ -205,7 +205,7 @@ class McpClient(ModelDecider):
         NotConfigured
             If a call is wanted that is not recorded, and there is no handler.
         GraphDrained
-            If the run is told to stop: it goes on with the same day.
+            If the run is to stop: it goes on with the same day.
         """
         tools = ToolContext(context.view, context.account, context.rules, session=context.market)
         day = ClientDay(tools=tools, rule=context.rule, sessions=lambda: context.history)
@@ -214,7 +214,7 @@ class McpClient(ModelDecider):
         number = 0
         while not day.finished:
             number += 1
-            call = recorded("tool", {"client": number}, self._next_call)
+            call = call_once("tool", {"client": number}, self._next_call)
             answer = day.answer(call["tool"], call["args"])
             context.log_step(_step(context, number, call, answer))
             if self._handler is not None and not day.finished:
@@ -235,7 +235,7 @@ class McpClient(ModelDecider):
         Parameters
         ----------
         is_done
-            Whether the last session was committed, which its ``finish_day`` is told.
+            Whether the last session was committed, which its ``finish_day`` returns.
         """
         if self._handler is not None:
             last = {**self._committed, "next": None} if self._committed and is_done else None
@@ -315,10 +315,10 @@ def start_mcp_run(
     """
     handler = ClientHandler()
     decider = McpClient(handler)
-    given = _with_control(replace(resources or Resources(), decider=decider))
-    spec, folder, live = prepare_run(question, given, out=out)
-    with _serving(handler, access, folder, live) as (told, wait):
-        live = _telling_first(live, lambda: tell(told))
+    resources = _with_control(replace(resources or Resources(), decider=decider))
+    spec, folder, live = prepare_run(question, resources, out=out)
+    with _serving(handler, access, folder, live) as (address, wait):
+        live = _announcing(live, lambda: tell(address))
         return wait(decider, lambda: start_run(spec, folder, live))
 
 
@@ -337,25 +337,25 @@ def resume_mcp_run(
     handler = ClientHandler()
     decider = McpClient(handler)
     live = _with_control(replace(resources or Resources(), decider=decider))
-    with _serving(handler, access, folder, live) as (told, wait):
-        live = _telling_first(live, lambda: tell(told))
+    with _serving(handler, access, folder, live) as (address, wait):
+        live = _announcing(live, lambda: tell(address))
         return wait(decider, lambda: resume_run(folder, resources=live))
 
 
-def _with_control(given: Resources) -> Resources:
-    return given if given.control else replace(given, control=RunControl())
+def _with_control(resources: Resources) -> Resources:
+    return resources if resources.control else replace(resources, control=RunControl())
 
 
-def _telling_first(given: Resources, tell: Callable[[], None]) -> Resources:
-    """Return the resources of a run that tells at its first event: then it is there, and nobody else's."""
-    left, outer = [tell], given.watch or (lambda _event: None)
+def _announcing(resources: Resources, tell: Callable[[], None]) -> Resources:
+    """Return the resources of a run that calls ``tell`` at its first event: then its folder is its own."""
+    left, outer = [tell], resources.watch or (lambda _event: None)
 
     def watch(event: RunEvent) -> None:
         if left:
             left.pop()()
         outer(event)
 
-    return replace(given, watch=watch)
+    return replace(resources, watch=watch)
 
 
 Wait = Callable[[McpClient, Callable[[], RunResult]], RunResult]
@@ -365,7 +365,7 @@ Wait = Callable[[McpClient, Callable[[], RunResult]], RunResult]
 def _serving(
     handler: ClientHandler, access: McpAccess, folder: Path, live: Resources
 ) -> Iterator[tuple[str, Wait]]:
-    """Serve a handler while the block runs; it is given a client's configuration, and what runs the run."""
+    """Serve a handler while the block runs; it gets a client's configuration, and what runs the run."""
     from quantgraph.integrations.mcp._server import bound_socket, serving_http, with_token
     from quantgraph.tools.mcp import http_app, make_server
 
@@ -384,7 +384,7 @@ def _serving(
             urls[name] = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         stack.enter_context(serving_http(apps))
         lines = _stdio_thread(handler, access.stdio, control) if access.stdio else None
-        told = json.dumps(_configuration(urls, access.token, folder))
+        address = json.dumps(_configuration(urls, access.token, folder))
 
         def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
             is_done, why = False, "the run was stopped; 'quantgraph mcp RUN' goes on with it"
@@ -399,7 +399,7 @@ def _serving(
                 lines.join(0.1)  # the client reads its last answers and leaves
             return result
 
-        yield told, wait
+        yield address, wait
 
 
 def _stdio_thread(

@@ -75,7 +75,7 @@ class ClientHandler:
             return call
 
     def answer(self, answer: Any) -> None:
-        """Answer the call that was taken last; one that came from a record has nobody who waits."""
+        """Answer the call that was taken last; one that came from a record has no waiting client."""
         with self._changed:
             waiting, self._under_way = self._under_way, None
         if waiting is not None:
@@ -136,11 +136,11 @@ def with_token(app: Any, token: str, run_id: str) -> Any:
             await app(scope, receive, send)
             return
         headers = scope["headers"]
-        given = [value for name, value in headers if name == b"authorization"]
+        tokens = [value for name, value in headers if name == b"authorization"]
         runs = {value for name, value in headers if name == RUN_HEADER}
         origins = {value for name, value in headers if name == b"origin"}
         own = {f"http://{host}:{scope['server'][1]}".encode() for host in (_HOST, "localhost")}
-        if len(given) != 1 or not _bears(given[0], token):
+        if len(tokens) != 1 or not _bears(tokens[0], token):
             await _refuse(send, 401, "unauthorized: this server wants the token of its run")
         elif runs - {run_id.encode()}:
             await _refuse(send, 403, f"forbidden: this server belongs to run {run_id}")
@@ -154,8 +154,8 @@ def with_token(app: Any, token: str, run_id: str) -> Any:
 
 def _bears(value: bytes, token: str) -> bool:
     """Whether a header has the token; the name of its scheme may be in any case (RFC 9110, 11.1)."""
-    scheme, _, given = value.partition(b" ")
-    return scheme.lower() == b"bearer" and secrets.compare_digest(given.strip(b" "), token.encode())
+    scheme, _, sent = value.partition(b" ")
+    return scheme.lower() == b"bearer" and secrets.compare_digest(sent.strip(b" "), token.encode())
 
 
 async def _refuse(send: Any, status: int, line: str) -> None:

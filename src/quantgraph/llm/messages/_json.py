@@ -130,8 +130,8 @@ class ModelRequest:
     def max_tokens(self) -> int | None:
         """The most tokens that the request allows in a reply; None without a limit."""
         params = {**(self.params.get("extra_body") or {}), **self.params}
-        given = (params.get(name) for name in _LIMITS)
-        return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
+        own = (params.get(name) for name in _LIMITS)
+        return next((limit for limit in own if isinstance(limit, int) and limit > 0), None)
 
 
 def build_request(
@@ -158,9 +158,9 @@ def build_request(
     options
         Further options of the call, such as ``stop``.
     """
-    given = dict(options or {})
-    bound, choice = given.pop("tools", None), given.pop("tool_choice", None)
-    params = _params({**_own_params(innermost_model(model)), **given})
+    own = dict(options or {})
+    bound, choice = own.pop("tools", None), own.pop("tool_choice", None)
+    params = _params({**_own_params(innermost_model(model)), **own})
     request = {
         "model": facts.name,
         "base_url": facts.base_url,
@@ -194,8 +194,8 @@ def _own_params(model: BaseChatModel) -> dict[str, Any]:
     return {**common, **model._identifying_params}  # noqa: SLF001
 
 
-def _params(given: Mapping[str, Any]) -> dict[str, Any]:
-    fields = to_json({name: value for name, value in given.items() if name not in _OTHER_FIELDS})
+def _params(own: Mapping[str, Any]) -> dict[str, Any]:
+    fields = to_json({name: value for name, value in own.items() if name not in _OTHER_FIELDS})
     return {name: value for name, value in without_secrets(fields).items() if value is not None}
 
 
@@ -209,8 +209,8 @@ def _message(message: BaseMessage) -> dict[str, Any]:
             for call in message.tool_calls
         ]
         fields |= {"tool_calls": calls} if calls else {}
-        unread = to_json(message.invalid_tool_calls)
-        fields |= {"invalid_tool_calls": unread} if unread else {}
+        invalid = to_json(message.invalid_tool_calls)
+        fields |= {"invalid_tool_calls": invalid} if invalid else {}
         more = to_json(message.additional_kwargs)
         fields |= {"more": more} if more else {}
     if isinstance(message, ToolMessage):
@@ -287,8 +287,8 @@ def is_cut_off(message: AIMessage) -> bool:
 def is_usable(message: AIMessage) -> bool:
     """Whether a reply is complete: not empty, truncated or refused, and its tool calls readable."""
     refused = message.additional_kwargs.get("refusal")
-    said = bool(without_thoughts(message.text)) or bool(message.tool_calls)
-    return said and not is_cut_off(message) and not refused and not message.invalid_tool_calls
+    has_answer = bool(without_thoughts(message.text)) or bool(message.tool_calls)
+    return has_answer and not is_cut_off(message) and not refused and not message.invalid_tool_calls
 
 
 def is_too_deep(value: Any, levels: int = _DEEPEST) -> bool:

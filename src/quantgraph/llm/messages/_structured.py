@@ -39,8 +39,6 @@ def repair_json(text: str) -> Any:
     Quotes, commas, colons and Python's literals are repaired. Duplicate keys, missing values, comments, units
     behind numbers, and anything else that would lose or add a word are not.
 
-    Examples
-    --------
     >>> repair_json("{'action': 'buy', sure: True,}")
     {'action': 'buy', 'sure': True}
     >>> repair_json("{'weight': 5%}"), repair_json("{'a': 1, 'a': 2}")
@@ -51,16 +49,16 @@ def repair_json(text: str) -> Any:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         return None
-    return value if _tokens(written) == _tokens(text) and not _swallowed(value) else None
+    return value if _tokens(written) == _tokens(text) and not _hides_structure(value) else None
 
 
-def _swallowed(value: Any) -> bool:
+def _hides_structure(value: Any) -> bool:
     """Whether a string may hold JSON structure: an extra quote makes fields part of the string before."""
     if isinstance(value, str):
         return bool(_STRUCTURE.search(value))
     if isinstance(value, dict):
-        return any(_swallowed(item) for pair in value.items() for item in pair)
-    return isinstance(value, list) and any(map(_swallowed, value))
+        return any(_hides_structure(item) for pair in value.items() for item in pair)
+    return isinstance(value, list) and any(map(_hides_structure, value))
 
 
 def _tokens(text: str) -> list[str | float]:
@@ -87,8 +85,6 @@ def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
     schema
         Without references, see :func:`langchain_core.utils.json_schema.dereference_refs`.
 
-    Examples
-    --------
     >>> fields = {"note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "n": {"type": "integer"}}
     >>> normalise_nulls({"note": "None", "n": ""}, {"type": "object", "properties": fields})
     {'note': None}
@@ -228,7 +224,7 @@ def read_object(message: AIMessage) -> dict[str, Any]:
     """Read the JSON object of a reply, for a caller that judges each of its parts for itself.
 
     As :func:`read_json`, without a schema. Only broken JSON is a fault of the whole: NaN and infinities are
-    read as text, and a key that is given twice as :data:`TWICE`.
+    read as text, and a repeated key as :data:`TWICE`.
 
     Raises
     ------
@@ -245,8 +241,8 @@ def read_object(message: AIMessage) -> dict[str, Any]:
             if last is not None
             else f"the reply holds no JSON object; {begins}"
         )
-        told = "; the reply was cut off" if cut_off else ""
-        raise ModelOutputInvalid(f"{problem}{told}", reply=reply)
+        ending = "; the reply was cut off" if cut_off else ""
+        raise ModelOutputInvalid(f"{problem}{ending}", reply=reply)
     value: dict[str, Any] = last.value
     return value
 

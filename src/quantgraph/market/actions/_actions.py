@@ -65,7 +65,7 @@ class CorporateAction:
 
     @property
     def known_from(self) -> Moment:
-        """End of the day of its announcement, and in any case the morning of ``ex``.
+        """End of the day of its announcement, and in any case before the open of ``ex``.
 
         An announcement may come at any hour of its day, so it counts as known at the end of the day.
         """
@@ -265,10 +265,6 @@ def adjustment_factors(fields: Fields) -> pd.DataFrame:
     return result.ffill()
 
 
-def _from_adj_factor(fields: Fields) -> pd.DataFrame:
-    return fields["adj_factor"].ffill()
-
-
 def _from_pre_close(fields: Fields) -> pd.DataFrame:
     reference = fields["pre_close"]
     step = _before(fields["close"], reference) / reference
@@ -301,7 +297,7 @@ def _before(close: pd.DataFrame, at: pd.DataFrame) -> pd.DataFrame:
 
 
 _METHODS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = (
-    (frozenset({"adj_factor"}), _from_adj_factor),
+    (frozenset({"adj_factor"}), lambda fields: fields["adj_factor"].ffill()),
     (frozenset({"pre_close"}), _from_pre_close),
     (frozenset({"dividend", "split"}), _from_actions),
 )
@@ -342,16 +338,16 @@ def column_adjustment(
     for theirs in (sessions, *(each for each, _ in columns.values())):
         if not np.array_equal(days[: len(theirs)], theirs):
             days = np.union1d(days, theirs)
-    aligned = {name: _aligned(column, days) for name, column in columns.items()}
+    aligned = {name: _align(column, days) for name, column in columns.items()}
     for names, factor_of in _COLUMN_METHODS:
         if names & aligned.keys():
-            factor = _carried(factor_of(symbol, days, aligned))
+            factor = _carry_forward(factor_of(symbol, days, aligned))
             if not np.isnan(factor).all():
                 return np.asarray(factor / factor[-1])[np.searchsorted(days, sessions)]
     return None
 
 
-def _aligned(column: Column, days: NDArray[np.datetime64]) -> Floats:
+def _align(column: Column, days: NDArray[np.datetime64]) -> Floats:
     sessions, values = column
     found = np.full(len(days), np.nan)
     if np.array_equal(days[: len(sessions)], sessions):
@@ -361,14 +357,14 @@ def _aligned(column: Column, days: NDArray[np.datetime64]) -> Floats:
     return found
 
 
-def _carried(values: Floats) -> Floats:
+def _carry_forward(values: Floats) -> Floats:
     """Values with NaN replaced by the last number before."""
     places = np.where(np.isnan(values), 0, np.arange(len(values)))
     return np.asarray(values[np.maximum.accumulate(places)], dtype=np.float64)
 
 
 def _last_before(close: Floats) -> Floats:
-    return np.concatenate(([np.nan], _carried(close)[:-1]))
+    return np.concatenate(([np.nan], _carry_forward(close)[:-1]))
 
 
 def _column_from_adj_factor(symbol: str, days: object, columns: Mapping[str, Floats]) -> Floats:  # noqa: ARG001

@@ -107,8 +107,6 @@ def board_of(symbol: str) -> Board:
     Mainland symbols are six digits and an exchange. US symbols are up to five capital letters, with a
     class, preferred share, warrant or right after a dot or hyphen where there is one.
 
-    Examples
-    --------
     >>> [board_of(code) for code in ("600519.SH", "301001.SZ", "688981.SH", "920002.BJ", "510300.SH")]
     ['main', 'chinext', 'star', 'bse', 'fund']
     >>> board_of("AAPL"), board_of("BRK.B")
@@ -139,15 +137,8 @@ def find_board(symbol: str) -> Board | None:
 
 
 def fund_kind(symbol: str) -> FundKind:
-    """Kind of a fund by its code.
+    """Kind of a fund by its code; ``UnknownSymbol`` if its code segment holds funds of many kinds.
 
-    Raises
-    ------
-    UnknownSymbol
-        If its code segment holds funds of many kinds.
-
-    Examples
-    --------
     >>> fund_kind("510300.SH"), fund_kind("510900.SH"), fund_kind("588000.SH")
     ('stock', 'cross_border', 'stock_20')
     """

@@ -79,8 +79,7 @@ class Rulebook:
     def __post_init__(self) -> None:
         if not 0 <= self.slippage_bps < 10_000:
             raise BadOption(
-                f"slippage_bps={self.slippage_bps:f} must be >= 0 and < 10000",
-                parameter="slippage_bps",
+                f"slippage_bps={self.slippage_bps:f} must be >= 0 and < 10000", parameter="slippage_bps"
             )
         if self.volume_share is not None and not 0 < self.volume_share <= 1:
             raise BadOption(
@@ -207,10 +206,7 @@ class Rulebook:
         if market == "us":
             book = cls.us(fractional=fractional, slippage_bps=slippage_bps, volume_share=volume_share)
         elif fractional:
-            raise BadOption(
-                "fractional=True is valid for 'us' only",
-                parameter="fractional",
-            )
+            raise BadOption("fractional=True is valid for 'us' only", parameter="fractional")
         else:
             book = cls.mainland(slippage_bps=slippage_bps, volume_share=volume_share, funds=funds)
         return replace(book, name="zero_cost", fees=None)
@@ -303,7 +299,7 @@ class Rulebook:
         Raises
         ------
         UnknownSymbol
-            If it is a fund whose kind is neither told by its code nor by ``funds``.
+            If it is a fund and neither its code nor ``funds`` says its kind.
         """
         kind = self._kind(symbol)
         if self.market == "us":
@@ -325,7 +321,7 @@ class Rulebook:
         Raises
         ------
         UnknownSymbol
-            If it is a fund whose kind is neither told by its code nor by ``funds``.
+            If it is a fund and neither its code nor ``funds`` says its kind.
         """
         kind = self._kind(symbol)
         if self.market == "us":

@@ -173,10 +173,10 @@ def branch(name: str) -> Iterator[None]:
         _BRANCH.reset(token)
 
 
-def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
-    """Return what ``ask`` returns, a JSON value: called once in a run, then served from its recording.
+def call_once(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
+    """Return what ``ask`` returns, a JSON value: it runs once in a run, then is served from its recording.
 
-    A ``QuantGraphError`` is recorded too. Outside of a scope ``ask`` is simply called.
+    A ``QuantGraphError`` is recorded too. Outside of a scope ``ask`` simply runs.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def keep_answer(question_id: str, text: str, by: AnsweredBy | None = None) -> An
 
 
 def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, AnsweredBy | None]:
-    """Return the recorded answer, or that of the function ``ask``, and who gave it.
+    """Return the recorded answer, or the function ``ask``'s, and who gave it.
 
     A ``QuantGraphError`` is recorded for a replay; a resumed run calls the function again.
 

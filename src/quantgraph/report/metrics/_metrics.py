@@ -260,7 +260,7 @@ def max_drawdown(values: pd.Series[float]) -> Drawdown:
 
 
 def calmar_ratio(values: pd.Series[float], *, periods_per_year: int = 252) -> float:
-    """``annual_return / -max_drawdown``, both over all the values given.
+    """``annual_return / -max_drawdown``, both over all values.
 
     Young, "Calmar Ratio: A Smoother Tool", Futures, October 1991, takes the last 36 months: cut the values
     for that. NaN if the values never fell.

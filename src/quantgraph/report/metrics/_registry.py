@@ -128,7 +128,7 @@ class Track:
 Formula = Callable[[Track], Any]
 Series = pd.Series
 Owner = Literal["each", "benchmark", "account"]
-"""Account, benchmark and index have the numbers of ``each``, the last two also those of ``benchmark``."""
+"""Account, benchmark and index have the numbers of ``each``, the last two also of ``benchmark``."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def _wishes(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Where the signal wants a symbol, and where the next session on which the plan buys still does.
 
-    On such a session the last 1 or -1 since the one before counts, on others that of the session.
+    On such a session the last 1 or -1 since the one before counts, on others the session's.
     """
     rows, pending = signal.to_numpy().copy(), np.zeros(signal.shape, dtype=bool)
     places, here = np.flatnonzero(trades), signal.index.get_indexer(sessions)
@@ -514,16 +514,8 @@ METRICS: tuple[Metric, ...] = (
         of="account",
         on_terminal=False,
     ),
-    Metric(
-        "rejections_by_reason",
-        lambda track: rejection_counts(track.run.orders),
-        of="account",
-    ),
-    Metric(
-        "buys_not_followed_by_reason",
-        lambda track: track.run.unfollowed,
-        of="account",
-    ),
+    Metric("rejections_by_reason", lambda track: rejection_counts(track.run.orders), of="account"),
+    Metric("buys_not_followed_by_reason", lambda track: track.run.unfollowed, of="account"),
     Metric(
         "buys_not_followed",
         lambda track: None if track.run.unfollowed is None else sum(track.run.unfollowed.values()),

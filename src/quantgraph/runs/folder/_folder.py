@@ -53,17 +53,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What is known of a run before it begins.
-
-    Attributes
-    ----------
-    started
-        When, ISO 8601, UTC.
-    budgets
-        ``budget`` and ``session_budget`` of the settings.
-    labels
-        The decider's words for the page, see :attr:`.ModelDecider.labels`.
-    """
+    """What is known of a run before it begins; ``started`` is ISO 8601, UTC."""
 
     run_id: str
     started: str
@@ -82,7 +72,7 @@ class Manifest:
         message = HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))
         own = self.spec.as_json()["own"]
         return changed(
-            {}, {"messages": [message], "given": self.spec.given, "own": own, "run_id": self.run_id}
+            {}, {"messages": [message], "given": self.spec.constraints, "own": own, "run_id": self.run_id}
         )
 
     @property
@@ -336,7 +326,7 @@ _ARCHIVE = files("quantgraph.runs") / "trader_month.zip"
 
 
 def example_run_name() -> str:
-    """Return the name of the recorded run, which is that of its folder."""
+    """Return the name of the recorded run, which is its folder's."""
     with _archive() as archive:
         return str(json.loads(archive.read(MANIFEST_FILE))["run_id"])
 

@@ -10,7 +10,7 @@ MANIFEST_FILE = "run.json"
 
 
 def find_run_folder(run: str | Path, runs_dir: Path) -> Path:
-    """The folder of a run, given as a path or as the run's name.
+    """The folder of a run, as a path or by the run's name.
 
     Raises
     ------

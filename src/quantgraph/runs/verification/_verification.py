@@ -119,7 +119,7 @@ def _check_folder(folder: Path, ledger: str | Path) -> IntegrityReport:
     faults += _faults(_check_database, folder / CHECKPOINTS_FILE, sums.get(CHECKPOINTS_FILE))
     stored = check_stored_commits(folder / "data")
     faults += stored.faults
-    if (folder / MANIFEST_FILE).is_file():  # without it, data and record are those of the replayed run
+    if (folder / MANIFEST_FILE).is_file():  # without it, data and record are the replayed run's
         faults += _faults(read_manifest, folder)
         faults += _faults(_check_record, folder, ledger, sums.get(RECORD_KEY), stored.commits)
     names = {MANIFEST_FILE, CHECKSUMS_FILE, RESULT_FILE, CHECKPOINTS_FILE, *named}
@@ -407,9 +407,9 @@ def strategy_data(
     sessions = market.sessions()
     first, last = start or f"{sessions[0]:%Y%m%d}", end or f"{sessions[-1]:%Y%m%d}"
     if not (start and end) and session_of(first, name="start") > session_of(last, name="end"):
-        given = f"start={start}" if start else f"end={end}"
+        bound = f"start={start}" if start else f"end={end}"
         span = f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
-        raise BadWindow(f"{given} is outside of what {market.name} has, {span}")
+        raise BadWindow(f"{bound} is outside of what {market.name} has, {span}")
     codes = ",".join(symbol_list(symbols)) or "ALL"
     resolved, begin, finish, _ = read_window(market, Moment(sessions[-1]), codes, first, last)
     store = DataState()
@@ -433,9 +433,9 @@ def _constants(cell: str) -> Iterator[str]:
         yield from (node.value for node in nodes if isinstance(node.value, str))
 
 
-def audit_said(
+def audit_sentence(
     path: str | Path,
-    said: str,
+    sentence: str,
     *,
     source: SourceLike | None = None,
     symbols: str | Sequence[str] = (),
@@ -445,7 +445,7 @@ def audit_said(
 ) -> HeldSignal:
     """Return how a strategy file departs from a sentence on the data of a source, as :func:`audit_strategy`.
 
-    Codes and dates that are not given are those of the sentence. Where it is not read whole, or what it
+    Codes and dates that are not passed are the sentence's. Where it is not read whole, or what it
     watches has no data, positions are not compared, and the result says why.
 
     Raises
@@ -455,11 +455,11 @@ def audit_said(
     UnknownSymbol, BadWindow, NoData, CodeFailed
         If the source does not have the data, or the code fails on them.
     """
-    check_sentence(said, "said")
-    if not said.strip():
-        raise BadOption("said is empty; it must be the sentence that the strategy was made from")
+    check_sentence(sentence, "sentence")
+    if not sentence.strip():
+        raise BadOption("sentence is empty; it must be the one that the strategy was made from")
     strategy, opened = read_strategy(path), open_resources(merge_resources(resources, source=source))
-    words, moment = words_in(said, opened.source), Moment(opened.source.sessions()[-1])
+    words, moment = words_in(sentence, opened.source), Moment(opened.source.sessions()[-1])
     request = words.read
     watched = [code for code in request.watch if code not in request.trade] if request else []
     indices = [code for code in watched if is_index_code(code)]

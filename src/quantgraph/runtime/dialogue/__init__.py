@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.runtime.dialogue._events import RunEvent, emit_proof, emit_said, emit_session, update_line
+    from quantgraph.runtime.dialogue._events import (
+        RunEvent,
+        emit_proof,
+        emit_reading,
+        emit_session,
+        update_line,
+    )
     from quantgraph.runtime.dialogue._questions import (
         Answer,
         AnswerFunction,
@@ -35,7 +41,7 @@ __all__ = [
     "check_checkpointer",
     "check_not_async",
     "emit_proof",
-    "emit_said",
+    "emit_reading",
     "emit_session",
     "numbered_options",
     "parse_answer",

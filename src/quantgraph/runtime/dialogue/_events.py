@@ -88,7 +88,7 @@ class QuestionEvent(TypedDict):
     clarification: dict[str, Any]
 
 
-class SaidEvent(TypedDict):
+class UnderstandingEvent(TypedDict):
     """What was understood, a line each, in the user's language."""
 
     event: Literal["quantgraph.said"]
@@ -109,7 +109,7 @@ class ProofEvent(TypedDict):
     """The same in the user's language."""
 
 
-Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | SaidEvent | ProofEvent
+Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | UnderstandingEvent | ProofEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def emit_paused(path: str, pause: GraphInterrupt) -> None:
 
 
 def emit_model_call(entry: Entry, served: bool) -> None:
-    """Emit a model call, given its entry in the recording."""
+    """Emit a model call of an entry of the recording."""
     facts, error = entry.facts, entry.error
     emit(
         ModelEvent(
@@ -180,10 +180,10 @@ def emit_model_call(entry: Entry, served: bool) -> None:
     )
 
 
-def emit_said(lines: Sequence[str]) -> None:
+def emit_reading(lines: Sequence[str]) -> None:
     """Emit what was understood."""
     scope = current_scope()
-    emit(SaidEvent(event="quantgraph.said", path=scope.path if scope else "", lines=list(lines)))
+    emit(UnderstandingEvent(event="quantgraph.said", path=scope.path if scope else "", lines=list(lines)))
 
 
 def emit_proof(runs: int, seconds: float, line: str) -> None:

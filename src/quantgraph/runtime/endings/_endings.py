@@ -117,8 +117,7 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
     ),
     "meaning_failed": (
         Note(
-            zh="代码与所说的不一致，没有交易",
-            en="the code does not do what was said, and nothing was traded",
+            zh="代码与所说的不一致，没有交易", en="the code departs from the sentence, and nothing was traded"
         ),
         Note(
             zh="请换一种说法，或换一个模型，重新开始。",
@@ -253,8 +252,8 @@ def language(state: Mapping[str, Any]) -> Language:
 def request_language(state: Mapping[str, Any]) -> Language:
     """Return the language of the request's longest message with a number: the others greet or answer."""
     texts = [str(message.text) for message in user_messages(state)]
-    said = [text for text in texts if any(map(str.isdigit, text))] or texts
-    return language_of(max(said, key=len, default=""))
+    wordy = [text for text in texts if any(map(str.isdigit, text))] or texts
+    return language_of(max(wordy, key=len, default=""))
 
 
 def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:

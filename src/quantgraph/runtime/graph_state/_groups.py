@@ -47,7 +47,7 @@ class QuestionAnswered(TypedDict):
     question: str
     answer: str
     by: Literal["person", "callable", "default"]
-    """Who answered; nobody said a ``default``."""
+    """Who answered; a ``default`` is not from a person."""
     message: str
     """Id of the answer's message."""
 
@@ -74,7 +74,7 @@ class Clarification(TypedDict):
     options: list[str]
     """Suggested answers. Any text is valid; for an ``approval``, also numbers or symbols of orders."""
     default: str | None
-    """What the answer "default" stands for; for an ``approval``, the answer if nobody is asked."""
+    """What the answer "default" stands for; for an ``approval``, the answer without asking."""
     answer_schema: dict[str, Any]
     """JSON schema of the answer."""
     rounds_left: int
@@ -91,9 +91,9 @@ class Clarification(TypedDict):
 
 
 class Clause(TypedDict):
-    """A piece of what was said: its words, what it became, and whether that is done.
+    """A piece of the sentence: its words, what it became, and whether that is done.
 
-    The words of a ``default`` are empty: nobody said it. What is ``unparsed`` changes no trade.
+    The words of a ``default`` are empty. What is ``unparsed`` changes no trade.
     """
 
     words: str
@@ -101,7 +101,7 @@ class Clause(TypedDict):
     status: Literal["done", "default", "not_done", "unparsed"]
 
 
-class SaidRule(TypedDict):
+class RuleWords(TypedDict):
     """Entry and exit in the user's words."""
 
     entry: str
@@ -110,7 +110,7 @@ class SaidRule(TypedDict):
 
 
 class Understanding(TypedDict):
-    """What was said, as plain JSON."""
+    """The request as understood, plain JSON."""
 
     watch: list[str]
     """Codes whose data the rule reads, if they are not the traded ones; an index is a series of its own."""
@@ -120,9 +120,9 @@ class Understanding(TypedDict):
     """The indices among ``watch``."""
     windows: list[list[str]]
     """Start and end of each span, ``YYYYMMDD``."""
-    rule: SaidRule
+    rule: RuleWords
     plan: dict[str, Any]
-    """What was said of positions: stops, sizes, holding time."""
+    """Stops, sizes, holding time."""
     clauses: list[Clause]
 
 
@@ -167,7 +167,6 @@ class RequestGroup(TypedDict):
     index_code}``, ``data_start`` if data from before ``start`` are needed, and ``records``: the kinds that
     were fetched. Empty until then."""
     understanding: Understanding | None
-    """What was said."""
 
 
 class DialogueGroup(TypedDict):
@@ -182,7 +181,7 @@ class DialogueGroup(TypedDict):
     answers: list[QuestionAnswered]
     """The questions of this request with their answers."""
     assumptions: list[str]
-    """Answers not given by a person, as ``kind: answer (default)`` or ``(callable)``."""
+    """Answers not from a person, as ``kind: answer (default)`` or ``(callable)``."""
     waived: list[str]
     """What the user goes on without: unknown fields, symbols without data, words that are not executed."""
     waived_symbols: list[str]
@@ -190,7 +189,7 @@ class DialogueGroup(TypedDict):
     accepted_bars: list[str]
     """Symbols whose impossible bars the user goes on with."""
     accepted_code: str | None
-    """Hash of the code that the user goes on with, though it does not do what was said."""
+    """Hash of the code that the user goes on with, though it departs from the sentence."""
     confirmed: str | None
     """Hash of the understanding that the user has confirmed."""
     reflected_on: str | None

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
         ViewSender,
         account_to_json,
         decision_from_json,
-        given_account,
+        host_account,
     )
     from quantgraph.sandbox.wire._wire import Frames, encode_message
 
-__all__ = ["Frames", "ViewSender", "account_to_json", "decision_from_json", "encode_message", "given_account"]
+__all__ = ["Frames", "ViewSender", "account_to_json", "decision_from_json", "encode_message", "host_account"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -89,7 +89,7 @@ def account_from_json(account: dict[str, Any]) -> Account:
     )
 
 
-def given_account(state: Mapping[str, Any], *, cash: float) -> Account:
+def host_account(state: Mapping[str, Any], *, cash: float) -> Account:
     """Read the ``account`` of a host's state, as :func:`account_to_json` writes it; else open one.
 
     Parameters

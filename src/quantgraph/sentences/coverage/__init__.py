@@ -2,7 +2,7 @@
 
 ``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
 turns round or adds; ``unparsed_words`` names the rest,
-``plan_pieces`` what is said of the trade plan, and ``plan_keys`` of which part of it.
+``plan_pieces`` the words about the trade plan, and ``plan_keys`` the parts they are about.
 """
 
 from __future__ import annotations

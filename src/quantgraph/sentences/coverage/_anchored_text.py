@@ -21,7 +21,7 @@ class ReadClause:
     quote
         The person's own words; empty for a default.
     became
-        The same, said again by the model.
+        The same in the model's words.
     part
         ``entry``, ``exit``, ``plan``, ``other`` or ``whole``.
     done
@@ -154,15 +154,15 @@ anchored = lru_cache(maxsize=512)(AnchoredText)
 _CODE = re.compile(r"(?<![a-z\d])(?:\d{6}(?:\.(?:sh|sz|bj))?|(?:sh|sz|bj)\d{6})(?![a-z\d])")
 
 
-def securities_in(said: AnchoredText, given: ReadParameters) -> list[tuple[int, int]]:
-    """Where the text names securities: numbers in them are no numbers of the rule."""
-    found = [match.span() for match in _CODE.finditer(said.plain)]
+def securities_in(whole: AnchoredText, params: ReadParameters) -> list[tuple[int, int]]:
+    """Where the text names securities: numbers in them are not the rule's."""
+    found = [match.span() for match in _CODE.finditer(whole.plain)]
     names = [
-        *given.names,
-        *given.codes,
-        *(code.partition(".")[0] for code in given.codes if not code[0].isdigit()),
+        *params.names,
+        *params.codes,
+        *(code.partition(".")[0] for code in params.codes if not code[0].isdigit()),
     ]
     for name in filter(None, map(plain, names)):
         bounds = (r"(?<![a-z\d])", r"(?![a-z\d])") if name.isascii() else ("", "")
-        found += [match.span() for match in re.finditer(re.escape(name).join(bounds), said.plain)]
+        found += [match.span() for match in re.finditer(re.escape(name).join(bounds), whole.plain)]
     return found

@@ -1,7 +1,7 @@
 """Anchors: the words of a text that change what is traded, each with its class and the values it may mean.
 
 A number with its unit, a schedule, a security or an index, an indicator, a direction, a side, an exception, a
-modifier, a word of the trade plan. Any other word is no anchor. Synonyms share a value: ``三成``, 30 % and
+modifier, a word of the trade plan. Any other word is not an anchor. Synonyms share a value: ``三成``, 30 % and
 0.3 have one in common.
 
 To add a word: put it into the row of its meaning in ``_ROWS``, in both languages.
@@ -269,12 +269,12 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
 )  # fmt: skip
 
 
-def _bounded(pattern: str) -> str:
+def _whole_words(pattern: str) -> str:
     """A pattern that matches whole ASCII words only; Chinese has no word boundaries."""
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
-_COMPILED = tuple((kind, value, re.compile(_bounded(pattern))) for kind, value, pattern in _ROWS)
+_COMPILED = tuple((kind, value, re.compile(_whole_words(pattern))) for kind, value, pattern in _ROWS)
 
 
 def find_anchors(text: str) -> tuple[Anchor, ...]:
@@ -291,11 +291,11 @@ def find_anchors(text: str) -> tuple[Anchor, ...]:
         ]
     dates = [each for each in found if each.kind == "date"]
     rest = [each for each in found if each.kind != "date"]
-    hidden = _covered(dates, rest, same=True)
+    hidden = _covered_words(dates, rest, same=True)
     kept = [each for each in rest if each not in hidden]
     for kinds in _ONE_WORD:
         same = [each for each in kept if each.kind in kinds]
-        hidden |= _covered(same, same)
+        hidden |= _covered_words(same, same)
     return tuple(
         sorted((each for each in kept if each not in hidden), key=lambda each: (each.begin, each.end))
     )
@@ -319,7 +319,7 @@ def without_date_words(text: str) -> str:
     return text
 
 
-def _covered(longer: Sequence[Anchor], words: Sequence[Anchor], *, same: bool = False) -> set[Anchor]:
+def _covered_words(longer: Sequence[Anchor], words: Sequence[Anchor], *, same: bool = False) -> set[Anchor]:
     """The words that stand inside a longer one, or ``same`` in the place of another."""
     order = sorted(longer, key=lambda each: (each.begin, -each.end))
     furthest = list(itertools.accumulate((each.end for each in order), max))

@@ -32,11 +32,11 @@ from quantgraph.sentences.coverage._returns import (
 class Gap:
     """A difference between a text and its reading, with the person's words that it is about.
 
-    ``not_quoted``: no clause has them; ``not_said``: a quote is not in the text; ``lost``: what the clause
-    became leaves them out; ``turned``: it says the opposite; ``added``: it says what nobody said.
+    ``not_quoted``: no clause has them; ``not_in_text``: a quote is not in the text; ``lost``: what the clause
+    became leaves them out; ``turned``: it says the opposite; ``added``: the user did not write it.
     """
 
-    kind: Literal["not_quoted", "not_said", "lost", "turned", "added"]
+    kind: Literal["not_quoted", "not_in_text", "lost", "turned", "added"]
     piece: str
     word: str
     became: str = ""
@@ -49,14 +49,14 @@ class Gap:
 
 _EN = {
     "not_quoted": "no clause has «{piece}» ({word})",
-    "not_said": "the quote «{piece}» is not in the user's words: copy them literally",
+    "not_in_text": "the quote «{piece}» is not in the user's words: copy them literally",
     "lost": "«{piece}» became «{became}», which leaves out {word}",
     "turned": "«{piece}» became «{became}», which turns {word} round",
     "added": "«{piece}» became «{became}», but nobody said {word}: if it is a default, make it a clause of its own with status default",
 }
 _ZH = {
     "not_quoted": "没有哪一条写到「{piece}」（{word}）",
-    "not_said": "「{piece}」不是用户的原话",
+    "not_in_text": "「{piece}」不是用户的原话",
     "lost": "「{piece}」被写成「{became}」，少了 {word}",
     "turned": "「{piece}」被写成「{became}」，{word} 的意思相反",
     "added": "「{piece}」被写成「{became}」，而 {word} 没有人说过",
@@ -82,49 +82,50 @@ def coverage_gaps(
     >>> [str(each.note) for each in coverage_gaps("5日线上穿20日线买入，大盘跌超1%就不买", clauses)]
     ['no clause has «大盘跌超1%就不买» (大盘)']
     """
-    said, given = anchored(text), parameters or ReadParameters()
-    quoted = [(clause, said.places_of(clause.quote)) for clause in clauses if clause.quote]
+    whole, params = anchored(text), parameters or ReadParameters()
+    quoted = [(clause, whole.places_of(clause.quote)) for clause in clauses if clause.quote]
     found = [
-        (0, Gap(kind="not_said", piece=clause.quote, word=""))
+        (0, Gap(kind="not_in_text", piece=clause.quote, word=""))
         for clause, places in quoted
         if not places and clause.done and clause.quote.strip(",，;；。.!！?？ ")
     ]
-    planned = {place for place, words in said.by_piece.items() if _is_about_the_plan(words, said, given)}
-    labels = _labels(said, anchored("\n".join(each.became for each in clauses)), quoted)
-    for anchor in _anchors_of_the_rule(said, given):
+    planned = {place for place, words in whole.by_piece.items() if _is_about_the_plan(words, whole, params)}
+    labels = _labels(whole, anchored("\n".join(each.became for each in clauses)), quoted)
+    for anchor in _anchors_of_the_rule(whole, params):
         around = [
             clause
             for clause, places in quoted
             if any(begin < anchor.end and anchor.begin < end for begin, end in places)
         ]
         quotes_all = all(each.part == "whole" for each in around)
-        if quotes_all and said.piece_of(anchor) in planned:
+        if quotes_all and whole.piece_of(anchor) in planned:
             continue
-        if around and not any(returns(anchor, said, each, given) for each in around):
-            found.append(_gap("lost", anchor, said, became=around[0].became))
-        elif not around and not _is_elsewhere(anchor, said, given, labels):
-            found.append(_gap("not_quoted", anchor, said))
-    found += _kept_though_removed(said, given)
+        if around and not any(returns(anchor, whole, each, params) for each in around):
+            found.append(_gap("lost", anchor, whole, became=around[0].became))
+        elif not around and not _is_elsewhere(anchor, whole, params, labels):
+            found.append(_gap("not_quoted", anchor, whole))
+    found += _kept_though_removed(whole, params)
     for clause, places in quoted:
         if clause.done and clause.part != "whole" and places:
-            found += [(places[0][0], gap) for gap in _clause_gaps(clause, said, given)]
+            found += [(places[0][0], gap) for gap in _clause_gaps(clause, whole, params)]
     return _first_of_each_piece(found)
 
 
-def _anchors_of_the_rule(said: AnchoredText, given: ReadParameters) -> list[Anchor]:
+def _anchors_of_the_rule(whole: AnchoredText, params: ReadParameters) -> list[Anchor]:
     """The anchors of a text without those inside the names of securities, and in what it replaces."""
-    securities, indices = securities_in(said, given), [(each.begin, each.end) for each in said.of("market")]
-    replaced = [match.span(match.lastindex or 0) for match in _REPLACED.finditer(said.plain)]
-    stocks = {each.lower() for each in given.codes}
+    securities = securities_in(whole, params)
+    indices = [(each.begin, each.end) for each in whole.of("market")]
+    replaced = [match.span(match.lastindex or 0) for match in _REPLACED.finditer(whole.plain)]
+    stocks = {each.lower() for each in params.codes}
 
     def is_a_name(anchor: Anchor) -> bool:
-        if given.before and any(begin <= anchor.begin and anchor.end <= end for begin, end in replaced):
+        if params.before and any(begin <= anchor.begin and anchor.end <= end for begin, end in replaced):
             return True
-        if anchor.kind == "market" and said.word(anchor) not in stocks:
+        if anchor.kind == "market" and whole.word(anchor) not in stocks:
             return False
         return any(begin <= anchor.begin and anchor.end <= end for begin, end in (*securities, *indices))
 
-    return [each for each in said.anchors if not is_a_name(each)]
+    return [each for each in whole.anchors if not is_a_name(each)]
 
 
 _REPLACED = re.compile(
@@ -138,21 +139,21 @@ _REMOVED = re.compile(
 )
 
 
-def _is_removed(anchor: Anchor, said: AnchoredText) -> bool:
-    return bool(_REMOVED.search(said.plain[max(0, anchor.begin - 16) : anchor.begin]))
+def _is_removed(anchor: Anchor, whole: AnchoredText) -> bool:
+    return bool(_REMOVED.search(whole.plain[max(0, anchor.begin - 16) : anchor.begin]))
 
 
-def _kept_though_removed(said: AnchoredText, given: ReadParameters) -> Iterator[tuple[int, Gap]]:
+def _kept_though_removed(whole: AnchoredText, params: ReadParameters) -> Iterator[tuple[int, Gap]]:
     """Words that take a part of the plan away, which the parameters still have."""
-    for anchor in said.of("plan"):
-        if _is_removed(anchor, said) and is_in_plan(anchor, given):
-            piece = said.shown(*said.piece_of(anchor))
-            became = str(dict(given.plan))
-            yield anchor.begin, Gap(kind="turned", piece=piece, word=said.word(anchor), became=became)
+    for anchor in whole.of("plan"):
+        if _is_removed(anchor, whole) and is_in_plan(anchor, params):
+            piece = whole.shown(*whole.piece_of(anchor))
+            became = str(dict(params.plan))
+            yield anchor.begin, Gap(kind="turned", piece=piece, word=whole.word(anchor), became=became)
 
 
 def _first_of_each_piece(found: Sequence[tuple[int, Gap]]) -> tuple[Gap, ...]:
-    order = {"not_said": 0, "turned": 1, "lost": 2, "not_quoted": 2, "added": 3}
+    order = {"not_in_text": 0, "turned": 1, "lost": 2, "not_quoted": 2, "added": 3}
     kept: dict[str, tuple[int, Gap]] = {}
     for at, gap in sorted(found, key=lambda each: (each[0], order[each[1].kind])):
         before = kept.get(gap.piece)
@@ -169,13 +170,13 @@ def unparsed_words(text: str, clauses: Sequence[ReadClause], names: Collection[s
     >>> unparsed_words("帮我看看，5日线上穿20日线买入，图个吉利", [ReadClause(quote="5日线上穿20日线买入", became="")])
     ('图个吉利',)
     """
-    said = anchored(text)
-    places = [place for clause in clauses if clause.quote for place in said.places_of(clause.quote)]
+    whole = anchored(text)
+    places = [place for clause in clauses if clause.quote for place in whole.places_of(clause.quote)]
     rest = []
-    for begin, end in said.pieces:
+    for begin, end in whole.pieces:
         touched = any(one < end and begin < other for one, other in places)
-        if not touched and not any(begin <= each.begin < end for each in said.anchors):
-            rest.append(said.shown(begin, end))
+        if not touched and not any(begin <= each.begin < end for each in whole.anchors):
+            rest.append(whole.shown(begin, end))
     return tuple(words for words in rest if _says_something(words, names))
 
 
@@ -185,10 +186,10 @@ def plan_pieces(text: str) -> tuple[str, ...]:
     >>> plan_pieces("5日线上穿20日线买入，每次只用三成资金")
     ('每次只用三成资金',)
     """
-    said = anchored(text)
+    whole = anchored(text)
     return tuple(
-        said.shown(*place)
-        for place, words in said.by_piece.items()
+        whole.shown(*place)
+        for place, words in whole.by_piece.items()
         if any(each.kind == "plan" for each in words)
     )
 
@@ -203,18 +204,18 @@ def _says_something(words: str, names: Collection[str]) -> bool:
 
 
 def _gap(
-    kind: Literal["lost", "not_quoted"], anchor: Anchor, said: AnchoredText, became: str = ""
+    kind: Literal["lost", "not_quoted"], anchor: Anchor, whole: AnchoredText, became: str = ""
 ) -> tuple[int, Gap]:
-    piece = said.shown(*said.piece_of(anchor))
-    return anchor.begin, Gap(kind=kind, piece=piece, word=said.word(anchor), became=became)
+    piece = whole.shown(*whole.piece_of(anchor))
+    return anchor.begin, Gap(kind=kind, piece=piece, word=whole.word(anchor), became=became)
 
 
-def _clause_gaps(clause: ReadClause, said: AnchoredText, given: ReadParameters) -> Iterator[Gap]:
+def _clause_gaps(clause: ReadClause, whole: AnchoredText, params: ReadParameters) -> Iterator[Gap]:
     """What a clause turns round or adds."""
     quote, became = anchored(clause.quote), anchored(clause.became)
-    for word in turned_words(clause, quote, became, given):
+    for word in turned_words(clause, quote, became, params):
         yield Gap(kind="turned", piece=clause.quote, word=word, became=clause.became)
-    for word in _added(said, quote, became, given):
+    for word in _added_words(whole, quote, became, params):
         yield Gap(kind="added", piece=clause.quote, word=word, became=clause.became)
 
 
@@ -225,19 +226,19 @@ _DEFAULTS: Mapping[str, tuple[str, ...]] = {
 _PLAIN_NUMBERS = frozenset({"0", "1", "2", "100"})
 _HARD = "rsi macd kdj boll atr pe pb ps roe turnover_rate dv_ratio total_mv circ_mv"
 _HARD_FIELDS = frozenset(_HARD.split())
-"""Fields that no other words stand for: one that nobody said was added."""
+"""Fields that no other words stand for: one that is not in the sentence was added."""
 
 
-def _added(
-    said: AnchoredText, quote: AnchoredText, became: AnchoredText, given: ReadParameters
+def _added_words(
+    whole: AnchoredText, quote: AnchoredText, became: AnchoredText, params: ReadParameters
 ) -> Iterator[str]:
     names = {name for each in became.of("field") for name in each.values}
-    before = anchored(given.before)
-    known = {value for text in (said, quote, before) for each in text.of("number") for value in each.values}
+    before = anchored(params.before)
+    known = {value for text in (whole, quote, before) for each in text.of("number") for value in each.values}
     known |= (
-        {value for name in names for value in _DEFAULTS.get(name, ())} | given.plan_numbers | _PLAIN_NUMBERS
+        {value for name in names for value in _DEFAULTS.get(name, ())} | params.plan_numbers | _PLAIN_NUMBERS
     )
-    inside = [*securities_in(became, given), *((each.begin, each.end) for each in became.of("market"))]
+    inside = [*securities_in(became, params), *((each.begin, each.end) for each in became.of("market"))]
     for each in became.of("number"):
         if (
             not each.values & known
@@ -245,49 +246,49 @@ def _added(
             and not any(begin <= each.begin and each.end <= end for begin, end in inside)
         ):
             yield became.word(each)
-    told = (*said.of("field"), *before.of("field"))
-    said_names = {name for each in told for name in each.values} | set(given.fields)
+    named = (*whole.of("field"), *before.of("field"))
+    known_names = {name for each in named for name in each.values} | set(params.fields)
     for each in became.of("field"):
         if (
             each.values & _HARD_FIELDS
-            and not each.values & said_names
-            and not same_family(each.values, said_names)
+            and not each.values & known_names
+            and not same_family(each.values, known_names)
         ):
             yield became.word(each)
     if (
         became.of("market")
-        and not (said.of("market") or before.of("market"))
-        and not any(map(is_index_code, given.codes))
+        and not (whole.of("market") or before.of("market"))
+        and not any(map(is_index_code, params.codes))
     ):
         yield became.word(became.of("market")[0])
     for each in became.of("schedule"):
-        if not re.search(SCHEDULE_WORDS[each.value], f"{said.plain}\n{before.plain}"):
+        if not re.search(SCHEDULE_WORDS[each.value], f"{whole.plain}\n{before.plain}"):
             yield became.word(each)
 
 
-def _is_of_a_date(number: Anchor, said: AnchoredText) -> bool:
+def _is_of_a_date(number: Anchor, whole: AnchoredText) -> bool:
     """Whether a number stands beside nothing but a date."""
-    place = said.piece_of(number)
-    beside_dates = bool(_ABOUT_DATES.search(said.plain[slice(*place)]))
-    return beside_dates and all(each.kind == "number" for each in said.by_piece[place])
+    place = whole.piece_of(number)
+    beside_dates = bool(_ABOUT_DATES.search(whole.plain[slice(*place)]))
+    return beside_dates and all(each.kind == "number" for each in whole.by_piece[place])
 
 
-def _is_of_parameters(word: Anchor, said: AnchoredText, given: ReadParameters) -> bool:
+def _is_of_parameters(word: Anchor, whole: AnchoredText, params: ReadParameters) -> bool:
     """Whether a word stands beside nothing but dates and securities."""
-    begin, end = said.piece_of(word)
-    before, behind = said.plain[begin : word.begin], said.plain[word.end : end]
-    return not before.strip() and not _says_something(behind, [*given.names, *given.codes])
+    begin, end = whole.piece_of(word)
+    before, behind = whole.plain[begin : word.begin], whole.plain[word.end : end]
+    return not before.strip() and not _says_something(behind, [*params.names, *params.codes])
 
 
-def _is_about_the_plan(around: Sequence[Anchor], said: AnchoredText, given: ReadParameters) -> bool:
+def _is_about_the_plan(around: Sequence[Anchor], whole: AnchoredText, params: ReadParameters) -> bool:
     """Whether the anchors of a piece only set a part of the plan, which is there, or take one away."""
     if any(each.kind not in ("number", "plan", "direction", "extent", "not") for each in around):
         return False
     words = [each for each in around if each.kind == "plan"]
-    if any(_is_removed(each, said) for each in words):
+    if any(_is_removed(each, whole) for each in words):
         return True
     planned = [each for each in around if each.kind in ("number", "plan")]
-    return bool(words) and all(is_in_plan(each, given) for each in planned)
+    return bool(words) and all(is_in_plan(each, params) for each in planned)
 
 
 _ABOUT_DATES = re.compile(
@@ -296,25 +297,25 @@ _ABOUT_DATES = re.compile(
 
 
 def _is_elsewhere(
-    anchor: Anchor, said: AnchoredText, given: ReadParameters, labels: Collection[tuple[int, int]]
+    anchor: Anchor, whole: AnchoredText, params: ReadParameters, labels: Collection[tuple[int, int]]
 ) -> bool:
     """Whether an anchor that no clause quotes is among the parameters, or changes nothing by itself."""
     if anchor.kind in ("not", "modifier"):
-        return "only" in anchor.values and _is_of_parameters(anchor, said, given)
+        return "only" in anchor.values and _is_of_parameters(anchor, whole, params)
     if anchor.kind in ("number", "schedule", "plan"):
-        return is_in_plan(anchor, given) or (anchor.kind == "number" and _is_of_a_date(anchor, said))
+        return is_in_plan(anchor, params) or (anchor.kind == "number" and _is_of_a_date(anchor, whole))
     if anchor.kind == "market":
-        return "ALL" in given.codes or any(map(is_index_code, given.codes))
-    return said.piece_of(anchor) in labels
+        return "ALL" in params.codes or any(map(is_index_code, params.codes))
+    return whole.piece_of(anchor) in labels
 
 
 def _labels(
-    said: AnchoredText, pool: AnchoredText, quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]]
+    whole: AnchoredText, pool: AnchoredText, quoted: Sequence[tuple[ReadClause, Sequence[tuple[int, int]]]]
 ) -> set[tuple[int, int]]:
     """The pieces in which a field, a direction or a side only names the strategy, or is quoted in part."""
     places = [place for _, each in quoted for place in each]
     found = set()
-    for piece, words in said.by_piece.items():
+    for piece, words in whole.by_piece.items():
         kinds = {each.kind for each in words}
         says_a_rule = kinds & {"direction", "extent", "extreme"} and kinds & {"field", "side", "number"}
         first, last = words[0].begin, max(each.end for each in words)

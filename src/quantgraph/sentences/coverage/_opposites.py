@@ -18,7 +18,7 @@ from quantgraph.sentences.coverage._anchors import Anchor, plain
 
 
 def turned_words(
-    clause: ReadClause, quote: AnchoredText, became: AnchoredText, given: ReadParameters
+    clause: ReadClause, quote: AnchoredText, became: AnchoredText, params: ReadParameters
 ) -> Iterator[str]:
     yield from _turned_side(clause, quote, became)
     if bool(quote.of("not")) != bool(became.of("not")):
@@ -27,39 +27,39 @@ def turned_words(
     if raw and says_opposite(quote, became):
         yield next(quote.word(each) for each in quote.of("direction", "extent", "extreme"))
     elif (
-        _securities_change_places(quote, became, given)
+        _securities_change_places(quote, became, params)
         or _is_crossed(quote, became)
         or (_is_about_one_number(quote) and _is_reversed(directions_of(quote), directions_of(became)))
     ):
         yield quote.plain
 
 
-def _securities_change_places(quote: AnchoredText, became: AnchoredText, given: ReadParameters) -> bool:
-    """Whether another security is bought, or two have exchanged what is said of them."""
-    ours, theirs = (_said_of_each(text, given) for text in (quote, became))
+def _securities_change_places(quote: AnchoredText, became: AnchoredText, params: ReadParameters) -> bool:
+    """Whether another security is bought, or two have exchanged their conditions."""
+    ours, theirs = (_signs_of_each(text, params) for text in (quote, became))
     both = [code for code in ours if ours[code] and theirs.get(code)]
     turned = [code for code in both if ours[code].isdisjoint(theirs[code])]
     bought = [{code for code, words in each.items() if "bought" in words} for each in (ours, theirs)]
     return len(turned) > 1 or bool(bought[0] and bought[1] and bought[0] != bought[1])
 
 
-def _said_of_each(text: AnchoredText, given: ReadParameters) -> dict[str, set[str]]:
+def _signs_of_each(text: AnchoredText, params: ReadParameters) -> dict[str, set[str]]:
     """For each security, whether it stands right behind a *buy*, and the directions in its part of the text."""
-    codes = {plain(name): code for name, code in given.names.items()} | {
-        each.lower(): each for each in given.codes
+    codes = {plain(name): code for name, code in params.names.items()} | {
+        each.lower(): each for each in params.codes
     }
-    said: dict[str, set[str]] = {}
+    whole: dict[str, set[str]] = {}
     cuts = [0, *(match.start() for match in PARTS.finditer(text.plain)), len(text.plain)]
     for begin, end in itertools.pairwise(cuts):
         part = text.plain[begin:end]
         named = [(name, code) for name, code in codes.items() if name in part]
         for name, code in named:
-            words = said.setdefault(code, set())
+            words = whole.setdefault(code, set())
             if re.search(rf"(?:buys?|long|买入?)\s?{re.escape(name)}", part):
                 words.add("bought")
             elif len({each for _, each in named}) == 1:
                 words.update(directions_of(anchored(part)))
-    return said
+    return whole
 
 
 def _is_about_one_number(text: AnchoredText) -> bool:
@@ -74,10 +74,10 @@ def _is_reversed(ours: Sequence[str], theirs: Sequence[str]) -> bool:
 
 
 def says_opposite(quote: AnchoredText, became: AnchoredText, *, flips: bool = True) -> bool:
-    """Whether one direction is said less often in the other text, and its opposite more often."""
-    ours, theirs = (
-        Counter([*directions_of(text, flips=flips), *_extremes(text)]) for text in (quote, became)
-    )
+    """Whether one direction occurs less often in the other text, and its opposite more often."""
+    ours, theirs = (Counter(directions_of(text, flips=flips)) for text in (quote, became))
+    for words, text in ((ours, quote), (theirs, became)):
+        words.update(value for each in text.of("extreme") for value in each.values)
     return any(ours[one] > theirs[one] and theirs[other] > ours[other] for one, other in _OPPOSITE.items())
 
 
@@ -162,7 +162,3 @@ def _is_near(text: AnchoredText, one: Anchor, other: Anchor) -> bool:
     """Whether one word stands shortly before another, in one part of a sentence."""
     between = text.plain[one.end : other.begin]
     return one.end <= other.begin and len(between) < 24 and not PARTS.search(between)
-
-
-def _extremes(text: AnchoredText) -> list[str]:
-    return [value for each in text.of("extreme") for value in each.values]

@@ -6,12 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from quantgraph.data.symbols import is_index_code
-from quantgraph.sentences.coverage._anchored_text import (
-    AnchoredText,
-    ReadClause,
-    ReadParameters,
-    anchored,
-)
+from quantgraph.sentences.coverage._anchored_text import AnchoredText, ReadClause, ReadParameters, anchored
 from quantgraph.sentences.coverage._anchors import Anchor, find_anchors, plain
 from quantgraph.sentences.coverage._opposites import says_opposite
 
@@ -79,24 +74,24 @@ _BY_MOVEMENT = frozenset({"return", "candle", "gap", "open", "volatility", "chan
 """Fields that a movement says too: ``跌幅`` is a return."""
 
 
-def returns(anchor: Anchor, said: AnchoredText, clause: ReadClause, given: ReadParameters) -> bool:
+def returns(anchor: Anchor, whole: AnchoredText, clause: ReadClause, params: ReadParameters) -> bool:
     """Whether an anchor comes back in what its clause became."""
     if not clause.done or (clause.part == "whole" and anchor.kind in ("modifier", "direction", "plan")):
         return True
     became = anchored(clause.became)
     if anchor.kind == "modifier":
-        return _has_modifier(anchor, said, became)
+        return _has_modifier(anchor, whole, became)
     if anchor.kind == "direction":
-        return _has_direction(anchor, said, became)
+        return _has_direction(anchor, whole, became)
     if anchor.kind == "not":
         return bool(became.of("not") or _INSTEAD_OF_NOT.search(became.plain)) or says_opposite(
             anchored(clause.quote), became, flips=False
         )
     if anchor.kind == "market":
-        return _names_a_market(became) or _is_universe(anchor, said, given)
+        return _names_a_market(became) or _is_universe(anchor, whole, params)
     if anchor.kind == "field":
-        return _has_field(anchor, became) or (clause.part == "whole" and _is_listed(anchor, given))
-    return is_in_plan(anchor, given) or _says_again(anchor, became)
+        return _has_field(anchor, became) or (clause.part == "whole" and _is_listed(anchor, params))
+    return is_in_plan(anchor, params) or _says_again(anchor, became)
 
 
 def _says_again(anchor: Anchor, became: AnchoredText) -> bool:
@@ -124,22 +119,22 @@ def plan_keys(text: str) -> frozenset[str]:
     return frozenset(key for name in named for key in _PLAN_KEYS.get(name, ()))
 
 
-def is_in_plan(anchor: Anchor, given: ReadParameters) -> bool:
+def is_in_plan(anchor: Anchor, params: ReadParameters) -> bool:
     """Whether the parameters of the trade plan have an anchor."""
     if anchor.kind == "number":
-        return bool(anchor.values & given.plan_numbers)
+        return bool(anchor.values & params.plan_numbers)
     if anchor.kind == "schedule":
-        return "trade_on" in given.plan
-    return anchor.kind == "plan" and any(key in given.plan for key in _PLAN_KEYS.get(anchor.value, ()))
+        return "trade_on" in params.plan
+    return anchor.kind == "plan" and any(key in params.plan for key in _PLAN_KEYS.get(anchor.value, ()))
 
 
-def _has_modifier(anchor: Anchor, said: AnchoredText, became: AnchoredText) -> bool:
+def _has_modifier(anchor: Anchor, whole: AnchoredText, became: AnchoredText) -> bool:
     """Whether a modifier comes back; *at least* and *at most* beside their number."""
     words, value = became.plain, anchor.value
     if value in ("at-least", "at-most"):
         numbers = [
             each
-            for each in said.of("number")
+            for each in whole.of("number")
             if -4 <= anchor.begin - each.end <= 4 or -4 <= each.begin - anchor.end <= 12
         ]
         beside = [each for each in became.of("number") if any(each.meets(number) for number in numbers)]
@@ -153,8 +148,8 @@ def _has_modifier(anchor: Anchor, said: AnchoredText, became: AnchoredText) -> b
     return bool(re.search(_ALSO[value], words))
 
 
-def _has_direction(anchor: Anchor, said: AnchoredText, became: AnchoredText) -> bool:
-    crosses = "cross" in anchor.values and bool(re.search(r"上穿|下穿|叉|cross", said.word(anchor)))
+def _has_direction(anchor: Anchor, whole: AnchoredText, became: AnchoredText) -> bool:
+    crosses = "cross" in anchor.values and bool(re.search(r"上穿|下穿|叉|cross", whole.word(anchor)))
     if crosses and not _EVENT.search(became.plain):
         return False
     return bool(became.of("direction", "extent", "extreme") or re.search(r"[><≥≤+-]", became.plain))
@@ -177,11 +172,11 @@ def _names_a_market(became: AnchoredText) -> bool:
     return bool(became.of("market")) or any(is_index_code(code.upper()) for code in codes)
 
 
-def _is_universe(anchor: Anchor, said: AnchoredText, given: ReadParameters) -> bool:
+def _is_universe(anchor: Anchor, whole: AnchoredText, params: ReadParameters) -> bool:
     """Whether an index says which stocks are traded, as the codes do."""
-    traded = "ALL" in given.codes or any(map(is_index_code, given.codes))
-    named = _MEMBERS.match(said.plain, anchor.end)
-    return bool(named or (traded and _OF.search(said.plain, 0, anchor.begin)))
+    traded = "ALL" in params.codes or any(map(is_index_code, params.codes))
+    named = _MEMBERS.match(whole.plain, anchor.end)
+    return bool(named or (traded and _OF.search(whole.plain, 0, anchor.begin)))
 
 
 _OF = re.compile(r"(?:\b(?:in|of|from|among|within|rank|across)(?: the)?|在|从)\s*$")
@@ -207,7 +202,7 @@ def same_family(ones: Collection[str], others: Collection[str]) -> bool:
     return any(not family.isdisjoint(ones) and not family.isdisjoint(others) for family in _FAMILIES)
 
 
-def _is_listed(anchor: Anchor, given: ReadParameters) -> bool:
+def _is_listed(anchor: Anchor, params: ReadParameters) -> bool:
     """Whether a field is among those to be fetched, under any of its names."""
-    listed = [each.lower() for each in given.fields]
+    listed = [each.lower() for each in params.fields]
     return any(value.startswith(each) or each.startswith(value) for each in listed for value in anchor.values)

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
         values_traded,
     )
 
-__all__ = [
-    "Choice",
-    "RuleData",
-    "buys_and_sells",
-    "convention_choices",
-    "rule_readings",
-    "values_traded",
-]
+__all__ = ["Choice", "RuleData", "buys_and_sells", "convention_choices", "rule_readings", "values_traded"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

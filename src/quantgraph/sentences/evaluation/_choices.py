@@ -31,7 +31,7 @@ class Choice:
 
     @property
     def note(self) -> Note:
-        """What a person is told of it."""
+        """The note for people."""
         return Note(
             zh=f"{self.chosen.zh}；若改为“{self.other.zh}”，{self.positions} 笔持仓中有 {self.changed} 笔不同",
             en=f"{self.chosen.en}; with {self.other.en}, {self.changed} of {self.positions} positions change",
@@ -74,7 +74,7 @@ _WORDS: dict[str, dict[str | int, Note]] = {
         "before": Note(zh="均量不含当天", en="an average volume without today"),
     },
 }
-"""By convention and choice. Where a rank ends is not told: ties are rare."""
+"""By convention and choice. The end of a rank has none: ties are rare."""
 
 
 def convention_choices(

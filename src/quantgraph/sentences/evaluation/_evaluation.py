@@ -35,11 +35,8 @@ neither today nor the session before.
 class Conventions:
     """What one program does alike for all symbols; the first choice of each is the planner's own.
 
-    Attributes
-    ----------
-    border
-        Where a rank ends: without ties across it, with them, or by their order; a percentage rounded down,
-        rounded up, or as a quantile.
+    A rank ends (``border``) without ties across it, with them, or by their order; a percentage is rounded
+    down, rounded up, or a quantile.
     """
 
     prices: Literal["raw", "adjusted"] = "raw"
@@ -71,13 +68,7 @@ def values_of(rule: tree.TradingRule) -> Iterator[tree.Value]:
 
 
 def open_conventions(rule: tree.TradingRule, *, adjusted: bool) -> Iterator[Conventions]:
-    """Every combination of what the rule leaves open; the planner's own comes first.
-
-    Parameters
-    ----------
-    adjusted
-        Whether adjusted prices exist and differ from the raw ones.
-    """
+    """Every combination of what the rule leaves open, the planner's first; ``adjusted`` prices may differ."""
     is_open = set[str]()
     for condition in (rule.entry, rule.exit):
         is_open = is_open.union(*(_open_in(value) for _, value, _ in _needs(condition)))
@@ -165,7 +156,7 @@ def _adjusted(panels: Snapshot | BaseView, bars: Mapping[str, pd.DataFrame]) -> 
 class RuleValues:
     """Frames of values under conventions, each computed once.
 
-    With ``gaps="skipped"`` a value is computed on each symbol's own sessions, without those of no trading.
+    With ``gaps="skipped"`` a value is computed on each symbol's own sessions, without sessions of no trading.
     """
 
     panel: RuleData
@@ -180,13 +171,7 @@ class RuleValues:
         return self.panel.bars["close"]
 
     def of_index(self, code: str) -> RuleValues:
-        """Return the values of an index on the sessions of the symbols.
-
-        Raises
-        ------
-        UnknownField
-            If the panel lacks its closes.
-        """
+        """Return the values of an index on the sessions of the symbols; ``UnknownField`` without its closes."""
         if code not in self._indices:
             if code not in self.panel.index:
                 raise UnknownField(f"there are no closes of the index {code}", field="close")
@@ -196,15 +181,9 @@ class RuleValues:
         return self._indices[code]
 
     def frame(self, value: tree.Value) -> pd.DataFrame:
-        """Return a value's frame.
-
-        Raises
-        ------
-        UnknownField
-            If the panel lacks a field.
-        """
+        """Return a value's frame; ``UnknownField`` if the panel lacks a field."""
         if value not in self._known:
-            self._known[value] = self._computed(value)
+            self._known[value] = self._compute(value)
         return self._known[value]
 
     def before(self, value: tree.Value) -> pd.DataFrame:
@@ -215,7 +194,7 @@ class RuleValues:
         return frame.ffill().shift(1) if self.gaps == "skipped" else frame.shift(1)
 
     def as_traded(self, value: tree.Value) -> pd.DataFrame:
-        """A value's frame; one of adjusted prices in those of each session, as they were traded."""
+        """A value's frame; adjusted prices are turned into each session's traded prices."""
         frame, scaleless = (
             self.frame(value),
             isinstance(value, tree.Number | tree.Return | tree.Rsi | tree.Kdj | tree.Indicator),
@@ -232,7 +211,7 @@ class RuleValues:
             raise UnknownField(f"there is no bar field {name}", field=name)
         return bars[name].ffill() if self.gaps == "filled" else bars[name]
 
-    def _computed(self, value: tree.Value) -> pd.DataFrame:  # noqa: C901, PLR0911 - one case a node
+    def _compute(self, value: tree.Value) -> pd.DataFrame:  # noqa: C901, PLR0911 - one case a node
         match value:
             case tree.Number(value=number):
                 return pd.DataFrame(number, index=self.close.index, columns=self.close.columns)
@@ -425,15 +404,17 @@ def values_traded(
 ) -> Iterator[tuple[tree.Value, pd.DataFrame]]:
     """Yield the values that a rule names, but for numbers, in the prices of each session.
 
-    They are those under the first conventions by which the rule buys and sells where the signal does; none
+    They are those under the first conventions that make the rule buy and sell where the signal does; none
     without such.
     """
     for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
         for gaps in _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]:
             values = RuleValues(panel=panel, common=common, gaps=gaps)
-            said = _reading(rule, _Conditions(values, "floats")).signal
-            made = signal.reindex_like(said).to_numpy()
-            if all(((said.to_numpy() == side) == (made == side))[~np.isnan(made)].all() for side in (1, -1)):
+            expected = _reading(rule, _Conditions(values, "floats")).signal
+            made = signal.reindex_like(expected).to_numpy()
+            if all(
+                ((expected.to_numpy() == side) == (made == side))[~np.isnan(made)].all() for side in (1, -1)
+            ):
                 yield from ((value, values.as_traded(value)) for value in dict.fromkeys(values_of(rule)))
                 return
 
@@ -504,7 +485,7 @@ class _Conditions:
         self._ties = ties
 
     def known(self, rule: tree.TradingRule) -> pd.DataFrame:
-        """Where all values are known, those of the session before a cross included."""
+        """Where all values are known, before a cross also the session's before."""
         known = self.values.close.notna()
         for condition in (rule.entry, rule.exit):
             for code, value, earlier in _needs(condition):
@@ -531,9 +512,9 @@ class _Conditions:
         """Where a condition holds; False where a value is not known, and True for its negation."""
         match condition:
             case tree.AllOf(parts=parts):
-                return _joined([self.holds(part) for part in parts], np.logical_and)
+                return _join([self.holds(part) for part in parts], np.logical_and)
             case tree.AnyOf(parts=parts):
-                return _joined([self.holds(part) for part in parts], np.logical_or)
+                return _join([self.holds(part) for part in parts], np.logical_or)
             case tree.Not(part=part):
                 return ~self.holds(part)
             case tree.Compare(left=left, op=op, right=right):
@@ -546,7 +527,7 @@ class _Conditions:
             case tree.Cross(left=left, direction=direction, right=right):
                 return self._crosses(left, right) if direction == "up" else self._crosses(right, left)
             case tree.Rank():
-                return self._ranked(condition)
+                return self._rank(condition)
             case tree.OfIndex():
                 return self._of_index(condition)
 
@@ -580,7 +561,7 @@ class _Conditions:
         held = apart > 0 if equal is None else apart >= -room if equal else apart > room
         return pd.DataFrame(held, index=left.index, columns=left.columns)
 
-    def _ranked(self, rank: tree.Rank) -> pd.DataFrame:
+    def _rank(self, rank: tree.Rank) -> pd.DataFrame:
         value = self.values.frame(rank.value)
         border, bottom = self.values.common.border, rank.side == "bottom"
         if border == "quantile" and rank.unit == "percent":
@@ -595,7 +576,7 @@ class _Conditions:
 
 
 def _needs(condition: tree.Condition) -> Iterator[tuple[str, tree.Value, bool]]:
-    """Values of a condition, the index whose they are or "", and whether that of the session before is needed."""
+    """Values of a condition, the code of their index or "", and whether it needs the session before."""
     match condition:
         case tree.AllOf(parts=parts) | tree.AnyOf(parts=parts):
             for part in parts:
@@ -610,6 +591,6 @@ def _needs(condition: tree.Condition) -> Iterator[tuple[str, tree.Value, bool]]:
             yield from (("", side, isinstance(condition, tree.Cross)) for side in (left, right))
 
 
-def _joined(frames: list[pd.DataFrame], operator: np.ufunc) -> pd.DataFrame:
+def _join(frames: list[pd.DataFrame], operator: np.ufunc) -> pd.DataFrame:
     whole = operator.reduce([frame.to_numpy() for frame in frames])
     return pd.DataFrame(whole, index=frames[0].index, columns=frames[0].columns)

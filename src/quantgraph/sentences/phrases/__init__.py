@@ -16,14 +16,14 @@ if TYPE_CHECKING:
         names_exit,
         possible_names,
         restates_without,
-        said_rule,
-        said_symbols,
-        said_windows,
+        rule_in,
         says_a_rule,
         says_nothing,
         says_parameters,
+        symbols_in,
         unlisted_capitals,
         watched_only,
+        windows_in,
     )
 
 __all__ = [
@@ -35,14 +35,14 @@ __all__ = [
     "names_exit",
     "possible_names",
     "restates_without",
-    "said_rule",
-    "said_symbols",
-    "said_windows",
+    "rule_in",
     "says_a_rule",
     "says_nothing",
     "says_parameters",
+    "symbols_in",
     "unlisted_capitals",
     "watched_only",
+    "windows_in",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

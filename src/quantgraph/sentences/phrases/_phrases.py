@@ -1,6 +1,6 @@
-"""What a person's text names, read without its rule; its rule if it is said whole; what a message changes.
+"""What a person's text names, read without its rule; its rule if it is complete; what a message changes.
 
-A model's answer is held against these: a window of another year or a code that nobody said is a slip.
+A model's answer is held against these: a window of another year or an invented code is a misreading.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quantgraph.sentences._securities import capitals_in, find_symbols
 from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
 
 
-def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
+def windows_in(text: str, last_session: str | None) -> tuple[Span, ...]:
     """The spans of dates that a text of one or several lines names, of the last line that names any.
 
     Parameters
@@ -45,9 +45,9 @@ def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
 
     Examples
     --------
-    >>> said_windows("600519.SH 2025年1月和3月", None)
+    >>> windows_in("600519.SH 2025年1月和3月", None)
     (('20250101', '20250131'), ('20250301', '20250331'))
-    >>> said_windows("buy the top 10 since 2024-03-01", "20251231")
+    >>> windows_in("buy the top 10 since 2024-03-01", "20251231")
     (('20240301', '20251231'),)
     """
     window = Window()
@@ -63,9 +63,7 @@ def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
     return ((window.start, end),) if window.start and end else ()
 
 
-def said_symbols(
-    text: str, names: Mapping[str, str], listed: Collection[str] | None = None
-) -> tuple[str, ...]:
+def symbols_in(text: str, names: Mapping[str, str], listed: Collection[str] | None = None) -> tuple[str, ...]:
     """The codes that a text names for its rule, in reading order: of stocks, of indices by code or name, and ``ALL``.
 
     An index that only says where a stock belongs, a stock that gives way to another one, and a benchmark are
@@ -80,9 +78,9 @@ def said_symbols(
 
     Examples
     --------
-    >>> said_symbols("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
+    >>> symbols_in("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
     ('600519.SH',)
-    >>> said_symbols("buy ICBC (601398.SH)", {}, {"601398.SH"})
+    >>> symbols_in("buy ICBC (601398.SH)", {}, {"601398.SH"})
     ('601398.SH',)
     """
     found = (_codes_of(line, names, listed) for line in text.splitlines())
@@ -148,7 +146,7 @@ def gives_up(text: str, clause: str) -> bool:
 
 
 def restates_without(text: str, clauses: Sequence[str]) -> bool:
-    """Whether a text says a rule again without these clauses of a trade plan, which are thereby given up.
+    """Whether a text says a rule again without these clauses of a trade plan, which it thereby waives.
 
     >>> restates_without("5日均线上穿20日均线买入，下穿卖出", ["止损5%"])
     True
@@ -170,7 +168,7 @@ def says_parameters(text: str, names: Mapping[str, str], last_session: str | Non
     >>> says_parameters("since the close", {}, None), says_parameters("000342.SZ", {}, None)
     (False, True)
     """
-    if said_symbols(text, names) or possible_names(text, names) or said_windows(text, last_session):
+    if symbols_in(text, names) or possible_names(text, names) or windows_in(text, last_session):
         return True
     return any(find_clauses(normalise(line))[0] for line in text.splitlines())
 
@@ -204,7 +202,7 @@ def says_a_rule(text: str, names: Mapping[str, str]) -> bool:
         read = read_request(text, RequestContext(names=names))
     except BadWindow:
         return False
-    return read.strategy is not None or bool(read.unread)
+    return read.strategy is not None or bool(read.unparsed)
 
 
 _COURTESY = re.compile(
@@ -222,9 +220,11 @@ def is_courtesy(text: str) -> bool:
     >>> is_courtesy("Thanks a lot!"), is_courtesy("你好"), is_courtesy("thanks, now use 30 days"), is_courtesy("重试")
     (True, True, False, False)
     """
-    said = text.strip()
+    stripped = text.strip()
     return (
-        0 < len(said) <= _LONGEST_COURTESY and any(map(str.isalnum, said)) and bool(_COURTESY.fullmatch(said))
+        0 < len(stripped) <= _LONGEST_COURTESY
+        and any(map(str.isalnum, stripped))
+        and bool(_COURTESY.fullmatch(stripped))
     )
 
 
@@ -241,19 +241,19 @@ def says_nothing(text: str) -> bool:
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 
-def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
-    """Return the rule of a text, given what was read in it; None if a part is not said or not read.
+def rule_in(text: str, request: ParsedRequest) -> TradingRule | None:
+    """Return the rule of a text that was read; None if a part is missing or not read.
 
-    That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of several
+    That is an unparsed word, an open clause of a trade plan, an exit that is a default, or a rule of several
     securities for others.
 
     >>> from quantgraph.sentences import RequestContext, read_request
     >>> text = "5日均线上穿20日均线买入"
-    >>> said_rule(text, read_request(text, RequestContext())) is None
+    >>> rule_in(text, read_request(text, RequestContext())) is None
     True
     """
     rule = request.strategy
-    if rule is None or request.unread or request.open:
+    if rule is None or request.unparsed or request.open:
         return None
     if request.watch != request.trade and not request.reads_index and request.watched is None:
         return None

@@ -1,7 +1,7 @@
 """What is known at a moment: the one place where frames, actions and records are cut in time.
 
 Row *t* of a field is known from the phase of session *t* that :data:`quantgraph.market._moment.KNOWN_FROM`
-gives. The functions differ in what they are given and in how they treat a partly known last row:
+gives. The functions differ in their input and in how they treat a partly known last row:
 
 =====================  ===============================================================================
 :func:`cut`            a commit: frames (rows and columns), corporate actions, records. What a view holds
@@ -15,7 +15,7 @@ gives. The functions differ in what they are given and in how they treat a partl
 :func:`known_symbols`  the columns of a field that are known from the start
 =====================  ===============================================================================
 
-Frames own their memory, which ends at the moment, unless ``copy=False`` shares that of the whole frame. That
+Frames own their memory, which ends at the moment, unless ``copy=False`` shares the whole frame's. That
 is for trusted code: ``.base`` leads to later rows.
 """
 
@@ -53,11 +53,11 @@ class KnownData:
     Attributes
     ----------
     actions
-        ``"unread"`` where ``panels`` holds every cell that they are read from.
+        ``"whole"`` where ``panels`` holds every cell that they are read from.
     """
 
     panels: Panels
-    actions: Actions | Literal["unread"]
+    actions: Actions | Literal["whole"]
     records: KnownRecords
 
 
@@ -77,10 +77,10 @@ def cut(
         for panel, fields in commit.panels.items()
     }
     whole = _action_fields(commit.panels["ohlcv"])
-    unread = all(panels["ohlcv"][name] is frame for name, frame in whole.items())
+    is_whole = all(panels["ohlcv"][name] is frame for name, frame in whole.items())
     return KnownData(
         panels=panels,
-        actions="unread" if unread else known_actions(whole, moment),
+        actions="whole" if is_whole else known_actions(whole, moment),
         records=KnownRecords(commit.records.as_of(moment)) if records is None else records,
     )
 

@@ -280,7 +280,7 @@ def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame])
     Parameters
     ----------
     ohlcv
-        The data. Its sessions and symbols are those of ``close``, without it those of all frames together;
+        The data. Its sessions and symbols are ``close``'s, without it all frames' together;
         without a frame every signal is valid.
 
     Raises
@@ -291,14 +291,14 @@ def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame])
     if not ohlcv:
         return
     sessions, symbols, listed = _axes(ohlcv)
-    rows = ~_contained(signal.sessions, sessions)
+    rows = ~_contains(signal.sessions, sessions)
     columns = [] if signal.symbols == listed else [symbol not in symbols for symbol in signal.symbols]
     if rows.any() and (rows[0] or not any(columns)):
         row, column = int(np.argmax(rows)), 0
         why = f"which is not a session of the data ({_span(sessions)})"
     elif any(columns):
         row, column = 0, columns.index(True)
-        why = f"which is not a symbol of the data ({_listed(listed)})"
+        why = f"which is not a symbol of the data ({_name_list(listed)})"
     else:
         return
     session, symbol = str(signal.sessions[row].astype("datetime64[D]")), signal.symbols[column]
@@ -322,7 +322,7 @@ def _axes(ohlcv: Mapping[str, FrozenFrame]) -> tuple[Dates, frozenset[str], tupl
     return sessions, frozenset(listed), listed
 
 
-def _contained(days: Dates, sessions: Dates) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _contains(days: Dates, sessions: Dates) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     if not len(sessions):
         return np.zeros(len(days), dtype=bool)
     places = np.minimum(np.searchsorted(sessions, days), len(sessions) - 1)
@@ -336,6 +336,6 @@ def _span(sessions: Dates) -> str:
     return f"{len(sessions)} from {first} to {last}"
 
 
-def _listed(symbols: tuple[str, ...]) -> str:
+def _name_list(symbols: tuple[str, ...]) -> str:
     more = f" and {len(symbols) - 3} more" if len(symbols) > 3 else ""
     return ", ".join(symbols[:3]) + more

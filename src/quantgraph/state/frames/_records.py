@@ -129,7 +129,7 @@ class KnownRecords:
         return f"KnownRecords({len(self.entries)})"
 
     def of(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
-        """The records of a kind, and of a symbol if one is given, in their order.
+        """The records of a kind, and of a symbol unless None, in their order.
 
         Raises
         ------
@@ -137,18 +137,18 @@ class KnownRecords:
             If there is no such kind.
         """
         check_record_kind(kind)
-        return self._grouped().get((kind, symbol), ())
+        return self._group().get((kind, symbol), ())
 
     def plus(self, fresh: Iterable[Record]) -> KnownRecords:
         """These and some that became known after them, at the cost of the symbols that these are about."""
         added = KnownRecords(fresh)
         more = KnownRecords(self.entries + added.entries)
-        more._groups = groups = dict(self._grouped())
-        for group, records in added._grouped().items():
+        more._groups = groups = dict(self._group())
+        for group, records in added._group().items():
             groups[group] = groups.get(group, ()) + records
         return more
 
-    def _grouped(self) -> dict[_Group, tuple[Record, ...]]:
+    def _group(self) -> dict[_Group, tuple[Record, ...]]:
         if self._groups is None:
             lists: defaultdict[_Group, list[Record]] = defaultdict(list)
             for record in self.entries:

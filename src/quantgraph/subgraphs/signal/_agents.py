@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).resolve().parent / "prompts"
 
 
 @with_docstring
-class SaidClause(BaseModel):
+class ModelClause(BaseModel):
     """A piece of the sentence: the person's own words, what they say again, and whether that is done."""
 
     model_config = ConfigDict(extra="ignore")
@@ -48,7 +48,7 @@ class SaidClause(BaseModel):
 
 @with_docstring
 class Params(BaseModel):
-    """Parameters of an intent; empty means not said."""
+    """Parameters of an intent; empty means not in the sentence."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -63,19 +63,19 @@ class Params(BaseModel):
     exit: str = ""
     required_indicators: list[str] = Field(default_factory=list)
     plan: dict[str, Any] = Field(default_factory=dict)
-    clauses: list[SaidClause] = Field(default_factory=list)
+    clauses: list[ModelClause] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _said_in_clauses(self) -> Self:
+    def _fill_from_clauses(self) -> Self:
         """Fill entry, exit and rule from the clauses, if the reply has them there alone."""
         done = [each for each in self.clauses if each.status == "done"]
-        said = {
+        texts = {
             part: [each.became or each.quote for each in done if each.part == part]
             for part in ("entry", "exit")
         }
         comma = "，" if language_of("".join(each.became for each in done)) == "zh" else "; "
-        self.entry = self.entry or comma.join(said["entry"])
-        self.exit = self.exit or comma.join(said["exit"])
+        self.entry = self.entry or comma.join(texts["entry"])
+        self.exit = self.exit or comma.join(texts["exit"])
         self.strategy_desc = self.strategy_desc or comma.join(filter(None, (self.entry, self.exit)))
         return self
 
@@ -88,10 +88,10 @@ class Params(BaseModel):
 
     @field_validator("plan", mode="before")
     @classmethod
-    def _said(cls, value: object) -> object:
+    def _plan_parts(cls, value: object) -> object:
         if not isinstance(value, Mapping):
             return {} if _is_nothing(value) else value
-        return {name: said for name, said in value.items() if not _is_nothing(said)}
+        return {name: texts for name, texts in value.items() if not _is_nothing(texts)}
 
     @field_validator(
         "ts_code", "watch", "trade", "start_date", "end_date", "strategy_desc", "entry", "exit", mode="before"
@@ -218,8 +218,8 @@ def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
 
 
 def _moment(state: SignalSubgraphState, source: MarketDataSource) -> Moment:
-    given = request_of(state)["as_of"]
-    return Moment.at(given) if given else Moment(source.sessions()[-1])
+    as_of = request_of(state)["as_of"]
+    return Moment.at(as_of) if as_of else Moment(source.sessions()[-1])
 
 
 def market_source(state: SignalSubgraphState, resources: OpenResources) -> MarketDataSource:

@@ -48,21 +48,21 @@ _ANSWER = Note(
 )
 
 
-class NotCoded(TypedDict):
+class CodeRefusal(TypedDict):
     """What a model says in place of code: a question to the user, or why it declines."""
 
     kind: Literal["ask", "decline"]
     text: str
 
 
-def instead_of_code(replies: Sequence[AnyMessage]) -> NotCoded | None:
+def instead_of_code(replies: Sequence[AnyMessage]) -> CodeRefusal | None:
     """Return what the first call of ``ask`` or ``decline`` says; None if there is none."""
     for message in replies:
         if isinstance(message, ToolMessage) and message.status != "error":
             if message.name == "ask":
-                return NotCoded(kind="ask", text=str(message.text))
+                return CodeRefusal(kind="ask", text=str(message.text))
             if message.name == "decline":
-                return NotCoded(kind="decline", text=str(message.text))
+                return CodeRefusal(kind="decline", text=str(message.text))
     return None
 
 
@@ -105,7 +105,7 @@ def with_errors(attempts: Sequence[Attempt], errors: Sequence[str]) -> list[Atte
 def open_attempts(attempts: Sequence[Attempt], request: Mapping[str, Any]) -> list[Attempt]:
     """Return the attempts with which the conversation about a request goes on.
 
-    They are those at the same rule with errors, and those whose question is answered.
+    They are attempts at the same rule with errors or an answered question.
     """
     rule = request["strategy"]
     return [
@@ -180,15 +180,15 @@ def no_signal_error(replies: Sequence[AnyMessage]) -> str:
         )
     if calls and (errors := tool_errors(calls[-1:])):
         return errors[0]
-    told = f" Reply: {reply}" if (reply := " ".join(text.split())[:_REPLY_CHARACTERS]) else ""
+    reply_line = f" Reply: {reply}" if (reply := " ".join(text.split())[:_REPLY_CHARACTERS]) else ""
     if not calls:
         return (
             f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code, ask with "
-            f"a question to the user, or decline with the reason why the data cannot do it.{told}"
+            f"a question to the user, or decline with the reason why the data cannot do it.{reply_line}"
         )
     return (
         "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', "
-        f"{{'name': frame}}).{told}"
+        f"{{'name': frame}}).{reply_line}"
     )
 
 
@@ -307,8 +307,6 @@ def idioms_for(
 ) -> str:
     """Return the idioms that a rule needs beside a trade plan, for a prompt; empty if it needs none.
 
-    Examples
-    --------
     >>> print(idioms_for("buy the 10 cheapest each month").splitlines()[1])
     # the 10 highest: rank within each session
     >>> idioms_for("buy when the close is above 100")

@@ -26,16 +26,16 @@ from quantgraph.tools import split_codes
 def reading_gaps(
     state: SignalSubgraphState, params: Mapping[str, Any], names: Mapping[str, str]
 ) -> list[Gap]:
-    """Return where a reading differs from what the person said in this request.
+    """Return where a reading differs from the user's words of this request.
 
-    What was given up is no gap, nor what a later message says in its place, nor what the person was asked
+    Waived words are not a gap, nor are words that a later message replaces, nor words that a question was
     about and the reading now quotes.
     """
     lines, dialogue = _own_lines(state), dialogue_of(state)
     clauses = _clauses(state, params)
     text = "\n".join(lines)
     codes = [code for name in ("ts_code", "watch", "trade") for code in split_codes(params[name])]
-    given = ReadParameters(
+    parameters = ReadParameters(
         codes=tuple(dict.fromkeys(codes)),
         plan=params["plan"],
         fields=tuple(params["required_indicators"]),
@@ -48,11 +48,11 @@ def reading_gaps(
 
     def is_settled(gap: Gap) -> bool:
         piece = plain(gap.piece)
-        given_up = any(words in piece or piece in words for words in waived)
-        given_up = given_up or (piece in answered and is_waiver(gap.piece, [], language(state)))
-        return given_up or _is_replaced(gap, lines) or (piece in asked and gap.kind in ("lost", "added"))
+        is_waived = any(words in piece or piece in words for words in waived)
+        is_waived = is_waived or (piece in answered and is_waiver(gap.piece, [], language(state)))
+        return is_waived or _is_replaced(gap, lines) or (piece in asked and gap.kind in ("lost", "added"))
 
-    found = coverage_gaps(text, clauses, given) or _left_behind(dialogue["last_request"], params, text)
+    found = coverage_gaps(text, clauses, parameters) or _left_behind(dialogue["last_request"], params, text)
     return [gap for gap in found if not is_settled(gap)]
 
 
@@ -63,7 +63,7 @@ _DROPS = re.compile(
 
 
 def _left_behind(last: Mapping[str, Any], params: Mapping[str, Any], text: str) -> tuple[Gap, ...]:
-    """Return the clauses of the last request that a change of it leaves out, though nobody said so."""
+    """Return the clauses of the last request that its change leaves out without saying so."""
     quotes = {each["quote"] for each in params["clauses"]}
     before = [each for each in last.get("clauses", ()) if each["quote"] and each["status"] == "done"]
     if not any(each["quote"] in quotes for each in before):  # a new strategy
@@ -84,7 +84,7 @@ def _left_behind(last: Mapping[str, Any], params: Mapping[str, Any], text: str) 
 
 
 def _words_before(state: SignalSubgraphState) -> str:
-    """The request that a message on the thread may change, as it was said and read."""
+    """The request that a message on the thread may change, in the user's words and as it was read."""
     before = dialogue_of(state)["last_request"]
     clauses = [each[name] for each in before.get("clauses", ()) for name in ("quote", "became")]
     return "\n".join([*clauses, before.get("strategy_desc", "")])
@@ -102,8 +102,8 @@ def _clauses(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[Read
     ]
     if any(each.quote and each.part == "entry" for each in clauses):
         return clauses
-    said = "\n".join((params["strategy_desc"], params["entry"], params["exit"]))
-    whole = ReadClause(quote="\n".join(_own_lines(state)), became=said, part="whole")
+    became = "\n".join((params["strategy_desc"], params["entry"], params["exit"]))
+    whole = ReadClause(quote="\n".join(_own_lines(state)), became=became, part="whole")
     return [*clauses, whole]
 
 
@@ -138,7 +138,7 @@ def _is_replaced(gap: Gap, lines: Sequence[str]) -> bool:
 
 
 def gap_question(state: SignalSubgraphState, gaps: Sequence[Gap]) -> Update:
-    """Return the question about words that a reading does not have as they were said."""
+    """Return the question about words that a reading changes or leaves out."""
     pieces = [gap.piece for gap in gaps]
     words = language(state)
     quoted = say(
@@ -150,4 +150,4 @@ def gap_question(state: SignalSubgraphState, gaps: Sequence[Gap]) -> Update:
         read = "; ".join(gap.became for gap in became)
         reason += say(words, zh=f"（目前的理解：{read}）", en=f" (So far it was read as: {read})")
     options = [without_words(pieces, words)]
-    return question_update(state, "strategy", reason, unread=pieces, options=options)
+    return question_update(state, "strategy", reason, words=pieces, options=options)

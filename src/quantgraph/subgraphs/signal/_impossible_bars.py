@@ -13,11 +13,7 @@ from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import Clause, Understanding, Update, dialogue_of, progress_of, request_of
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import (
-    request_symbols,
-    traded_symbols,
-    understanding_hash,
-)
+from quantgraph.subgraphs.signal.understanding import request_symbols, traded_symbols, understanding_hash
 
 _IMPOSSIBLE = ("bad_price", "bad_bar")
 
@@ -67,7 +63,7 @@ def _options(state: SignalSubgraphState, codes: Sequence[str], source: MarketDat
     return [without_words(codes, language(state)), *others] if left else others
 
 
-def bars_answered(
+def bars_answer_update(
     state: SignalSubgraphState, source: MarketDataSource, *, left_out: bool, by_default: bool
 ) -> Update:
     """The update of a decision about the bars in question, with request and understanding."""

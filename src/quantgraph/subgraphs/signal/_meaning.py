@@ -15,7 +15,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Note
 from quantgraph.audit import Finding, Report
-from quantgraph.audit.meaning import Reading, Said, check_meaning
+from quantgraph.audit.meaning import ExpectedSignal, Reading, check_meaning
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField
@@ -23,13 +23,7 @@ from quantgraph.market import session_of
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
-from quantgraph.sentences import (
-    ParsedRequest,
-    RequestContext,
-    TradingRule,
-    read_request,
-    write_code,
-)
+from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, read_request, write_code
 from quantgraph.sentences.evaluation import (
     Choice,
     RuleData,
@@ -37,7 +31,7 @@ from quantgraph.sentences.evaluation import (
     convention_choices,
     rule_readings,
 )
-from quantgraph.sentences.phrases import changed_request, event_of, names_exit, said_rule
+from quantgraph.sentences.phrases import changed_request, event_of, names_exit, rule_in
 from quantgraph.state import BaseView
 from quantgraph.subgraphs.signal._agents import as_of, known_source, local_source
 from quantgraph.subgraphs.signal._plan import NAMED_ENDS, says
@@ -60,26 +54,11 @@ _COMMON = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What was said, as far as it bears on a signal.
+    """The user's words, as far as they bear on a signal.
 
-    Attributes
-    ----------
-    text
-        The user's own words, of the whole conversation: the reference, where they can be read whole.
-    restated
-        The rule as a model read it, which is no reference; the planner may have coded it.
-    waived
-        Words that the user gave up: without them the words are no reference.
-    context
-        What is known of the data, for names and dates in the words.
-    trade, watch
-        Codes that orders may name, and codes that the rule reads.
-    windows
-        Spans, if several were said.
-    entry, exit
-        Words of the entry and of the exit, if they are known apart.
-    plan
-        The trade plan, which no code does.
+    ``text`` has the whole conversation: the reference, where it can be read whole and nothing was waived.
+    ``restated`` is the rule as a model read it, which is not a reference; the planner may have coded it.
+    ``watch`` are codes that the rule reads.
     """
 
     text: str
@@ -116,11 +95,11 @@ def _context(text: str, source: MarketDataSource) -> RequestContext:
 
 
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
-    """Return what the user said in this request, as known to a source cut at the run's moment."""
+    """Return the user's words of this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = request_of(state)["checked"]
     understood: Mapping[str, Any] = request_of(state)["understanding"] or {}
     rule, dialogue = understood.get("rule") or {}, dialogue_of(state)
-    text, context = said_words(state, source)
+    text, context = user_words(state, source)
     return Words(
         text=text or request["strategy"],
         restated=request["strategy"],
@@ -135,7 +114,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     )
 
 
-def said_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[str, RequestContext]:
+def user_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[str, RequestContext]:
     """Return the user's own words of the whole request, as later messages changed it, and their context.
 
     They are empty for a host that calls a node without messages.
@@ -159,10 +138,10 @@ def clauses_beside(understanding: Mapping[str, Any], rule: str) -> list[Mapping[
 
 
 def _codes(
-    said: str | Sequence[str], request: Mapping[str, Any], source: MarketDataSource
+    sentence: str | Sequence[str], request: Mapping[str, Any], source: MarketDataSource
 ) -> tuple[str, ...]:
-    """Codes of stocks, and those of indices that are watched as a series."""
-    codes = split_codes(said) if isinstance(said, str) else list(said)
+    """Codes of stocks, and of indices that are watched as a series."""
+    codes = split_codes(sentence) if isinstance(sentence, str) else list(sentence)
     indices = [code for code in codes if code in request.get("index", ())]
     stocks = ",".join(code for code in codes if code not in indices)
     members = request_symbols({**request, "ts_code": stocks}, source) if stocks else ()
@@ -170,7 +149,7 @@ def _codes(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SaidRule:
+class _SentenceRule:
     rule: TradingRule
     watch: str = ""
     """The one security that the rule reads for others; empty if the text names none."""
@@ -178,15 +157,15 @@ class _SaidRule:
     """Whether it has a condition on an index beside those on the traded symbols."""
 
 
-def rule_in_words(words: Words) -> _SaidRule | None:
+def rule_in_words(words: Words) -> _SentenceRule | None:
     """Return the rule that the user's own words say whole; None if they do not."""
     request = words.read
     if request is None or words.waived:
         return None
-    if (rule := said_rule(words.text, request)) is None:
+    if (rule := rule_in(words.text, request)) is None:
         return None
     watch = request.watched.code if request.watched else ""
-    return _SaidRule(rule=rule, watch=watch, reads_index=request.reads_index)
+    return _SentenceRule(rule=rule, watch=watch, reads_index=request.reads_index)
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
@@ -219,54 +198,54 @@ def hold_against_words(
     first
         First session that counts.
     """
-    said, found = rule_in_words(words), list[Finding]()
-    by_planner = is_planners(words if said else replace(words, text=words.restated), cells)
-    panel = None if said is None else _panel(words, said, view, signal, adjusted=not by_planner)
-    if said is not None and panel is not None:
-        found = _overlap(said.rule, panel, signal, first)
+    sentence, found = rule_in_words(words), list[Finding]()
+    by_planner = is_planners(words if sentence else replace(words, text=words.restated), cells)
+    panel = None if sentence is None else _panel(words, sentence, view, signal, adjusted=not by_planner)
+    if sentence is not None and panel is not None:
+        found = _overlap(sentence.rule, panel, signal, first)
     if by_planner:
-        return HeldSignal(findings=tuple(found), not_compared=None if said else _not_read(words))
-    readings, missing = None, _not_read(words) if said is None else None
-    if said is not None and panel is None:
+        return HeldSignal(findings=tuple(found), not_compared=None if sentence else _not_read(words))
+    readings, missing = None, _not_read(words) if sentence is None else None
+    if sentence is not None and panel is None:
         missing = _NO_DATA
-    elif said is not None and panel is not None:
-        readings = _broadcast(said.rule, panel, signal)
+    elif sentence is not None and panel is not None:
+        readings = _broadcast(sentence.rule, panel, signal)
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
     try:
-        checked = check_meaning(signal, close, _said(words, said), readings, first=first)
+        checked = check_meaning(signal, close, _expected(words, sentence), readings, first=first)
     except UnknownField as error:  # the rule reads what is not there: its code does not, or has failed
         missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
-        checked = check_meaning(signal, close, _said(words, None), first=first)
+        checked = check_meaning(signal, close, _expected(words, None), first=first)
     differs = any(each.code == "meaning_differs" for each in checked)
     choices = list[Choice]()
-    if said is not None and panel is not None and missing is None and not differs:
-        choices = _choices(words, said, panel, signal, first)
+    if sentence is not None and panel is not None and missing is None and not differs:
+        choices = _choices(words, sentence, panel, signal, first)
     return HeldSignal(findings=(*checked, *found), choices=tuple(choices), not_compared=missing)
 
 
 def _choices(
-    words: Words, said: _SaidRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
+    words: Words, sentence: _SentenceRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
 ) -> list[Choice]:
     """The open conventions of code whose rule is of the traded symbols."""
     if list(panel.bars["close"].columns) != list(signal.columns):
         return []
-    close, meant = panel.bars["close"].loc[signal.index[0] :], _said(words, said)
+    close, meant = panel.bars["close"].loc[signal.index[0] :], _expected(words, sentence)
 
     def holds(group: Iterable[Reading]) -> bool:
         found = check_meaning(signal, close, meant, [group], first=first)
         return all(each.code != "meaning_differs" for each in found)
 
-    return convention_choices(said.rule, panel, holds, first=first)
+    return convention_choices(sentence.rule, panel, holds, first=first)
 
 
 _NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data of what the rule watches")
 
 
 def _not_read(words: Words) -> Note:
-    """Why the words are no reference."""
-    unread = [*words.read.unread, *(clause.words for clause in words.read.open)] if words.read else []
-    if unread or words.waived:
-        named = "; ".join([*unread, *words.waived])
+    """Why the words are not a reference."""
+    not_read = [*words.read.unparsed, *(clause.words for clause in words.read.open)] if words.read else []
+    if not_read or words.waived:
+        named = "; ".join([*not_read, *words.waived])
         return Note(zh=f"没有读懂：{named}", en=f"not read: {named}")
     return Note(
         zh="这句话没有说全一条有买有卖的规则", en="the sentence says no whole rule to buy and to sell"
@@ -281,13 +260,13 @@ def _names_exit(words: Words) -> bool:
     return names_exit(words.exit) or (names_exit(words.text) and not words.plan.exits)
 
 
-def _said(words: Words, said: _SaidRule | None) -> Said:
+def _expected(words: Words, sentence: _SentenceRule | None) -> ExpectedSignal:
     event: Literal["", "cross", "break"] = "break" if _EVENT.search(words.entry) else ""
-    return Said(
-        sentence=words.text if said else "",
-        event=event_of(said.rule.entry) if said else event,
-        state=said is not None and not event_of(said.rule.entry),
-        lookback=write_code(said.rule).lookback if said else 0,
+    return ExpectedSignal(
+        sentence=words.text if sentence else "",
+        event=event_of(sentence.rule.entry) if sentence else event,
+        state=sentence is not None and not event_of(sentence.rule.entry),
+        lookback=write_code(sentence.rule).lookback if sentence else 0,
         names_exit=_names_exit(words),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
@@ -296,14 +275,14 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
 
 
 def _panel(
-    words: Words, said: _SaidRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
+    words: Words, sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
 ) -> RuleData | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
-    if said.reads_index:
+    if sentence.reads_index:
         columns = list(signal.columns)
-    elif said.watch:
-        columns = [said.watch]
+    elif sentence.watch:
+        columns = [sentence.watch]
     elif not watched or set(words.trade) <= set(words.watch):
         columns = list(signal.columns)
     elif len(words.watch) == 1:
@@ -311,14 +290,14 @@ def _panel(
     else:
         return None
     if columns[0] in view["ohlcv"]["close"].columns:
-        return RuleData.of(view, columns, adjusted=adjusted, index=said.reads_index)
+        return RuleData.of(view, columns, adjusted=adjusted, index=sentence.reads_index)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
 
 
 def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
-    """The readings on the signal's columns; that of one watched symbol is the same for all traded ones."""
+    """The readings on the signal's columns; one watched symbol's is the same for all traded ones."""
     groups = rule_readings(rule, panel)
     watched = list(panel.bars["close"].columns)
     if watched == list(signal.columns):
@@ -404,7 +383,7 @@ def _coded_schedule(plan: TradePlan, signal: pd.DataFrame) -> list[Finding]:
 
 
 def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
-    """Return the report with the findings of the signal held against what was said, which come first."""
+    """Return the report with the findings of the signal held against the sentence, which come first."""
     strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
     words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
@@ -440,7 +419,7 @@ def _choice_finding(choice: Choice) -> Finding:
 
 
 _UNMEASURED = 250
-"""Sessions after which a signal is compared whose need could not be measured."""
+"""Sessions after which a signal without a measured need is compared."""
 
 
 def _held_wider(

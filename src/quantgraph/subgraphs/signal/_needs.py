@@ -18,7 +18,7 @@ from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, DatedRecords, MarketDa
 from quantgraph.errors import DataTooLarge, NoData, UnknownField
 from quantgraph.llm import KeylessPlanner, get_llm
 from quantgraph.market import session_of
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime import OpenResources, settings_of
 from quantgraph.runtime.endings import language
 from quantgraph.sentences import without_names
@@ -55,18 +55,18 @@ _WINDOW = re.compile(
 _BEGINNING = pd.Timestamp("1970-01-01")
 
 
-def said_rule(rule: str, text: str) -> str:
-    """Return a rule that a model has read, as the user said it; "" if nobody did.
+def rule_as_worded(rule: str, text: str) -> str:
+    """Return a rule that a model has read, in the user's words; "" if it is not from the user.
 
     A rule whose clauses all stand in the text, or half of whose words do, stays; in place of another one the
     user's own clauses that trade are the rule.
     """
-    said, clauses = _plain(text), list(filter(None, map(_plain, _CLAUSE_END.split(rule))))
-    if all(clause in said for clause in clauses):
+    own_text, clauses = _plain(text), list(filter(None, map(_plain, _CLAUSE_END.split(rule))))
+    if all(clause in own_text for clause in clauses):
         return rule
     own = [clause.strip() for clause in _CLAUSE_END.split(text) if _TRADES.search(clause)]
     words = _WORDS.findall(rule.casefold())
-    is_near = 2 * sum(word in said for word in words) >= len(words)
+    is_near = 2 * sum(word in own_text for word in words) >= len(words)
     return "; ".join(own) or (rule if is_near else "")
 
 
@@ -75,11 +75,11 @@ def _plain(text: str) -> str:
     return "".join(text.casefold().split()).strip(".,;:!?。，；：！？、")
 
 
-def rule_in_text(params: Mapping[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
+def rule_in_text(params: Mapping[str, Any], words: Sequence[str], text: str, aliases: Sequence[str]) -> str:
     """Return the rule of a reading and the clauses that were not read, in the user's words."""
     rule, codes = params["strategy_desc"], split_codes(params["ts_code"])
-    said, text = _without_window(rule, called, codes), without_names(text, (*called, *codes))
-    words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
+    own_text, text = _without_window(rule, aliases, codes), without_names(text, (*aliases, *codes))
+    words = [word for word in words if word.casefold() in text.casefold() and word not in rule]
     clauses = [_without_window(clause, (), ()) for clause in _CLAUSE_END.split(text)]
     kept = [
         each
@@ -87,12 +87,12 @@ def rule_in_text(params: Mapping[str, Any], unread: Sequence[str], text: str, ca
         if any(word.casefold() in each.casefold() for word in words)
         or (words and not rule and _TRADES.search(each))
     ]
-    return "; ".join([*([said] if said else []), *dict.fromkeys(kept)])
+    return "; ".join([*([own_text] if own_text else []), *dict.fromkeys(kept)])
 
 
-def _without_window(rule: str, called: Sequence[str], codes: Sequence[str]) -> str:
+def _without_window(rule: str, aliases: Sequence[str], codes: Sequence[str]) -> str:
     """Return a rule without the decider's name, dates, and what it begins with: codes and signs."""
-    rule = " ".join(_WINDOW.sub(" ", without_names(rule, called)).split())
+    rule = " ".join(_WINDOW.sub(" ", without_names(rule, aliases)).split())
     first = "|".join([r"on\b", r"[\s,，、:：;；.。]", *map(re.escape, codes)])
     return re.sub(rf"^(?:{first})+", "", rule, flags=re.IGNORECASE)
 
@@ -100,7 +100,7 @@ def _without_window(rule: str, called: Sequence[str], codes: Sequence[str]) -> s
 def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
     """Whether the keyless planner stands in for one of the decider's models: it executes no rule in words.
 
-    A replay, which has no models, is told what the run found.
+    A replay has no models: it takes the answer from the record.
     """
     roles = ModelDecider.of(decider).roles
     if not roles:
@@ -117,7 +117,7 @@ def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
         )
         return any(isinstance(model, KeylessPlanner) for model in chosen)
 
-    return recorded("code", {"step": "keyless_models", "roles": list(roles)}, ask)
+    return call_once("code", {"step": "keyless_models", "roles": list(roles)}, ask)
 
 
 def rule_note(decider: Decider, rule: str) -> Note:
@@ -135,11 +135,11 @@ def rule_note(decider: Decider, rule: str) -> Note:
     )
 
 
-def unsaid_rule_note(rule: str) -> Note:
-    """Return the note that a rule which nobody said is told to no model."""
+def invented_rule_note(rule: str) -> Note:
+    """Return the note that a rule which the model invented is left out."""
     return Note(
         zh=f"模型读出的规则没有人说过，未采用：{rule}",
-        en=f"a model read a rule that nobody said, which is left out: {rule}",
+        en=f"a model read a rule that the sentence does not have; it is left out: {rule}",
     )
 
 
@@ -153,7 +153,7 @@ def keyless_note(decider: Decider) -> Note:
 
 
 def not_executed_note(decider: Decider, words: str) -> Note:
-    """Return the note that a decider without a signal does not do what the user said."""
+    """Return the note that a decider without a signal does not execute the user's words."""
     return Note(
         zh=f"决策器 {decider.name} 不执行：{words}", en=f"decider {decider.name} does not execute: {words}"
     )
@@ -196,7 +196,7 @@ def needs_notes(
 
 
 def missing_indicators(decider: Decider, data: Snapshot) -> list[Note]:
-    """Return notes on indicators that a decider needs and given data do not have."""
+    """Return notes on indicators that a decider needs and the host's data do not have."""
     return lacking_indicators([name for name in decider.needs.indicators if name not in data["indicators"]])
 
 
@@ -233,7 +233,7 @@ def fetch_needed_sessions(
         return {"data_ref": extended, "first": f"{store.snapshot(extended)['ohlcv']['open'].index[0]:%Y%m%d}"}
 
     facts = {"step": "earlier_sessions", "data_ref": ref, "request": request, "source": source.name}
-    fetched = recorded("code", {**facts, **attempt}, fetch)
+    fetched = call_once("code", {**facts, **attempt}, fetch)
     first = fetched["first"]
     if first == f"{asked:%Y%m%d}":
         return fetched["data_ref"], request, []
@@ -284,7 +284,7 @@ def fetch_needed_records(
         return store.record(found, base=ref)
 
     facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}
-    fetched = recorded("code", {**facts, **attempt}, fetch)
+    fetched = call_once("code", {**facts, **attempt}, fetch)
     data = store.snapshot(fetched)
     notes = [
         Note(
@@ -346,7 +346,7 @@ def check_source_fields(request: Mapping[str, Any], source: MarketDataSource) ->
             return {name: list(error.data.get(name, ())) for name in ("fields", "available")}
         return {"fields": [], "available": []}
 
-    result = recorded("source", {"has": names, "source": source.name}, probe)
+    result = call_once("source", {"has": names, "source": source.name}, probe)
     if result["fields"]:
         lacking = f"{source.name} has no daily indicator {', '.join(result['fields'])}"
         raise _unknown_field(result["fields"], result["available"], lacking)
@@ -369,7 +369,7 @@ def fields_question_update(state: SignalSubgraphState, error: UnknownField) -> d
     there = f"现有：{listed}" + (f"；行情有：{bars}" if bars else "")
     reason = say(user_language, zh=f"没有每日指标 {'、'.join(names)}；{there}", en=error.message)
     options = [*error.data["close"], without_words(names, user_language)]
-    return question_update(state, "fields", reason, unread=names, options=options)
+    return question_update(state, "fields", reason, words=names, options=options)
 
 
 def _unknown_field(

@@ -11,9 +11,9 @@ import pandas as pd
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import Finding, Report
 from quantgraph.market import session_of
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime import OpenResources
-from quantgraph.runtime.dialogue import emit_said
+from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import language, success_update
 from quantgraph.runtime.graph_state import Update, request_of, strategy_of
 from quantgraph.subgraphs.signal._agents import (
@@ -28,7 +28,7 @@ from quantgraph.subgraphs.signal._meaning import words_in
 from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._proof import CausalityProof, count_sessions
 from quantgraph.subgraphs.signal._reading import Reading, Step, add_needs, check_with_source, read_fields
-from quantgraph.subgraphs.signal._updates import said_text
+from quantgraph.subgraphs.signal._updates import sentence_text
 from quantgraph.subgraphs.signal._warm_up import evaluated_from, unmeasured_note
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -40,7 +40,7 @@ from quantgraph.subgraphs.signal.understanding import (
 
 
 def own_words(own: Mapping[str, Any], user_language: Language) -> str:
-    """Return what a signal of the caller's is called."""
+    """Return the name of a caller's signal."""
     zh = {"frame": "自有信号", "function": "自有函数", "file": "自有代码"}[own["kind"]]
     en = {"frame": "own signal", "function": "own function", "file": "own code"}[own["kind"]]
     return f"{say(user_language, zh=zh, en=en)} {own['origin']}".rstrip()
@@ -49,10 +49,10 @@ def own_words(own: Mapping[str, Any], user_language: Language) -> str:
 def read_own(reading: Reading) -> Reading:
     """Take symbols and dates of a signal of the caller's; a sentence beside it says what else is watched."""
     state, source = reading.state, reading.source
-    own, given = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["given"]
+    own, fixed = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["given"]
     rule = own_words(own, language(state))
-    params = Params.model_validate({**given, "strategy_desc": rule}).model_dump()
-    read = words_in(said_text(state), source).read if own["said"] else None
+    params = Params.model_validate({**fixed, "strategy_desc": rule}).model_dump()
+    read = words_in(sentence_text(state), source).read if own["said"] else None
     if read is not None:
         watch = [code for code in read.watch if code not in read.trade]
         params |= {
@@ -60,16 +60,16 @@ def read_own(reading: Reading) -> Reading:
             "required_indicators": list(read.fields),
             "plan": dict(read.plan),
         }
-        params = with_plan(params, said_text(state), current_decider(reading.resources).executes)
+        params = with_plan(params, sentence_text(state), current_decider(reading.resources).executes)
     reply = ReflectionReply(task_type="signal_gen", user_intent=Intent(type="signal_gen"))
-    symbols = symbols_of(params, fixed=given["ts_code"])
-    return replace(reading, given=given, reply=reply, kind="signal_gen", params=params, symbols=symbols)
+    symbols = symbols_of(params, fixed=fixed["ts_code"])
+    return replace(reading, fixed=fixed, reply=reply, kind="signal_gen", params=params, symbols=symbols)
 
 
 def understand_own(reading: Reading) -> Reading:
     """Say what is traded by a signal of the caller's."""
     understanding = understand(reading.params, reading.request, reading.symbols, ())
-    emit_said(understanding_lines(understanding, language(reading.state)))
+    emit_reading(understanding_lines(understanding, language(reading.state)))
     own, request = request_of(reading.state)["own"] or {}, reading.request
     if own.get("proof") and own["warm_up"] is None:
         note = unmeasured_note(request.get("data_start", request["start"])).text(language(reading.state))
@@ -103,7 +103,7 @@ def own_update(state: SignalSubgraphState, resources: OpenResources, own: Mappin
         "said": "",
     }
     return {
-        "data_ref": recorded("code", facts, commit),
+        "data_ref": call_once("code", facts, commit),
         "strategy": strategy,
         "signal_ready": True,
         "current_task": "validate",

@@ -26,7 +26,7 @@ _SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve", 
 
 
 def executed_plan(
-    said: Mapping[str, Any], executes: Collection[str]
+    plan: Mapping[str, Any], executes: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The plan's JSON as it is carried out, and why the rest is not: empty where the decider does not.
 
@@ -34,7 +34,7 @@ def executed_plan(
     ({'size': {'percent': '0.3'}, 'stop_loss': '0.08'}, {'leverage': ''})
     """
     taken, rest = dict[str, Any](), dict[str, str]()
-    for name, value in said.items():
+    for name, value in plan.items():
         if name not in executes:
             rest[name] = ""
             continue
@@ -45,10 +45,10 @@ def executed_plan(
     return taken, rest
 
 
-def unplanned(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Quotes of clauses that are said to be done by the plan, which has not what they speak of.
+def unplanned_quotes(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Quotes of clauses marked as done by the plan, though the plan lacks their part.
 
-    Of a word that is said twice the plan has one value: the quote with the other number is lost.
+    A part that is named twice has one value in the plan: the quote with the other number is lost.
     """
     plan = params["plan"]
     for clause in params["clauses"]:
@@ -61,7 +61,7 @@ def unplanned(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]
 
 
 def names_an_end(plan: Mapping[str, Any]) -> bool:
-    """Whether a plan says how positions end, or that they do not, so that the exit is nobody's default.
+    """Whether a plan says how positions end, or that they do not, so that the exit is not a default.
 
     >>> names_an_end({"max_holding": 20}), names_an_end({"stop_loss": "0.08"})
     (True, False)
@@ -136,7 +136,7 @@ def _number(value: object) -> Decimal | None:
 
 
 def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -> dict[str, Any]:
-    """A reading's parameters with the plan that is carried out, and a clause of each part that was said.
+    """A reading's parameters with the plan that is carried out, and a clause of each part in the sentence.
 
     What is not carried out is a clause with the status ``not_done``, in the person's words if there are any.
     Regular buying without an entry buys and holds.
@@ -145,18 +145,18 @@ def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -
     clauses = [dict(each) for each in params["clauses"]]
     for name, value in params["plan"].items():
         status = "not_done" if name in rest else "done"
-        said = [each for each in clauses if each["quote"] and says(each["quote"], name, value)]
-        if not said:
+        same = [each for each in clauses if each["quote"] and says(each["quote"], name, value)]
+        if not same:
             pieces = [piece for piece in plan_pieces(text) if says(piece, name, value)]
             pieces = pieces or ([f"{name} {value}"] if status == "not_done" else [])
             clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in pieces]
-        own = [each for each in said if each["status"] != "default" and each["part"] not in {"entry", "exit"}]
+        own = [each for each in same if each["status"] != "default" and each["part"] not in {"entry", "exit"}]
         if status == "done" and any(each["status"] == "done" for each in own):
             continue  # another with the same number is of something else
         for clause in own:
             turns = clause["status"] == "done" and status == "not_done"
             clause |= {"status": status, **({"became": ""} if turns else {})}
-    lost = {quote for quote, _ in unplanned({**params, "clauses": clauses})}
+    lost = {quote for quote, _ in unplanned_quotes({**params, "clauses": clauses})}
     clauses = [{**each, "status": "not_done"} if each["quote"] in lost else each for each in clauses]
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):

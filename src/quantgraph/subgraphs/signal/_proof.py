@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from quantgraph._util.packages import parse_code
@@ -60,7 +59,7 @@ def prove_causality(
 
     The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
     needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
-    sessions of the window are before it. The cost is given in evaluations, not in seconds, which would make
+    sessions of the window are before it. The cost counts evaluations, not seconds, which would make
     two equal runs differ.
     """
     strategy, request = strategy_of(state), request_of(state)["checked"]
@@ -159,22 +158,16 @@ _ORDINARY = 2
 
 
 def closing_words_finding(
-    said: str, cells: Sequence[str], known: Sequence[str], signal: pd.DataFrame
+    words: str, cells: Sequence[str], known: Sequence[str], signal: pd.DataFrame
 ) -> list[Finding]:
-    """Return the finding of numbers in a model's closing words that nothing explains, or none.
-
-    Parameters
-    ----------
-    known
-        Texts beside the code whose numbers may be repeated: what was said and what was made of it.
-    """
+    """Return the finding of numbers in a model's closing words that neither code nor ``known`` has."""
     explained = {
         round(value, 6)
         for text in (*cells, *known, *map(str, signal_counts(signal).values()))
         for number in _numbers(text)
         for value in (number, 100 * number, number / 100, abs(100 - 100 * number), abs(1 - number))
     }
-    strange = [each for each in dict.fromkeys(_numbers(said)) if each > _ORDINARY and each not in explained]
+    strange = [each for each in dict.fromkeys(_numbers(words)) if each > _ORDINARY and each not in explained]
     if not strange:
         return []
     listed = ", ".join(f"{each:g}" for each in strange)
@@ -267,12 +260,9 @@ def is_reproduced(issue: Issue, signal: pd.DataFrame, runner: CodeRunner, frames
         return False
     values = signal.to_numpy(dtype=np.float64, copy=True)
     values[signal.index.get_loc(session), signal.columns.get_loc(issue.symbol)] = issue.expected
-    mended = {name: _with_values(frame, values) for name, frame in frames["signal"].items()}
+    axes = {name: (frame.sessions, frame.symbols) for name, frame in frames["signal"].items()}
+    mended = {name: FrozenFrame(*each, frozen_array(values)) for name, each in axes.items()}
     return runner.run([issue.cell], {**frames, "signal": mended}).error is None
-
-
-def _with_values(frame: FrozenFrame, values: npt.NDArray[np.float64]) -> FrozenFrame:
-    return FrozenFrame(frame.sessions, frame.symbols, frozen_array(values))
 
 
 def _asserts_signal(cell: str) -> bool:

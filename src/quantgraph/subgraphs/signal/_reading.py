@@ -23,10 +23,10 @@ from quantgraph.errors import (
 )
 from quantgraph.market import session_of
 from quantgraph.runtime import Agent, OpenResources
-from quantgraph.runtime.dialogue import emit_said
+from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
-from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, said_windows, says_a_rule
+from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, says_a_rule, windows_in
 from quantgraph.subgraphs.signal._agents import (
     Params,
     ReflectionReply,
@@ -36,22 +36,22 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._coverage import unparsed
 from quantgraph.subgraphs.signal._impossible_bars import leave_out
+from quantgraph.subgraphs.signal._misreadings import Misreading, names_no_dates, names_one_day
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
     check_known_fields,
     fields_question_update,
     fields_to_fetch,
     has_keyless_models,
+    invented_rule_note,
     keyless_note,
     needed_start,
     needs_notes,
     not_executed_note,
+    rule_as_worded,
     rule_in_text,
     rule_note,
-    said_rule,
-    unsaid_rule_note,
 )
-from quantgraph.subgraphs.signal._slips import Slip, names_no_dates, names_one_day
 from quantgraph.subgraphs.signal._source_facts import (
     indices_with_levels,
     lacking_levels_update,
@@ -63,7 +63,7 @@ from quantgraph.subgraphs.signal._updates import (
     plan_question_update,
     question_update,
     repeat_question_update,
-    said_text,
+    sentence_text,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -92,7 +92,7 @@ class Reading:
     source: AsOfSource
     """The source as known at the run's moment."""
     agent: Agent | None = None
-    given: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, str] = field(default_factory=dict)
     """Parameters that the caller fixed."""
     reply: ReflectionReply | None = None
     """What the model read; None while nothing was, or if there is nothing new to read."""
@@ -101,14 +101,14 @@ class Reading:
     params: Mapping[str, Any] = field(default_factory=dict)
     needs_clarification: bool = False
     symbols: Symbols = field(default_factory=lambda: Symbols(watch=[], trade=[], index=[]))
-    said_fields: tuple[str, ...] = ()
+    own_fields: tuple[str, ...] = ()
     """Indicators that the sentence needs; the others among the parameters' are the decider's."""
     rule: str = ""
     """The rule in words for the models of a decider that uses no signal."""
     not_executed: str = ""
     """What such a decider does not do."""
     invented: str = ""
-    """A rule that the model read and nobody said."""
+    """A rule that the model read and the user did not write."""
     request: Mapping[str, Any] = field(default_factory=dict)
     """The request as checked by code."""
     understanding: Understanding | None = None
@@ -154,16 +154,16 @@ def message_read(state: SignalSubgraphState) -> Update:
     return {"reflected_on": user_messages(state)[-1].id, "answering": None}
 
 
-def misread_question(reading: Reading, slips: Sequence[Slip]) -> Question:
+def misread_question(reading: Reading, misreadings: Sequence[Misreading]) -> Question:
     """Return the question to a person, after the model has repeated what the sentence does not say."""
     state = reading.state
-    unread = [slip.note.text(language(state)) for slip in slips]
+    lines = [each.note.text(language(state)) for each in misreadings]
     reason = say(
         language(state),
-        zh=f"模型两次没有读对：{'; '.join(unread)}。请说明您的意思。",
-        en=f"The model misread this twice: {'; '.join(unread)}. What did you mean?",
+        zh=f"模型两次没有读对：{'; '.join(lines)}。请说明您的意思。",
+        en=f"The model misread this twice: {'; '.join(lines)}. What did you mean?",
     )
-    asked = question_update(state, slips[0].kind, reason, unread=unread)
+    asked = question_update(state, misreadings[0].kind, reason, words=lines)
     return Question(changes={**message_read(state), **asked})
 
 
@@ -176,7 +176,7 @@ def read_words(reading: Reading) -> Reading:
         rule = ("strategy_desc", "entry", "exit", "required_indicators", "plan", "clauses")
         for name in (*symbols, "start_date", "end_date", *rule):
             params[name] = params[name] or last.get(name, params[name])
-    return replace(reading, params=params | dict(reading.given))
+    return replace(reading, params=params | dict(reading.fixed))
 
 
 _BESIDE_SYMBOL = {
@@ -190,9 +190,9 @@ _BESIDE_SYMBOL = {
 
 
 def take_only_symbol(reading: Reading) -> Reading:
-    """Take the symbol of a source that has one, if everything was read and no symbol was said."""
+    """Take the symbol of a source that has one, if everything was read and the sentence names none."""
     reply, params, codes = reading.reply, reading.params, reading.source.symbols()
-    named = params["ts_code"] or params["watch"] or params["trade"] or reading.given
+    named = params["ts_code"] or params["watch"] or params["trade"] or reading.fixed
     if reply is None or named or reply.unread or len(codes) != 1 or reading.kind == "unclear":
         return reading
     dialogue, line = dialogue_of(reading.state), f"symbol: {codes[0]}"
@@ -211,24 +211,24 @@ def take_only_symbol(reading: Reading) -> Reading:
 def read_symbols(reading: Reading) -> Reading:
     """Tell watched symbols from traded ones, without those that the user goes on without."""
     params, waived = dict(reading.params), dialogue_of(reading.state)["waived_symbols"]
-    text = said_text(reading.state)
+    text = sentence_text(reading.state)
     market = names_of(text, reading.source) if market_words(text) else {}
     for name in ("ts_code", "watch", "trade"):
         codes = [market.get(code, code) for code in split_codes(params[name])]
         if any(code in waived or code in market.values() for code in codes):
             params[name] = ",".join(code for code in codes if code not in waived)
-    symbols = symbols_of(params, fixed=params["ts_code"] if "ts_code" in reading.given else "")
+    symbols = symbols_of(params, fixed=params["ts_code"] if "ts_code" in reading.fixed else "")
     if symbols["watch"]:
         params["ts_code"] = ",".join(dict.fromkeys([*symbols["watch"], *symbols["trade"]]))
     return replace(reading, params=params, symbols=symbols)
 
 
 def set_clauses_aside(reading: Reading) -> Reading:
-    """Make of a reading for a decider without a signal one of data; its models may be told the rule."""
-    decider, text = ModelDecider.of(current_decider(reading.resources)), said_text(reading.state)
+    """Reduce a reading to its data for a decider without a signal; its models may receive the rule."""
+    decider, text = ModelDecider.of(current_decider(reading.resources)), sentence_text(reading.state)
     read, params = reading.params["strategy_desc"], dict(reading.params)
     if read != dialogue_of(reading.state)["last_request"].get("strategy_desc"):  # else it was checked before
-        params["strategy_desc"] = said_rule(read, text)
+        params["strategy_desc"] = rule_as_worded(read, text)
     invented = "" if params["strategy_desc"] else read
     if params["strategy_desc"]:  # the indicators that a rule needs are not fetched without it
         params["required_indicators"] = []
@@ -250,18 +250,18 @@ def set_clauses_aside(reading: Reading) -> Reading:
 
 
 def read_fields(reading: Reading) -> Reading:
-    """List the indicators to fetch: those of the sentence and of the decider, without what is given up."""
-    said = fields_to_fetch(reading.params["required_indicators"])
-    fields = fields_to_fetch([*said, *current_decider(reading.resources).needs.indicators])
+    """List the indicators to fetch: the sentence's and the decider's, without the waived ones."""
+    own = fields_to_fetch(reading.params["required_indicators"])
+    fields = fields_to_fetch([*own, *current_decider(reading.resources).needs.indicators])
     fields = [name for name in fields if name not in dialogue_of(reading.state)["waived"]]
-    return replace(reading, params={**reading.params, "required_indicators": fields}, said_fields=tuple(said))
+    return replace(reading, params={**reading.params, "required_indicators": fields}, own_fields=tuple(own))
 
 
 def ask_for_lacking_fields(reading: Reading) -> Reading | Question:
     """Ask at once about daily indicators that the source does not have."""
     waived = dialogue_of(reading.state)["waived"]
     try:
-        check_known_fields([name for name in reading.said_fields if name not in waived], reading.source)
+        check_known_fields([name for name in reading.own_fields if name not in waived], reading.source)
     except UnknownField as error:
         return reading.asking(fields_question_update(reading.state, error))
     return reading
@@ -270,7 +270,7 @@ def ask_for_lacking_fields(reading: Reading) -> Reading | Question:
 def ask_for_lacking_levels(reading: Reading) -> Reading | Question:
     """Ask at once about a watched index, or the market, that the source has no levels of."""
     state, source, symbols = reading.state, reading.source, reading.symbols
-    text, waived = said_text(state), dialogue_of(state)["waived"]
+    text, waived = sentence_text(state), dialogue_of(state)["waived"]
     words = [word for word in market_words(text) if word not in waived]
     if not symbols["index"] and not words:
         return reading
@@ -310,17 +310,17 @@ def ask_for_missing_parts(reading: Reading) -> Reading | Question:
     again = repeat_question_update(state, kind, reading.params, reply.unread, reason, worded=worded)
     if again:
         return Question(changes={**reading.noted, **again})
-    return reading.asking(question_update(state, kind, reason, unread=reply.unread, worded=worded))
+    return reading.asking(question_update(state, kind, reason, words=reply.unread, worded=worded))
 
 
 def read_window(reading: Reading) -> Reading | Question:
     """Ask for one of several spans; those that the text says as one are."""
     windows = list(dict.fromkeys(map(tuple, reading.params["windows"])))
-    if len(windows) <= 1 or "start_date" in reading.given:
+    if len(windows) <= 1 or "start_date" in reading.fixed:
         return reading
-    said = said_windows(said_text(reading.state), f"{reading.source.sessions()[-1]:%Y%m%d}")
-    if said == joined_spans(windows) and len(said) == 1:
-        ((start, end),) = said
+    named = windows_in(sentence_text(reading.state), f"{reading.source.sessions()[-1]:%Y%m%d}")
+    if named == joined_spans(windows) and len(named) == 1:
+        ((start, end),) = named
         return replace(
             reading, params={**reading.params, "start_date": start, "end_date": end, "windows": []}
         )
@@ -330,7 +330,7 @@ def read_window(reading: Reading) -> Reading | Question:
         zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
         en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
     )
-    return reading.asking(question_update(reading.state, "window", reason, unread=spans, options=spans))
+    return reading.asking(question_update(reading.state, "window", reason, words=spans, options=spans))
 
 
 def read_plan(reading: Reading) -> Reading | Question:
@@ -339,8 +339,8 @@ def read_plan(reading: Reading) -> Reading | Question:
     words, task = not_done_words(reading.params, dialogue["waived"]), dialogue["answering"]
     later = "\n".join(str(message.text) for message in user_messages(state)[1:])
     words = [each for each in words if not (gives_up(later, each) or restates_without(later, [each]))]
-    given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
-    if not words or given_up:  # the same may come back in other words
+    waives = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
+    if not words or waives:  # the same may come back in other words
         return reading
     rest = rule_line(reading.understanding, language(state)) if reading.understanding else ""
     return reading.asking(plan_question_update(state, words, rest))
@@ -367,7 +367,7 @@ def add_needs(reading: Reading) -> Reading:
     gone, request = dialogue_of(state)["waived_symbols"], dict(reading.request)
     request["notes"] = [*_notes_on_reading(gone, reading.invented, language(state)), *request["notes"]]
     request = leave_out(request, gone, source)
-    optional = [name for name in reading.params["required_indicators"] if name not in reading.said_fields]
+    optional = [name for name in reading.params["required_indicators"] if name not in reading.own_fields]
     if optional:
         request["optional_indicators"] = optional
     if reading.rule:
@@ -403,7 +403,7 @@ def without_rule(reading: Reading) -> Reading:
 
 def understand_signal(reading: Reading) -> Reading:
     """Say what was understood, for a decider that trades a signal."""
-    return _said(reading, _understood(reading, reading.params))
+    return _with_understanding(reading, _understood(reading, reading.params))
 
 
 def understand_data(reading: Reading) -> Reading:
@@ -412,29 +412,29 @@ def understand_data(reading: Reading) -> Reading:
     no_rule = {"strategy_desc": "", "entry": "", "exit": "", "clauses": clauses}
     understanding = _understood(reading, {**reading.params, **no_rule})
     if reading.rule:
-        became = say(language(reading.state), zh="交给模型", en="given to the models")
+        became = say(language(reading.state), zh="交给模型", en="passed to the models")
         understanding["clauses"].append({"words": reading.rule, "became": became, "status": "done"})
-    return _said(reading, understanding)
+    return _with_understanding(reading, understanding)
 
 
-def _said(reading: Reading, understanding: Understanding) -> Reading:
-    emit_said(understanding_lines(understanding, language(reading.state)))
+def _with_understanding(reading: Reading, understanding: Understanding) -> Reading:
+    emit_reading(understanding_lines(understanding, language(reading.state)))
     return replace(reading, understanding=understanding)
 
 
 def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
     dialogue = dialogue_of(reading.state)
-    unsaid = [*dialogue["assumptions"], *_unsaid_window(reading.state, reading.params, reading.given)]
-    unsaid += _unsaid_index(reading)
+    defaults = [*dialogue["assumptions"], *_default_window(reading.state, reading.params, reading.fixed)]
+    defaults += _default_index(reading)
     kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
     left_out = [reading.not_executed, *kept]
-    rest = unparsed(reading.state, params, names_in(said_text(reading.state), reading.source))
-    return understand(params, reading.request, reading.symbols, unsaid, left_out=left_out, unparsed=rest)
+    rest = unparsed(reading.state, params, names_in(sentence_text(reading.state), reading.source))
+    return understand(params, reading.request, reading.symbols, defaults, left_out=left_out, unparsed=rest)
 
 
-def _unsaid_index(reading: Reading) -> list[str]:
+def _default_index(reading: Reading) -> list[str]:
     """Return the index that stands for the market, as a default."""
-    text, watched = said_text(reading.state), reading.symbols["index"]
+    text, watched = sentence_text(reading.state), reading.symbols["index"]
     if not watched or not (words := market_words(text)):
         return []
     names = names_of(text, reading.source)
@@ -472,22 +472,22 @@ def with_open_questions(reading: Reading, asked: Question) -> Question:
     if not task or not reading.params:
         return asked
     if reading.understanding is None:
-        emit_said(_understood_so_far(reading))
-    lines, unread = _also_open(reading, task)
-    more = {"also_open": lines, **({"also_unread": unread} if unread else {})}
+        emit_reading(_understood_so_far(reading))
+    lines, words = _also_open(reading, task)
+    more = {"also_open": lines, **({"also_unread": words} if words else {})}
     return Question(changes={**asked.changes, "clarification": {**task, **more}})
 
 
 def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What is open beside a question: parts, words not read, other questions; and the words of these."""
-    user_language, reply, text = language(reading.state), reading.reply, said_text(reading.state)
+    user_language, reply, text = language(reading.state), reading.reply, sentence_text(reading.state)
     missing = [part for part in missing_parts(reading.kind, reading.params) if part != task["kind"]]
     if "strategy" in missing and reply and reply.unread and says_a_rule(text, names_in(text, reading.source)):
-        missing.remove("strategy")  # it was said, beside words that were not read
+        missing.remove("strategy")  # the sentence has one, beside words that were not read
     lines = [_OPEN_PARTS[part].text(user_language) for part in missing]
-    unread = [word for word in (reply.unread if reply else ()) if word not in task["reason"]]
-    if unread:
-        listed = "; ".join(unread)
+    not_read = [word for word in (reply.unread if reply else ()) if word not in task["reason"]]
+    if not_read:
+        listed = "; ".join(not_read)
         lines.append(say(user_language, zh=f"没有读懂：{listed}", en=f"not understood: {listed}"))
     words = list[str]()
     plan = (read_plan,) if reading.resources.makes_signal else ()
@@ -535,8 +535,8 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
             parameter="user_intent.params",
         )
     if "data_ref" in state:
-        given_ref = request_of(state)["given_ref"]
-        state = changed(state, {"given_ref": state["data_ref"] if given_ref is None else given_ref})
+        ref = request_of(state)["given_ref"]
+        state = changed(state, {"given_ref": state["data_ref"] if ref is None else ref})
     elif state["data_ready"]:
         state = {**state, "data_ref": resources.store.head}
     params["required_indicators"] = fields_to_fetch(params["required_indicators"])
@@ -546,22 +546,22 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
 
 
 def _notes_on_reading(gone: Sequence[str], invented: str, language: str) -> list[str]:
-    """Return notes on symbols that the user goes on without, and on a rule that nobody said."""
+    """Return notes on symbols that the user goes on without, and on a rule that the model invented."""
     without = say(language, zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed")
-    unsaid = unsaid_rule_note(invented).text(language)
-    return [note for note, is_due in ((unsaid, invented), (without, gone)) if is_due]
+    defaults = invented_rule_note(invented).text(language)
+    return [note for note, is_due in ((defaults, invented), (without, gone)) if is_due]
 
 
-def _unsaid_window(
-    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
+def _default_window(
+    state: SignalSubgraphState, params: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> list[str]:
-    """Return the window as a default, if it is nobody's: the model chose it."""
+    """Return the window as a default if the model chose it."""
     last = dialogue_of(state)["last_request"]
     answered = any(line.startswith("window: ") for line in dialogue_of(state)["assumptions"])
     kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
-    text, is_one = said_text(state), params["start_date"] == params["end_date"]
-    said = not names_no_dates(text) and (is_one or not names_one_day(text))
-    if "start_date" in given or answered or kept or said:
+    text, is_one = sentence_text(state), params["start_date"] == params["end_date"]
+    named = not names_no_dates(text) and (is_one or not names_one_day(text))
+    if "start_date" in fixed or answered or kept or named:
         return []
     return [f"window: {params['start_date']}-{params['end_date']}"]
 
@@ -581,8 +581,8 @@ def _invalid_request_update(
             en=error.message,
         )
         options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
-        unread = [token] if several and token else []
-        options += [without_words(unread, language(state))] if unread else []
-        return question_update(state, "symbol", reason, unread=unread, options=options)
+        words = [token] if several and token else []
+        options += [without_words(words, language(state))] if words else []
+        return question_update(state, "symbol", reason, words=words, options=options)
     reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
     return question_update(state, "window", reason)

@@ -61,26 +61,26 @@ def sent_back_update(state: SignalSubgraphState, report: Report) -> Update:
         return {}
     findings = [replace(each, severity="error") if each.code in _KINDS else each for each in report.findings]
     lines = [_line(each) for each in findings if each.code in (*_KINDS, "meaning_closing_words")]
-    told = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
+    line = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
     return {
         "validation": replace(report, findings=tuple(findings)).as_json(),
         "signal_ready": False,
         "strategy": {},
         "error_messages": lines,
-        "execution_history": extended_history(state, told),
+        "execution_history": extended_history(state, line),
         "attempts": with_errors(progress["attempts"], lines),
         "sent_back": [*progress["sent_back"], *new],
     }
 
 
 def _line(finding: Finding) -> str:
-    """What the model is told of a finding."""
+    """The text of a finding for the model."""
     if finding.code == "meaning_doubt":
         return f"{REVIEW}a reviewer thinks: {finding.detail}"
     return "\n".join(filter(None, (f"meaning: {finding.message}", finding.detail)))
 
 
-def kept_review(state: SignalSubgraphState) -> list[Finding]:
+def previous_review(state: SignalSubgraphState) -> list[Finding]:
     """Return what the review found in the same code before; empty if other code came back."""
     attempts = progress_of(state)["attempts"]
     if len(attempts) < 2 or attempts[-1]["cells"] != attempts[-2]["cells"]:
@@ -91,27 +91,27 @@ def kept_review(state: SignalSubgraphState) -> list[Finding]:
 
 
 def open_fault(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the first issue of a report that shows a cell where the code does not do what was said."""
+    """Return the first issue of a report that shows a cell where the code departs from the sentence."""
     return next((issue for issue in report.get("issues_found", ()) if issue["code"] in _FAULTS), None)
 
 
 def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources: OpenResources) -> Update:
-    """Return the update that asks whether to go on with a fault, or ends the run if nobody can be asked."""
+    """Return the update that asks whether to go on with a fault, or ends a run that cannot ask."""
     words = language(state)
-    told = issue_text(fault, words)
+    line = issue_text(fault, words)
     if not _can_ask(state, resources):
         return failed_update(state, fault)
     reason = say(
         words,
-        zh=f"{told}\n改过之后仍然如此。要按代码现在的做法继续吗？",
-        en=f"{told}\nIt stayed so after it was sent back. Go on as the code does?",
+        zh=f"{line}\n改过之后仍然如此。要按代码现在的做法继续吗？",
+        en=f"{line}\nIt stayed so after it was sent back. Go on as the code does?",
     )
     options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
     return _question_about_code(state, reason, options)
 
 
 def failed_update(state: SignalSubgraphState, fault: Mapping[str, Any]) -> Update:
-    """Return the update that ends a run whose code does not do what was said."""
+    """Return the update that ends a run whose code departs from the sentence."""
     return end_update(state, "meaning_failed", f"meaning_failed: {issue_text(fault, language(state))}")
 
 
@@ -149,14 +149,14 @@ def with_conventions(state: SignalSubgraphState, report: Report) -> Understandin
 
 def convention_question(state: SignalSubgraphState, report: Report, resources: OpenResources) -> Update:
     """Return the question about a convention that decides many positions; empty if none does or was asked."""
-    told = [each for each in _conventions(report) if each.code == "convention_matters"]
+    line = [each for each in _conventions(report) if each.code == "convention_matters"]
     words, dialogue = language(state), dialogue_of(state)
     begin = say(words, zh="这句话有几种读法", en="The words have several readings")
     was_asked = any(each["question"].startswith(begin) for each in dialogue["answers"])
-    if not told or was_asked or is_accepted(state) or not _can_ask(state, resources):
+    if not line or was_asked or is_accepted(state) or not _can_ask(state, resources):
         return {}
     lines = say(
-        words, zh="；".join(str(each.zh) for each in told), en="; ".join(each.message for each in told)
+        words, zh="；".join(str(each.zh) for each in line), en="; ".join(each.message for each in line)
     )
     reason = say(
         words, zh=f"{begin}。代码取了：{lines}。要这样吗？", en=f"{begin}. The code took: {lines}. Go on?"
@@ -172,7 +172,7 @@ def _question_about_code(state: SignalSubgraphState, reason: str, options: Seque
     return {**asked, "attempts": [*before, {**last, "question": reason}]}
 
 
-def told_of_acceptance(report: Report) -> Report:
+def accepted_report(report: Report) -> Report:
     """Return the report in which the faults say that the user goes on with the code as it is."""
     findings = (
         replace(
@@ -188,6 +188,6 @@ def told_of_acceptance(report: Report) -> Report:
 
 
 def is_accepted(state: SignalSubgraphState) -> bool:
-    """Whether the user goes on with the code of the signal, though it does not do what was said."""
+    """Whether the user accepts the signal's code, though it departs from the sentence."""
     accepted = dialogue_of(state)["accepted_code"]
     return accepted is not None and accepted == strategy_of(state).get("code_hash")

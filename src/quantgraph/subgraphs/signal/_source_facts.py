@@ -20,10 +20,10 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import ClarificationKind, Update
-from quantgraph.sentences.phrases import said_symbols
+from quantgraph.sentences.phrases import symbols_in
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -56,7 +56,7 @@ def market_words(text: str) -> list[str]:
 
 
 def names_of(text: str, source: MarketDataSource) -> dict[str, str]:
-    """Return codes by the names that a text has; the market's is that of the source's main index."""
+    """Return codes by the names that a text has; the market's is the source's main index."""
     names, words = names_in(text, source), market_words(text)
     if words and (there := indices_with_levels(text, source)):
         names |= dict.fromkeys(words, there[0])
@@ -64,14 +64,14 @@ def names_of(text: str, source: MarketDataSource) -> dict[str, str]:
 
 
 def indices_with_levels(text: str, source: MarketDataSource, wanted: Iterable[str] = ()) -> list[str]:
-    """Return the indices whose levels a source has: the main ones, those that are said, its own.
+    """Return the indices that a source has levels of: the main ones, the ones in the text, its own.
 
     The source is asked once in a run.
     """
-    said = (code for code in said_symbols(text, names_in(text, source)) if is_index_code(code))
+    named = (code for code in symbols_in(text, names_in(text, source)) if is_index_code(code))
     listed = set(source.symbols())
     own = (code for code in source.names() if is_index_code(code) and code not in listed)
-    codes = list(dict.fromkeys([*_MAIN_INDICES, *wanted, *said, *own]))[:_MOST_INDICES]
+    codes = list(dict.fromkeys([*_MAIN_INDICES, *wanted, *named, *own]))[:_MOST_INDICES]
     last = source.sessions()[-1]
 
     def has_levels(code: str) -> bool:
@@ -81,7 +81,7 @@ def indices_with_levels(text: str, source: MarketDataSource, wanted: Iterable[st
             return False
 
     facts = {"levels_of": codes, "source": source.name}
-    return list(recorded("source", facts, lambda: [code for code in codes if has_levels(code)]))
+    return list(call_once("source", facts, lambda: [code for code in codes if has_levels(code)]))
 
 
 def speaks_of_index(text: str) -> bool:
@@ -99,7 +99,7 @@ def speaks_of_fields(text: str) -> bool:
 
 
 def known_indicators(source: MarketDataSource) -> list[str] | None:
-    """Return the daily indicators that a source has values of; None if it cannot be told now."""
+    """Return the daily indicators that a source has values of; None if the source fails now."""
     return _fields_of(source, "indicators")
 
 
@@ -122,7 +122,7 @@ def _fields_of(source: MarketDataSource, panel: Literal["bars", "indicators"]) -
         return [name for name in found if bool(found[name].notna().any(axis=None))]
 
     facts = {"fields_of": list(symbols), "panel": panel, "source": source.name}
-    found: list[str] | None = recorded("source", facts, there)
+    found: list[str] | None = call_once("source", facts, there)
     return found
 
 
@@ -140,4 +140,4 @@ def lacking_levels_update(
     )
     kind: ClarificationKind = "symbol" if all(map(is_index_code, lacking)) else "plan"
     options = [*there, without_words(lacking, user_language)]
-    return question_update(state, kind, reason, unread=lacking, options=options)
+    return question_update(state, kind, reason, words=lacking, options=options)

@@ -42,7 +42,7 @@ _STRATEGIES: dict[Language, tuple[str, ...]] = {
 }
 _WINDOW_MONTHS = (12, 6, 36)
 _WHOLE_BARS = 1_000_000
-"""Bars of a source that are its window where none is said; a vendor's market has more."""
+"""The most bars of a source that are its default window; a vendor's market has more."""
 _ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
 _ACCEPT = re.compile(
     r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
@@ -76,7 +76,7 @@ def default_window(sessions: pd.DatetimeIndex, months: int = 12) -> tuple[str, s
 
 
 def usual_window(source: MarketDataSource) -> tuple[str, str]:
-    """Return the window where none is said: all of a file or frame of usual size, else the last year."""
+    """Return the default window: all of a file or frame of usual size, else the last year."""
     sessions = source.sessions()
     if source.synthetic or len(sessions) * len(source.symbols()) > _WHOLE_BARS:
         return default_window(sessions)
@@ -151,18 +151,18 @@ def default_answer(
     language: Language,
     source: MarketDataSource,
     *,
-    said: Sequence[str] = (),
+    symbols: Sequence[str] = (),
     plan_without: Collection[str] | None = None,
 ) -> str | None:
     """Return the documented default answer to a kind of question.
 
-    The defaults are the ``said`` codes or all stocks of the source (``symbol``), :func:`usual_window`
+    The defaults are the ``symbols`` or all stocks of the source (``symbol``), :func:`usual_window`
     (``window``) and :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the
     default is a plan of all three parts except those named there, which are known already.
     """
     window = _window(*usual_window(source), language)
     parts = {
-        "symbol": ", ".join(said) or _ALL[language],
+        "symbol": ", ".join(symbols) or _ALL[language],
         "window": window,
         "strategy": DEFAULT_STRATEGY[language],
     }
@@ -234,10 +234,10 @@ def request_text(state: SignalSubgraphState) -> str:
     return _joined_text(state, [*dialogue_of(state)["ignored_message_ids"], *answers])
 
 
-def said_text(state: SignalSubgraphState) -> str:
-    """Return the user's messages without the answers that nobody said."""
-    unsaid = [answer["message"] for answer in dialogue_of(state)["answers"] if answer["by"] == "default"]
-    return _joined_text(state, [*dialogue_of(state)["ignored_message_ids"], *unsaid])
+def sentence_text(state: SignalSubgraphState) -> str:
+    """Return the user's messages without the answers that were defaults."""
+    defaults = [answer["message"] for answer in dialogue_of(state)["answers"] if answer["by"] == "default"]
+    return _joined_text(state, [*dialogue_of(state)["ignored_message_ids"], *defaults])
 
 
 def answered_questions(state: SignalSubgraphState) -> list[dict[str, str]]:
@@ -271,7 +271,7 @@ def answer_update(
     if task["kind"] in kinds and gone:
         waived += task["unread"]
         symbols += task["unread"] if task["kind"] == "symbol" else []
-    waived += [words for words in _also_given_up(text, task) if words not in waived]
+    waived += [words for words in _also_waived(text, task) if words not in waived]
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],
         "answer": text,
@@ -300,13 +300,13 @@ _NAMED = re.compile(r"[a-z]{4,}|\d+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
 _ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)
 
 
-def _also_given_up(text: str, task: Clarification) -> list[str]:
+def _also_waived(text: str, task: Clarification) -> list[str]:
     """Return the words of what was open that a piece of an answer gives up."""
     pieces = [piece for piece in _PIECES.split(text) if is_waiver(piece.strip(), [], task["language"])]
 
     def is_meant(words: str, piece: str) -> bool:
-        named, given = ({each.casefold() for each in _NAMED.findall(each)} for each in (words, piece))
-        return bool(named & given or _ALL_OF_THEM.search(piece))
+        named, own_names = ({each.casefold() for each in _NAMED.findall(each)} for each in (words, piece))
+        return bool(named & own_names or _ALL_OF_THEM.search(piece))
 
     open_words = [*task.get("also_unread", ()), *(task["unread"] if task["kind"] == "plan" else ())]
     return [
@@ -319,7 +319,7 @@ def _also_given_up(text: str, task: Clarification) -> list[str]:
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
     """Return the update of a failed attempt: it is counted; after too many the user is asked.
 
-    The errors are those of the generation's last attempt, unless it has errors of its own.
+    Its errors are the generation's last attempt's, unless it has errors of its own.
     """
     count = state.get("retry_count", 0) + 1
     failures = [*progress_of(state)["failures"], errors[0]]
@@ -330,7 +330,7 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
         "failures": failures,
         "attempts": with_errors(progress_of(state)["attempts"], errors),
     }
-    if _repeated(failures) or count >= state.get("max_retries", 3):
+    if _is_repeated(failures) or count >= state.get("max_retries", 3):
         reason = say(
             language(state),
             zh=f"{node} 失败了 {count} 次，最近的错误：{errors[0]}。请换一种说法、换代码或时间范围。",
@@ -346,7 +346,7 @@ def question_update(
     kind: ClarificationKind,
     reason: str,
     *,
-    unread: Sequence[str] = (),
+    words: Sequence[str] = (),
     options: Sequence[str] = (),
     worded: bool = True,
 ) -> Update:
@@ -373,7 +373,7 @@ def question_update(
             "answer_schema": answer_schema(identifier),
             "rounds_left": max(0, MAX_CLARIFICATIONS - count - 1),
             "language": language(state),
-            "unread": list(unread),
+            "unread": list(words),
         },
         "current_task": "clarify",
     }
@@ -391,7 +391,7 @@ def plan_question_update(state: SignalSubgraphState, words: Sequence[str], rest:
         en=f"This cannot be done: {quoted}. {left if rest else ''}Go on without it?",
     )
     option = without_words(words, user_language)
-    return question_update(state, "plan", reason, unread=words, options=[option])
+    return question_update(state, "plan", reason, words=words, options=[option])
 
 
 def open_lines(others: Sequence[str], language: Language) -> str:
@@ -410,10 +410,10 @@ def failure_reason(state: SignalSubgraphState) -> EndedBecause:
         return "causality_failed"
     if last in _VENDOR_ERRORS:
         return "data_unavailable"
-    return "repeated_error" if _repeated(failures) else "max_retries"
+    return "repeated_error" if _is_repeated(failures) else "max_retries"
 
 
-def _repeated(failures: Sequence[str]) -> bool:
+def _is_repeated(failures: Sequence[str]) -> bool:
     """Whether an error occurred more often than allowed; a use of the future is allowed once."""
     limits = {error: 1 if error.startswith(CAUSALITY_ERRORS) else SAME_ERROR_LIMIT for error in failures}
     return any(failures.count(error) > limit for error, limit in limits.items())
@@ -423,7 +423,7 @@ def repeat_question_update(
     state: SignalSubgraphState,
     kind: str,
     params: Mapping[str, Any],
-    unread: Sequence[str],
+    words: Sequence[str],
     reason: str,
     *,
     worded: bool = True,
@@ -432,11 +432,6 @@ def repeat_question_update(
 
     An answer is not useful if some of its words were not understood, and either the same question arises
     again, or a part that was known is lost.
-
-    Parameters
-    ----------
-    worded
-        See :func:`question_update`.
     """
     task = dialogue_of(state)["answering"]
     if not task:
@@ -445,7 +440,7 @@ def repeat_question_update(
     ignored = [*dialogue_of(state)["ignored_message_ids"], str(answer.id)]
     earlier = _plain(user_text(changed(state, {"ignored_message_ids": ignored})))
     not_understood = [
-        word for word in map(_plain, unread) if word in _plain(answer.text) and word not in earlier
+        word for word in map(_plain, words) if word in _plain(answer.text) and word not in earlier
     ]
     known = state.get("user_intent", {}).get("params", {})
     lost = any(known.get(name) and not value for name, value in params.items())
@@ -455,14 +450,14 @@ def repeat_question_update(
     if not same:
         user_language = language(state)
         before = task["reason"].removeprefix(_not_understood(task["unread"], user_language))
-        kind, reason = task["kind"], _not_understood(unread, user_language) + before
+        kind, reason = task["kind"], _not_understood(words, user_language) + before
     line = f"{task['kind']}: {answer.text} ("
     return {
         "ignored_message_ids": ignored,
         "answering": None,
         "reflected_on": answer.id,
         "assumptions": [each for each in dialogue_of(state)["assumptions"] if not each.startswith(line)],
-        **question_update(state, task["kind"], reason, unread=unread, options=task["options"], worded=worded),
+        **question_update(state, task["kind"], reason, words=words, options=task["options"], worded=worded),
     }
 
 

@@ -78,7 +78,7 @@ def run_with_warm_up(
         data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None, longest_ref=strategy.data_ref
     )
     try:
-        need, longest = _measured(strategy, request, source, before, as_of)
+        need, longest = _measure(strategy, request, source, before, as_of)
         alone = alone if longest is None else replace(alone, longest_ref=longest.data_ref)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
         if need != 1 and longest is not None:
@@ -98,7 +98,7 @@ def run_with_warm_up(
     except FATAL_ERRORS:
         raise
     except CodeFailed as error:
-        return replace(alone, warm_up=_need(strategy, as_of), notes=(_failed(error),))
+        return replace(alone, warm_up=_need(strategy, as_of), notes=(_failure_note(error),))
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, as_of), notes=(_missing(error),))
     notes = () if need else (unmeasured_note(extended["data_start"]),)
@@ -120,12 +120,9 @@ def wider_view(
     local: AsOfSource | None,
     as_of: Moment,
 ) -> View | None:
-    """Return the data of a request in all sessions that are there without a fetch; None if there are no more.
+    """Return a request's data in all sessions that need no fetch; None if there are no more.
 
-    Parameters
-    ----------
-    local
-        The source, if it has all its data here; else those count that the warm-up was measured on.
+    Without a ``local`` source these are the sessions that the warm-up was measured on.
     """
     if local is None:
         view = store.view(as_of, strategy.get("longest_ref") or strategy["data_ref"])
@@ -139,7 +136,7 @@ def wider_view(
     return view if len(view["ohlcv"]["close"]) > len(known["ohlcv"]["close"]) else None
 
 
-def _measured(
+def _measure(
     strategy: DraftStrategy,
     request: Mapping[str, Any],
     source: MarketDataSource,
@@ -207,7 +204,7 @@ def _missing(error: QuantGraphError) -> Note:
     )
 
 
-def _failed(error: CodeFailed) -> Note:
+def _failure_note(error: CodeFailed) -> Note:
     return Note(
         zh=f"策略代码在更早的数据上出错（{error.message}），因此只用区间内的数据",
         en=f"the code fails on earlier data ({error.message}), so only the window's data are used",

@@ -61,7 +61,7 @@ def create_signal_subgraph(
     Raises
     ------
     BadOption
-        If an argument is invalid, or given twice.
+        If an argument is invalid, or passed twice.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def create_signal_subgraph(
     >>> state["ended_because"], state["quantgraph"]["strategy"]["name"]
     ('done', 'sma_cross_5_20')
     """
-    given = merge_resources(
+    made = merge_resources(
         resources,
         model=model,
         source=source,
@@ -79,7 +79,7 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return shown_offline(build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal"))
+    return shown_offline(build_signal_graph(made).compile(checkpointer=made.checkpointer, name="signal"))
 
 
 def build_signal_graph(
@@ -87,14 +87,14 @@ def build_signal_graph(
 ) -> SignalGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently.
 
-    ``check_symbols`` is that of :func:`~quantgraph.subgraphs.signal.reflection_node`.
+    ``check_symbols``: see :func:`~quantgraph.subgraphs.signal.reflection_node`.
     """
     opened = open_resources(resources)
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
-        given = partial(node, resources=opened, **options)
+        made = partial(node, resources=opened, **options)
         check = check_fields if name == "reflection" else check_version
-        return partial(run_node, given, name, opened.recorder, detect_loops=True, check_state=check)
+        return partial(run_node, made, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
     reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)

@@ -75,7 +75,7 @@ def route_after_signal_gen(
 
 
 def _mended_in(state: SignalSubgraphState) -> Literal["reflection", "signal_generate", "clarify"]:
-    """Where errors are mended: those of the code by the generation, those of a parameter by reflection.
+    """Where errors are mended: in code by the generation, in a parameter by reflection.
 
     After too many attempts the user is asked.
     """

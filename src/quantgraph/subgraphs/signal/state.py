@@ -59,13 +59,7 @@ class SignalSubgraphState(TypedDict):
 
 
 def check_fields(state: Mapping[str, Any]) -> None:
-    """Refuse a field of a host's that has the name of one of the subgraph's and means something else.
-
-    Raises
-    ------
-    BadOption
-        If a value is none that the subgraph writes there.
-    """
+    """Refuse a host's field with the name of a subgraph's field and another meaning (``BadOption``)."""
     for name, adapter in _adapters().items():
         value = state.get(name)
         if value is None:

@@ -1,4 +1,4 @@
-"""What was said, as checked by code: watched and traded symbols, window, rule, and what is not done.
+"""The request as checked by code: watched and traded symbols, window, rule, and what is not done.
 
 It is made once by reflection from the whole conversation. Later steps read it and nothing else.
 
@@ -23,7 +23,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.runtime.graph_state import Clause, SaidRule, Understanding
+from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal._plan import names_an_end
@@ -39,15 +39,7 @@ class Symbols(TypedDict):
 
 
 def symbols_of(params: Mapping[str, Any], *, fixed: str = "") -> Symbols:
-    """Return what a reading watches and trades.
-
-    Parameters
-    ----------
-    params
-        Parameters of an intent. Without ``trade`` all codes that are not watched are traded.
-    fixed
-        Codes that the caller fixed; they are what is traded.
-    """
+    """Return what a reading watches and trades: ``fixed``, else ``trade``, else all that are not watched."""
     named, watched = split_codes(params["ts_code"]), split_codes(params.get("watch", ""))
     traded = split_codes(fixed or params.get("trade", ""))
     traded = traded or [code for code in named if code not in watched] or named
@@ -74,16 +66,8 @@ def understand(
 ) -> Understanding:
     """Return the understanding of a reading that code has checked.
 
-    Parameters
-    ----------
-    request
-        The checked request, whose window was cut to what may be known.
-    assumptions
-        Answers that no person gave: each is a default.
-    left_out
-        Words that the user gave up, or that the decider does not execute.
-    unparsed
-        Words that are in no clause and change no trade.
+    ``assumptions`` are default answers; ``left_out`` are waived words and words that the decider does not
+    execute; ``unparsed`` words are in no clause and change no trade.
     """
     clauses: list[Clause] = [
         {"words": each["quote"], "became": each["became"], "status": each["status"]}
@@ -154,8 +138,8 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
         ("unparsed", words("未解读", "not read")),
     ):
         for clause in (each for each in understanding["clauses"] if each["status"] == status):
-            told = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
-            lines.append(label + colon + " → ".join(told))
+            parts = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
+            lines.append(label + colon + " → ".join(parts))
     return lines
 
 
@@ -167,7 +151,7 @@ def rule_line(understanding: Understanding, language: Language) -> str:
     return _rule_text(understanding["rule"], lambda zh, en: say(language, zh=zh, en=en))
 
 
-def _rule_text(rule: SaidRule, words: Callable[[str, str], str]) -> str:
+def _rule_text(rule: RuleWords, words: Callable[[str, str], str]) -> str:
     is_unsaid = not rule["exit"] and not rule["exit_is_default"]
     if is_unsaid or rule["exit"] == rule["entry"]:  # buy and hold
         return rule["entry"]
@@ -179,16 +163,10 @@ _SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the
 
 
 def check_constraints(
-    given: Mapping[str, str], source: MarketDataSource, last: pd.Timestamp
+    constraints: Mapping[str, str], source: MarketDataSource, last: pd.Timestamp
 ) -> dict[str, str]:
-    """Return the caller's parameters that are set; without an end, the window ends at the session ``last``.
-
-    Raises
-    ------
-    UnknownSymbol, BadWindow, BadOption
-        If one of them is invalid.
-    """
-    fixed = {key: value for key, value in given.items() if value}
+    """Return the caller's parameters that are set; without an end, the window ends at ``last``."""
+    fixed = {key: value for key, value in constraints.items() if value}
     for key, value in fixed.items():
         check_sentence(value, key)
     if "ts_code" in fixed:
@@ -201,11 +179,11 @@ def check_constraints(
     return fixed | {name: f"{date:%Y%m%d}" for name, date in dates.items()}
 
 
-def with_constraints(text: str, given: Mapping[str, str]) -> str:
+def with_constraints(text: str, constraints: Mapping[str, str]) -> str:
     """Return the user's text with the caller's constraints as its last line."""
-    lines = [text, given.get("ts_code", "")]
-    if "start_date" in given:
-        start, end = given["start_date"], given["end_date"]
+    lines = [text, constraints.get("ts_code", "")]
+    if "start_date" in constraints:
+        start, end = constraints["start_date"], constraints["end_date"]
         lines.append(say(language_of(text), zh=f"{start}到{end}", en=f"from {start} to {end}"))
     return "\n".join(line for line in lines if line)
 
@@ -230,13 +208,8 @@ def check_request(
 ) -> dict[str, Any]:
     """Return the request as plain JSON, its dates cut to the run's moment, its codes known to the source.
 
-    ``ts_code`` are the stocks whose data are fetched, ``trade`` those that are traded, ``index`` the indices
-    whose levels are. ``notes`` are remarks for the reader of the result, in ``language``.
-
-    Raises
-    ------
-    UnknownSymbol, BadWindow, FutureRequested, BadOption
-        If the user has to correct a parameter.
+    ``ts_code`` are the stocks to fetch, ``trade`` the traded ones, ``index`` the indices to fetch levels of.
+    ``notes`` are for the reader of the result, in ``language``. Errors are for the user to correct.
     """
     traded, first = ",".join(symbols["trade"]), f"{source.sessions()[0]:%Y%m%d}"
     since = first if params["start_date"] == EARLIEST else params["start_date"]
@@ -264,22 +237,16 @@ def check_request(
 
 def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     """Return the codes of a checked request whose bars it needs, ascending."""
-    return _resolved(request["ts_code"], request, source)
+    return _resolve(request["ts_code"], request, source)
 
 
 def traded_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     """Return the codes of a checked request that orders may name, ascending."""
-    return _resolved(request["trade"], request, source)
+    return _resolve(request["trade"], request, source)
 
 
 def only_traded(name: str, signal: pd.DataFrame, traded: Collection[str]) -> pd.DataFrame:
-    """Return a signal's columns of traded symbols.
-
-    Raises
-    ------
-    CodeFailed
-        If it names another symbol, one that is only watched, by a 1 or a -1.
-    """
+    """Return a signal's columns of traded symbols; ``CodeFailed`` if it marks another symbol."""
     watched = [symbol for symbol in signal.columns if symbol not in traded]
     values = signal[watched].to_numpy(dtype=float)
     rows, columns = np.nonzero(np.nan_to_num(values))
@@ -293,7 +260,7 @@ def only_traded(name: str, signal: pd.DataFrame, traded: Collection[str]) -> pd.
     return signal.drop(columns=watched) if watched else signal
 
 
-def _resolved(codes: str, request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
+def _resolve(codes: str, request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     as_of = Moment.at(request["end"])
     return read_window(source, as_of, codes, request["start"], request["end"])[0].symbols
 
@@ -351,13 +318,7 @@ def fetch_levels(
     first: pd.Timestamp,
     last: pd.Timestamp,
 ) -> str:
-    """Return the commit with the levels of indices on top of ``ref``.
-
-    Raises
-    ------
-    UnknownSymbol, NoData
-        If the source has none of an index.
-    """
+    """Return the commit with the levels of indices on top of ``ref``."""
     for code in codes:
         levels = source.index_bars(code, first, last)
         frames = {str(name): levels[[name]].set_axis([code], axis=1) for name in levels}
@@ -366,7 +327,7 @@ def fetch_levels(
 
 
 def has_needed_sessions(store: DataState, ref: str, request: Mapping[str, Any]) -> bool:
-    """Return whether a commit with the window's bars has those of the sessions needed before it, too."""
+    """Return whether a commit has the window's bars and the bars needed before it."""
     begin = store.snapshot(ref)["ohlcv"]["open"].index[0]
     return "data_start" not in request or bool(begin <= data_start(request))
 

@@ -39,7 +39,7 @@ _OBJECT = {"type": "object"}
 def make_server(handler: CallHandler, *, name: str = "quantgraph", only: Iterable[str] | None = None) -> Any:
     """Make a server of a handler's tools, or of some of them."""
     served = {each: handler.tools[each] for each in (handler.tools if only is None else only)}
-    listed = [_described(tool) for tool in served.values()]
+    listed = [_describe(tool) for tool in served.values()]
     limiter: list[anyio.CapacityLimiter] = []
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
@@ -67,7 +67,7 @@ def make_server(handler: CallHandler, *, name: str = "quantgraph", only: Iterabl
     )
 
 
-def _described(tool: ServedTool) -> types.Tool:
+def _describe(tool: ServedTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.description,

@@ -1,4 +1,4 @@
-"""Tools of MCP servers for an agent: its own through a server of this process, or those of others."""
+"""Tools of MCP servers for an agent: its own through a server of this process, or other servers'."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools.structured import StructuredTool
 
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable
-from quantgraph.recording.scope import recorded, replaying
+from quantgraph.recording.scope import call_once, replaying
 from quantgraph.tools._call import RELAYED, call_tool, live_function
 from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import refusal
@@ -54,7 +54,7 @@ def open_mcp_tools(
 ) -> Iterator[Mapping[str, BaseTool]]:
     """Open the tools of one decision, by name, while the block runs.
 
-    In a replay no server, loop or socket is made: own tools answer by themselves, those of others from the
+    In a replay no server, loop or socket is made: own tools answer by themselves, other servers' from the
     recording.
 
     Parameters
@@ -66,7 +66,7 @@ def open_mcp_tools(
     addresses
         Servers whose reading tools are offered beside :data:`OWN_TOOLS`; tools without the annotation
         ``readOnlyHint``, and those named like a trade, are left out. The token of the environment variable
-        ``QUANTGRAPH_MCP_TOKEN`` is sent to servers of this machine alone. None means the own tools, called
+        ``QUANTGRAPH_MCP_TOKEN`` is sent to servers of this machine alone. None means the own tools, run
         through a server of this process, but for those that ask a live source.
 
     Raises
@@ -91,10 +91,10 @@ def _own_tools(context: ToolContext, catalog: Mapping[str, BaseTool]) -> Iterato
 
     handler = _OwnHandler(context, catalog)
     with ExitStack() as stack:
-        portal, client = _opened(stack, partial(open_client, make_server(handler)))
+        portal, client = _open_client(stack, partial(open_client, make_server(handler)))
 
         def relayed(name: str, **args: Any) -> Any:
-            answer = _asked(portal, call_remote, client, name, **args)
+            answer = _ask(portal, call_remote, client, name, **args)
             handler.raise_error()
             return answer
 
@@ -128,9 +128,9 @@ class _OwnHandler:
         }
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        called = partial(call_tool, self._catalog[name], args, self._context, timeout=_TIMEOUT)
+        task = partial(call_tool, self._catalog[name], args, self._context, timeout=_TIMEOUT)
         try:
-            return self._variables.copy().run(called)
+            return self._variables.copy().run(task)
         except QuantGraphError as error:
             self._error = error
             return refusal(error.code, error.message)
@@ -153,25 +153,25 @@ def _tools_of(addresses: Sequence[str], catalog: Mapping[str, BaseTool]) -> Iter
                 from quantgraph.tools.mcp._package import open_client
 
                 opening = partial(open_client, address, headers=_headers(address))
-                clients[address] = _opened(stack, opening)
+                clients[address] = _open_client(stack, opening)
             return clients[address]
 
         tools = {name: catalog[name] for name in OWN_TOOLS}
         for address in addresses:
-            for told in recorded("tool", {"mcp_server": address}, partial(_listed, client_of, address)):
-                name = told["name"]
+            for tool in call_once("tool", {"mcp_server": address}, partial(_list_tools, client_of, address)):
+                name = tool["name"]
                 if name in tools:
                     raise BadOption(f"tools: two servers have a tool {name!r}; give one", parameter="tools")
                 tools[name] = StructuredTool(
                     name=name,
-                    description=told["description"],
-                    args_schema=told["parameters"],
-                    func=partial(_called, client_of, address, name),
+                    description=tool["description"],
+                    args_schema=tool["parameters"],
+                    func=partial(_call, client_of, address, name),
                 )
         yield tools
 
 
-def _listed(client_of: Callable[[str], Any], address: str) -> list[dict[str, Any]]:
+def _list_tools(client_of: Callable[[str], Any], address: str) -> list[dict[str, Any]]:
     from quantgraph.tools.mcp._package import remote_tools
 
     portal, client = client_of(address)
@@ -179,14 +179,14 @@ def _listed(client_of: Callable[[str], Any], address: str) -> list[dict[str, Any
     return [each for each in found if each["reads"] and each["name"] not in _REFUSED][:_MOST_TOOLS]
 
 
-def _called(client_of: Callable[[str], Any], address: str, name: str, **args: Any) -> Any:
+def _call(client_of: Callable[[str], Any], address: str, name: str, **args: Any) -> Any:
     from quantgraph.tools.mcp._package import call_remote
 
     portal, client = client_of(address)
-    return _asked(portal, call_remote, client, name, **args)
+    return _ask(portal, call_remote, client, name, **args)
 
 
-def _asked(portal: Any, ask: Callable[..., Any], client: Any, name: str, **args: Any) -> Any:
+def _ask(portal: Any, ask: Callable[..., Any], client: Any, name: str, **args: Any) -> Any:
     return portal.call(ask, client, name, args)
 
 
@@ -196,7 +196,7 @@ def _headers(address: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token and is_here else {}
 
 
-def _opened(stack: ExitStack, opening: Callable[[], Any]) -> tuple[Any, Any]:
+def _open_client(stack: ExitStack, opening: Callable[[], Any]) -> tuple[Any, Any]:
     """Open a client in a loop of its own thread; both end with the stack."""
     from anyio.from_thread import start_blocking_portal
 

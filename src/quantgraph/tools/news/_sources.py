@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import requests
 from pydantic import SecretStr
 
-from quantgraph._util.packages import entries, entry_named, made_by
+from quantgraph._util.packages import call_entry, entries, find_entry
 from quantgraph.data.tushare import Endpoint, TushareClient
 from quantgraph.errors import (
     BadOption,
@@ -198,8 +198,8 @@ def named_news(name: str, settings: Settings | None = None) -> NewsSource | None
     if name == "tushare":
         token = settings.tushare_token
         return TushareNews(TushareClient(token=token.get_secret_value() if token else None))
-    entry = entry_named(_GROUP, name)
-    found = made_by(entry) if entry else None
+    entry = find_entry(_GROUP, name)
+    found = call_entry(entry) if entry else None
     if found is not None and found.name == name:
         return found  # type: ignore[no-any-return]
     known = ", ".join([*NEWS_NAMES, *(each.name for each in entries(_GROUP))])

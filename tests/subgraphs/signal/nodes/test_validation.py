@@ -47,7 +47,7 @@ def test_a_finding_goes_back_once_and_mended_code_ends_done(play, graph_of):
     assert state["ended_because"] == "done"
     assert not [code for code in issues(state) if code.startswith("meaning")]
     assert cast.turns["code"] == 2
-    assert "meaning: The code does not do what was said." in cast.said["code"][1]
+    assert "meaning: The code departs from the sentence." in cast.said["code"][1]
     assert "close crosses above SMA(20)" in cast.said["code"][1]
 
 
@@ -87,7 +87,7 @@ def short(play, graph_of, *codes):
 def test_a_wrong_period_is_found_in_the_sessions_outside_of_the_window(play, graph_of):
     cast, state = short(play, graph_of, WRONG, RIGHT)
     assert (state["ended_because"], cast.turns["code"]) == ("done", 2)
-    assert "Outside of the window, in which the positions agree: The code does not" in cast.said["code"][1]
+    assert "Outside of the window, in which the positions agree: The code departs" in cast.said["code"][1]
     assert not [code for code in issues(state) if code.startswith("meaning")]
 
 

@@ -32,10 +32,10 @@ from quantgraph.runtime.graph_state import (
     strategy_of,
     written,
 )
-from quantgraph.sentences.phrases import said_symbols, says_a_rule, says_nothing, says_parameters
+from quantgraph.sentences.phrases import says_a_rule, says_nothing, says_parameters, symbols_in
 from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
-from quantgraph.subgraphs.signal._impossible_bars import bars_answered
+from quantgraph.subgraphs.signal._impossible_bars import bars_answer_update
 from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
@@ -47,7 +47,7 @@ from quantgraph.subgraphs.signal._updates import (
     is_waiver,
     open_lines,
     question_update,
-    said_text,
+    sentence_text,
     typical_answers,
     without_words,
 )
@@ -73,6 +73,10 @@ Write the question itself and nothing else, in the user's language, friendly and
 - Do not ask for what the conversation already says. 不要重复询问已经给出的信息。"""
 
 
+_By = AnsweredBy | None
+"""Who answered; None is a person."""
+
+
 def clarify_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
 ) -> dict[str, Any]:
@@ -83,10 +87,10 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    return written(state, _clarified(state, open_resources(resources), model))
+    return written(state, _clarify(state, open_resources(resources), model))
 
 
-def _clarified(state: SignalSubgraphState, resources: OpenResources, model: BaseChatModel | None) -> Update:
+def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseChatModel | None) -> Update:
     task = dialogue_of(state)["clarification"]
     if not task:
         # A route leads here when attempts failed too often and no node gave a reason.
@@ -142,21 +146,21 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
 
     A rule that the user gave has none: a default never takes its place.
     """
-    if says_nothing(said_text(state)):  # nobody has asked for anything
+    if says_nothing(sentence_text(state)):  # there is no request
         return None
-    if _is_about_a_rule(state, task) or (task["kind"] == "strategy" and _rule_was_said(state, resources)):
+    if _is_about_a_rule(state, task) or (task["kind"] == "strategy" and _has_vague_rule(state, resources)):
         return None
     if task["kind"] == "bars":  # the symbols are left out, if others stay
         return task["options"][0] if len(task["options"]) > 2 else None
-    if task["kind"] == "fields":  # only the unknown fields are given up
+    if task["kind"] == "fields":  # only the unknown fields are waived
         return without_words(task["unread"], task["language"])
     one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
     if one_of_several or task["kind"] in ("plan", "confirmation"):
         return None
     source = known_source(state, resources)
-    said = said_symbols(said_text(state), names_in(said_text(state), source))
+    symbols = symbols_in(sentence_text(state), names_in(sentence_text(state), source))
     if task["rounds_left"] > 0:
-        of_stocks = task["kind"] == "symbol" and said  # all stocks are not what was meant
+        of_stocks = task["kind"] == "symbol" and symbols  # all stocks are not what was meant
         return None if of_stocks else default_answer(task["kind"], task["language"], source)
     known = [] if resources.makes_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
@@ -167,12 +171,12 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
             "strategy": ("strategy_desc",),
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
-    return default_answer(task["kind"], task["language"], source, said=said, plan_without=known)
+    return default_answer(task["kind"], task["language"], source, symbols=symbols, plan_without=known)
 
 
-def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:
-    """Whether the user said a rule that the reading does not have, such as one that is vague."""
-    text = said_text(state)
+def _has_vague_rule(state: SignalSubgraphState, resources: OpenResources) -> bool:
+    """Whether the sentence has a rule that the reading lacks, such as one that is vague."""
+    text = sentence_text(state)
     return says_a_rule(text, names_in(text, known_source(state, resources)))
 
 
@@ -209,8 +213,8 @@ def _take_default(
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
     if task["kind"] == "bars":
-        return _bars_decided(state, task, default, "default", resources)
-    return _answered(state, task, default, "default", resources)
+        return _bars_update(state, task, default, "default", resources)
+    return _answer_update(state, task, default, "default", resources)
 
 
 def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
@@ -219,20 +223,20 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
     except BadOption as error:
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
         return {**ended, "open_question": task}
-    text = _accepted(task, text)
+    text = _accepted_answer(task, text)
     if task["kind"] == "bars":
-        return _bars_decided(state, task, text, who, resources)
+        return _bars_update(state, task, text, who, resources)
     if task["kind"] == "confirmation":
-        return _confirmed(state, task, text, who, resources)
+        return _confirmation_update(state, task, text, who, resources)
     if task["kind"] == "meaning":
-        return _fault_decided(state, task, text, who, resources)
+        return _fault_update(state, task, text, who, resources)
     declined = task["kind"] == "plan" and is_refusal(text)
     if is_cancel(text) or (declined and not is_waiver(text, task["unread"], task["language"])):
         return end_update(state, "cancelled", f"cancelled: {text}")
-    return _answered(state, task, text, who, resources)
+    return _answer_update(state, task, text, who, resources)
 
 
-def _accepted(task: Clarification, text: str) -> str:
+def _accepted_answer(task: Clarification, text: str) -> str:
     """What a plain yes takes: the default, or the only option of a question without one."""
     if not is_default(text):
         return text
@@ -240,56 +244,44 @@ def _accepted(task: Clarification, text: str) -> str:
     return task["default"] or only
 
 
-def _bars_decided(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+def _bars_update(
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """The update after a decision about impossible bars; words that are no option change the request."""
+    """The update after a decision about impossible bars; other words change the request."""
     *without, as_it_is, stop = task["options"]
     if text == stop or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the bars were declined")
-    answered = _answered(state, task, text, who, resources)
+    answered = _answer_update(state, task, text, who, resources)
     left_out = text != as_it_is and bool(without) and is_waiver(text, [], task["language"])
     if text != as_it_is and not left_out:
         return answered
-    decided = bars_answered(
+    decided = bars_answer_update(
         state, known_source(state, resources), left_out=left_out, by_default=who == "default"
     )
     return {**answered, **decided, "reflected_on": answered["messages"][-1].id, "answering": None}
 
 
-def _fault_decided(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+def _fault_update(
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """The update after a decision about code that does not do what was said; other words go to its model."""
+    """The update after a decision about code that departs from the sentence; other words go to its model."""
     go_on, stop = task["options"]
     fault = open_fault(progress_of(state)["validation"])
     if fault is not None and (text == stop or is_refusal(text)):
         return failed_update(state, fault)
-    answered = _answered(state, task, text, who, resources)
+    answered = _answer_update(state, task, text, who, resources)
     message = str(answered["messages"][-1].id)
     if text == go_on or is_default(text):
         accepted = strategy_of(state)["code_hash"]
         return {**answered, "accepted_code": accepted, "reflected_on": message, "answering": None}
     again = {**answered, "signal_ready": False, "strategy": {}}
-    if answered.get("reflected_on") == message:  # advice on the code is no part of the rule
+    if answered.get("reflected_on") == message:  # advice on the code is not part of the rule
         again["ignored_message_ids"] = [*dialogue_of(state)["ignored_message_ids"], message]
     return again
 
 
-def _confirmed(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+def _confirmation_update(
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
     """Return the update after the user has seen the understanding; other words than yes and no change it."""
     agreed, declined = task["options"]
@@ -305,17 +297,13 @@ def _confirmed(
         }
     if text == declined or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the understanding was declined")
-    return _answered(state, task, text, who, resources)
+    return _answer_update(state, task, text, who, resources)
 
 
-def _answered(
-    state: SignalSubgraphState,
-    task: Clarification,
-    text: str,
-    who: AnsweredBy | None,
-    resources: OpenResources,
+def _answer_update(
+    state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """Return the update of an answer; None for ``who`` is a person."""
+    """Return the update of an answer."""
     answer = HumanMessage(text, id=f"answer-{task['id']}")
     straight = _about_code(state, task, text, resources)
     return {
@@ -330,7 +318,7 @@ def _answered(
 def _about_code(state: SignalSubgraphState, task: Clarification, text: str, resources: OpenResources) -> bool:
     """Whether an answer is to the generation's question and names no parameter, so needs no new reading.
 
-    What is said of code that does not do what was said may be another rule: one with a number is read.
+    An answer about such code may be another rule: one with a number is read.
     """
     if task["kind"] == "meaning" and any(map(str.isdigit, text)):
         return False

@@ -14,7 +14,7 @@ from quantgraph._util.texts import Note, say
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import DataTooLarge, NoData, QuantGraphError, UnknownField, UnknownSymbol
 from quantgraph.market import session_of
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import Update, changed, progress_of, request_of, written
@@ -84,10 +84,10 @@ def data_fetch_node(
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
     resources = open_resources(resources)
-    return written(state, _fetched(with_request(state, resources), resources, agent))
+    return written(state, _run_fetch(with_request(state, resources), resources, agent))
 
 
-def _fetched(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
+def _run_fetch(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     request = request_of(state)["checked"]
     context = tool_context(state, resources, current_ref(state, resources))
     problems: list[str] = []
@@ -183,7 +183,7 @@ def _no_bars_update(state: SignalSubgraphState, resources: OpenResources, codes:
         en=f"{named} has no bar in {window}. Go on without it, or with another code?",
     )
     return question_update(
-        state, "symbol", reason, unread=codes, options=[without_words(codes, language(state))]
+        state, "symbol", reason, words=codes, options=[without_words(codes, language(state))]
     )
 
 
@@ -201,7 +201,7 @@ def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
     for panel, ask in asks.items():
         facts = _fetch_facts(state, context, panel)
         try:
-            tree.move_to(recorded("code", facts, partial(_fetch_panel, tree, panel, ask)))
+            tree.move_to(call_once("code", facts, partial(_fetch_panel, tree, panel, ask)))
         except (*FATAL_ERRORS, DataTooLarge):
             raise
         except QuantGraphError as error:
@@ -244,7 +244,7 @@ def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context:
         fetch = partial(
             fetch_levels, resources.store, context.tree.ref, request["index"], source, first=first, last=last
         )
-        context.tree.move_to(recorded("code", _fetch_facts(state, context, "index"), fetch))
+        context.tree.move_to(call_once("code", _fetch_facts(state, context, "index"), fetch))
 
 
 def _too_large_update(
@@ -289,8 +289,8 @@ def _ask_agent(
     replies = invoke_agent(agent, context, prompt, "fetch", {**facts, "language": language(state)})
     if errors := tool_errors(replies):
         return errors
-    called = any(isinstance(reply, ToolMessage) for reply in replies)
-    return [] if called else ["no_tool_call: the data are missing; the model called no tool"]
+    has_call = any(isinstance(reply, ToolMessage) for reply in replies)
+    return [] if has_call else ["no_tool_call: the data are missing; the model called no tool"]
 
 
 def _has_window(state: SignalSubgraphState, resources: OpenResources, request: dict[str, Any]) -> bool:

@@ -63,6 +63,7 @@ from quantgraph.subgraphs.signal._agents import (
     tool_context,
 )
 from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
+from quantgraph.subgraphs.signal._misreadings import Misreading, is_echo, plan_errors, reading_errors
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._own import OWN_STEPS
 from quantgraph.subgraphs.signal._plan import with_plan
@@ -76,7 +77,6 @@ from quantgraph.subgraphs.signal._reading import (
     reading_steps,
     with_open_questions,
 )
-from quantgraph.subgraphs.signal._slips import Slip, is_echo, plan_slips, reading_slips
 from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of, speaks_of_fields
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
@@ -84,7 +84,7 @@ from quantgraph.subgraphs.signal._updates import (
     initial_state,
     question_update,
     request_text,
-    said_text,
+    sentence_text,
     user_text,
     whole_request,
 )
@@ -207,8 +207,8 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = request_language(state)
     ref, request, dialogue = state.get("data_ref"), request_of(state), dialogue_of(state)
-    given = request["given_ref"] if ref == request["left_ref"] else ref
-    clean["given_ref"] = given or ""
+    host_ref = request["given_ref"] if ref == request["left_ref"] else ref
+    clean["given_ref"] = host_ref or ""
     if state.get("ended_because") or progress_of(state)["ended"]:
         last = state.get("user_intent", {}).get("params") or request["params"] or dialogue["last_request"]
         cells = strategy_of(state).get("cells") or dialogue["last_cells"]
@@ -249,21 +249,21 @@ def _needs_model(state: SignalSubgraphState) -> bool:
 
 
 def ask_model(reading: Reading) -> Reading | Question:
-    """Let the model read what the user said; what it misreads goes back to it once, then to the user.
+    """Let the model read the sentence; a misreading goes back to it once, then to the user.
 
     The keyless planner reads in its place if it repeats the prompt's template.
     """
     state, source = reading.state, reading.source
     if is_courtesy(user_text(state) or "?") or not user_messages(state):
         return _first_question(reading)
-    given = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
-    text = with_constraints(request_text(state), given)
+    fixed = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
+    text = with_constraints(request_text(state), fixed)
     agent = reading.agent or build_agent("reflection", reading.resources)
     tools = tool_context(state, reading.resources, current_ref(state, reading.resources))
     invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
-    errors, slips, gaps = list(state["error_messages"]), list[Slip](), list[Gap]()
+    errors, misreadings, gaps = list(state["error_messages"]), list[Misreading](), list[Gap]()
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
@@ -273,47 +273,48 @@ def ask_model(reading: Reading) -> Reading | Question:
             return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):
             reading, reply = _read_by_planner(reading, prompt, facts)
-            slips, gaps = [], []
+            misreadings, gaps = [], []
         else:
-            read = _slips_of(reply, reading, facts["names"], given)
-            slips = [slip for slip in read if slip.certain or slip not in slips]
+            read = _errors_of(reply, reading, facts["names"], fixed)
+            misreadings = [each for each in read if each.certain or each not in misreadings]
             gaps = _gaps_of(reply, reading, facts["names"])
-        if not slips and not gaps:
+        if not misreadings and not gaps:
+            params = reply.user_intent.params
             return replace(
                 reading,
-                given=given,
+                fixed=fixed,
                 reply=reply,
                 kind=reply.task_type,
-                params=with_plan(reply.user_intent.params.model_dump(), said_text(state), _executes(reading)),
+                params=with_plan(params.model_dump(), sentence_text(state), _executes(reading)),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
-        missed = [*(slip.note for slip in slips), *(gap.note for gap in gaps)]
+        missed = [*(each.note for each in misreadings), *(gap.note for gap in gaps)]
         errors = [*state["error_messages"], *(f"misread: {note.text(language(state))}" for note in missed)]
-    if gaps:  # in the person's own words, which may be what the slips are about
+    if gaps:  # in the person's own words, which the misreadings may be about
         return Question(changes={**message_read(state), **gap_question(state, gaps)})
-    return misread_question(reading, slips)
+    return misread_question(reading, misreadings)
 
 
-def _slips_of(
-    reply: ReflectionReply, reading: Reading, names: Mapping[str, str], given: Mapping[str, str]
-) -> list[Slip]:
-    """Return where a reading differs from what the user said; a question has none."""
+def _errors_of(
+    reply: ReflectionReply, reading: Reading, names: Mapping[str, str], fixed: Mapping[str, str]
+) -> list[Misreading]:
+    """Return where a reading differs from the sentence; a question has none."""
     if reply.user_intent.needs_clarification or reply.task_type == "unclear":
         return []
-    params = reply.user_intent.params.model_dump() | dict(given)
-    text, source = said_text(reading.state), reading.source
+    params = reply.user_intent.params.model_dump() | dict(fixed)
+    text, source = sentence_text(reading.state), reading.source
     listed = {*source.symbols(), *source.names()}
-    found = reading_slips(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=given)
-    return found + plan_slips(params, _executes(reading))
+    found = reading_errors(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=fixed)
+    return found + plan_errors(params, _executes(reading))
 
 
 def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
-    """Return which of the person's words a reading does not have as they were said.
+    """Return the user's words that a reading changes or leaves out.
 
     A question has none, nor has a rule that no signal is made of.
     """
-    unread = reply.user_intent.needs_clarification or reply.task_type in ("unclear", "data_fetch")
-    if unread or not reading.resources.makes_signal:
+    no_rule = reply.user_intent.needs_clarification or reply.task_type in ("unclear", "data_fetch")
+    if no_rule or not reading.resources.makes_signal:
         return []
     return reading_gaps(reading.state, reply.user_intent.params.model_dump(), names)
 
@@ -323,10 +324,7 @@ def _read_by_planner(
 ) -> tuple[Reading, ReflectionReply]:
     """Return what the keyless planner reads in place of a model's echo, noted as an assumption.
 
-    Raises
-    ------
-    ModelOutputInvalid
-        If it cannot read the sentence whole.
+    It raises ``ModelOutputInvalid`` if it cannot read the sentence whole.
     """
     context = wrap("context", json.dumps(facts, ensure_ascii=False))
     messages = [SystemMessage(context), HumanMessage(prompt)]
@@ -358,7 +356,7 @@ def _first_question(reading: Reading) -> Question:
 
 
 def _executes(reading: Reading) -> frozenset[str]:
-    """Words of a plan that are carried out, or told to the decider's models with the rule."""
+    """Words of a plan that are executed, or that the decider's models receive with the rule."""
     executes = current_decider(reading.resources).executes
     return executes if reading.resources.makes_signal else executes | {"trade_on"}
 
@@ -368,9 +366,9 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
     source, resources = reading.source, reading.resources
     executes = _executes(reading) if resources.makes_signal else PLAN_KEYS
     sessions, listed = source.sessions(), source.symbols()
-    called = () if resources.makes_signal else ModelDecider.of(current_decider(resources)).aliases
-    named = [name for name in called if name.casefold() in text.casefold()]
-    # An index has the name given here: a vendor's own text is not shown to a model.
+    aliases = () if resources.makes_signal else ModelDecider.of(current_decider(resources)).aliases
+    named = [name for name in aliases if name.casefold() in text.casefold()]
+    # An index has the name of this table: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in others]
     return {

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, Note, say
@@ -15,7 +15,7 @@ from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
 from quantgraph.errors import QuantGraphError, UnknownField
 from quantgraph.llm.messages import escape_tags, field_list, wrap
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
@@ -28,7 +28,7 @@ from quantgraph.subgraphs.signal._agents import (
     tool_context,
 )
 from quantgraph.subgraphs.signal._attempts import (
-    NotCoded,
+    CodeRefusal,
     attempt_of,
     earlier_messages,
     idioms_for,
@@ -37,7 +37,7 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal._meaning import clauses_beside, said_words
+from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
@@ -73,11 +73,11 @@ def signal_generate_node(
     if (own := request_of(state)["own"]) is not None:
         _prepare_trading(resources, current_ref(state, resources))
         return written(state, own_update(state, resources, own))
-    generated = _generated(with_request(state, resources), resources, agent)
+    generated = _generate(with_request(state, resources), resources, agent)
     return written(state, {**generated, "generated": count})
 
 
-def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
+def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     request, attempts = _before_last_attempt(state)
     window = _without_earlier_sessions(request)
     data_ref = restrict_to_request(  # the code is written and first run on the window alone
@@ -100,16 +100,17 @@ def _generated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
     attempt = attempt_of(request, replies, context.cells)
-    if (said := instead_of_code(replies)) is not None:
-        return _said_update(state, said, attempts, attempt)
+    if (refusal := instead_of_code(replies)) is not None:
+        return _reply_update(state, refusal, attempts, attempt)
     if not context.names:
-        return _failed(state, attempts, attempt, no_signal_error(replies), called=_has_called(replies))
+        has_call = any(isinstance(reply, ToolMessage) for reply in replies)
+        return _failure_update(state, attempts, attempt, no_signal_error(replies), has_call=has_call)
     try:
-        made = _made_signal(resources, context, request, data_ref)
+        made = _make_signal(resources, context, request, data_ref)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
-        return _failed(state, attempts, attempt, error.line, called=True)
+        return _failure_update(state, attempts, attempt, error.line, has_call=True)
     return _signal_update(state, context, attempt, made)
 
 
@@ -117,7 +118,7 @@ def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "data_start"}
 
 
-def _made_signal(
+def _make_signal(
     resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str
 ) -> dict[str, Any]:
     """Return what the cells made, run once: the commit, the sessions they need, and notes."""
@@ -130,7 +131,7 @@ def _made_signal(
         "request": request,
         "as_of": str(context.moment),
     }
-    return recorded("code", facts, lambda: _commit_signal(resources, context, request, data_ref, name))
+    return call_once("code", facts, lambda: _commit_signal(resources, context, request, data_ref, name))
 
 
 def _signal_update(
@@ -190,20 +191,20 @@ def _prompt(
     packages: Sequence[str],
 ) -> str:
     view, words = context.view, language(state)
-    told = {error for attempt in attempts for error in attempt["errors"]}
-    errors = [error for error in state.get("error_messages", []) if error not in told]
+    known = {error for attempt in attempts for error in attempt["errors"]}
+    errors = [error for error in state.get("error_messages", []) if error not in known]
     prompt = prompt_text("signal_generate", words).format(
         available_ohlcv=_bars(view, request, words),
         available_indicators=field_list(view["indicators"]),
-        strategy_description=_what_was_said(state, request, context),
+        strategy_description=_strategy_text(state, request, context),
     )
     parts = [
         prompt,
         say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
         if errors
         else "",
-        _watched(state, request, context),
-        _kept_code(state),
+        _watched_text(state, request, context),
+        _previous_code(state),
         say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
         else "",
@@ -213,16 +214,16 @@ def _prompt(
 
 
 def _idioms(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    said = f"{said_words(state, context.source)[0]}\n{request['strategy']}"
+    refusal = f"{user_words(state, context.source)[0]}\n{request['strategy']}"
     understanding = request_of(state)["understanding"]
     plan = understanding["plan"] if understanding else {}
-    return idioms_for(said, request["index"], language(state), plan)
+    return idioms_for(refusal, request["index"], language(state), plan)
 
 
-def _what_was_said(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
     """Return the user's own words, the rule as it was read, clauses beside it and the plan, each in its part."""
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
-    text, _ = said_words(state, context.source)
+    text, _ = user_words(state, context.source)
     clauses = clauses_beside(understanding, request["strategy"])
     parts = [
         wrap("request", text) if text else "",
@@ -255,23 +256,23 @@ def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:
     return f"{listed} ({extent}){adjusted}"
 
 
-def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+def _watched_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
     """Return what the rule watches and what it trades, if these differ."""
     understanding = request_of(state)["understanding"]
     if not understanding or not understanding["watch"]:
         return ""
-    said = {name: understanding[name] for name in ("watch", "index")}
-    said["trade"] = list(traded_symbols(request, context.source))
+    refusal = {name: understanding[name] for name in ("watch", "index")}
+    refusal["trade"] = list(traded_symbols(request, context.source))
     note = say(
         language(state),
         zh='信号只含 trade 的列，规则读的是 watch。指数的收盘价是 snapshot["index"]["close"][code]。',
         en="Only the columns of trade are in the signal; the rule reads watch. The closes of an index are "
         'snapshot["index"]["close"][code].',
     )
-    return f"{wrap('understanding', canonical_json(said))}\n{note}"
+    return f"{wrap('understanding', canonical_json(refusal))}\n{note}"
 
 
-def _kept_code(state: SignalSubgraphState) -> str:
+def _previous_code(state: SignalSubgraphState) -> str:
     """Return the code of the thread's previous request, which the user has changed."""
     cells = "\n\n".join(dialogue_of(state)["last_cells"])
     if not cells:
@@ -284,28 +285,24 @@ def _kept_code(state: SignalSubgraphState) -> str:
     return f"{text}\n```python\n{escape_tags(cells)}\n```"
 
 
-def _has_called(replies: Sequence[AnyMessage]) -> bool:
-    return any(isinstance(reply, ToolMessage) for reply in replies)
-
-
-def _said_update(
-    state: SignalSubgraphState, said: NotCoded, attempts: Sequence[Attempt], attempt: Attempt
+def _reply_update(
+    state: SignalSubgraphState, refusal: CodeRefusal, attempts: Sequence[Attempt], attempt: Attempt
 ) -> dict[str, Any]:
-    if said["kind"] == "decline":
-        return end_update(state, "declined", f"declined: {said['text']}")
-    asked: Attempt = {**attempt, "question": said["text"]}
+    if refusal["kind"] == "decline":
+        return end_update(state, "declined", f"declined: {refusal['text']}")
+    asked: Attempt = {**attempt, "question": refusal["text"]}
     return {
         "checked": attempt["request"],
         "attempts": keep_attempts(attempts, asked),
-        **question_update(state, "strategy", said["text"]),
+        **question_update(state, "strategy", refusal["text"]),
     }
 
 
-def _failed(
-    state: SignalSubgraphState, attempts: Sequence[Attempt], attempt: Attempt, error: str, *, called: bool
+def _failure_update(
+    state: SignalSubgraphState, attempts: Sequence[Attempt], attempt: Attempt, error: str, *, has_call: bool
 ) -> dict[str, Any]:
     """Return the update of an attempt without a signal; one without a call leaves the open errors open."""
-    before = [] if called else [each for each in state.get("error_messages", []) if each != error]
+    before = [] if has_call else [each for each in state.get("error_messages", []) if each != error]
     return {
         "checked": attempt["request"],
         **failure_update(state, "signal_generate", [*before, error]),

@@ -22,7 +22,7 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.messages import ask_json, read_json
 from quantgraph.market import sessions as exchange_sessions
-from quantgraph.recording.scope import recorded
+from quantgraph.recording.scope import call_once
 from quantgraph.runtime import Agent, OpenResources, Resources, agent_question, check_finished, open_resources
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
@@ -47,26 +47,21 @@ from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
     is_planners,
-    said_words,
+    user_words,
     words_of,
 )
 from quantgraph.subgraphs.signal._own import own_proof
-from quantgraph.subgraphs.signal._proof import (
-    is_reproduced,
-    issue_finding,
-    prove_causality,
-    review_facts,
-)
+from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
+    accepted_report,
     convention_lines,
     convention_question,
     fault_update,
     is_accepted,
-    kept_review,
     open_fault,
+    previous_review,
     sent_back_update,
-    told_of_acceptance,
     with_conventions,
 )
 from quantgraph.subgraphs.signal._updates import failure_update
@@ -97,15 +92,15 @@ def validation_node(
         The report; the ending if all that was requested is there and valid; or the errors.
     """
     resources = open_resources(resources)
-    return written(state, _validated(with_request(state, resources), resources, agent))
+    return written(state, _validate(with_request(state, resources), resources, agent))
 
 
-def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
-    target, report, signal_ref = _checked(state, resources)
+def _validate(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
+    target, report, signal_ref = _check_target(state, resources)
     if asked := impossible_bars_question(state, report, known_source(state, resources)):
         return {"validation": report.as_json(), **asked}
     if not report.passed:
-        return _failed(state, resources, target, report)
+        return _failure(state, resources, target, report)
     if not (is_accepted(state) or request_of(state)["own"]):
         if sent_back := sent_back_update(state, report):
             return sent_back
@@ -118,13 +113,13 @@ def _validated(state: SignalSubgraphState, resources: OpenResources, agent: Agen
             return {"validation": report.as_json(), **end_update(state, end_reason(error), error)}
         if sent_back := sent_back_update(state, report):
             return sent_back
-    return _passed(state, resources, target, report, signal_ref)
+    return _success(state, resources, target, report, signal_ref)
 
 
-def _failed(state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report) -> Update:
+def _failure(state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report) -> Update:
     """Return the update of data or a signal with errors."""
     errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
-    if target == "signal" and request_of(state)["own"]:  # nobody codes another
+    if target == "signal" and request_of(state)["own"]:  # no model can write another
         return {"validation": report.as_json(), **end_update(state, "repeated_error", errors[0])}
     reset: dict[str, Any] = {"signal_ready": False, "strategy": {}}
     if target == "data":  # so that reflection does not continue with it
@@ -132,7 +127,7 @@ def _failed(state: SignalSubgraphState, resources: OpenResources, target: Target
     return {"validation": report.as_json(), **reset, **failure_update(state, f"validate {target}", errors)}
 
 
-def _passed(
+def _success(
     state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report, signal_ref: str
 ) -> Update:
     """Return the update of data or a signal without errors; a fault that stays is asked about."""
@@ -141,8 +136,9 @@ def _passed(
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**strategy_of(state), **judged_from}
         update["data_ref"] = signal_ref
-    proof = f", {_proof_line(report)}" if target == "signal" else ""
-    update |= success_update(state, f"validate: {target} passed{proof}")
+    proof = report.summary["causality"] or {"line": _NOT_PROVED} if target == "signal" else None
+    end = f", {proof['line']}" if proof else ""
+    update |= success_update(state, f"validate: {target} passed{end}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
@@ -154,15 +150,11 @@ def _passed(
         return {**update, **asked}
     update["understanding"] = with_conventions(now, report)
     summary = _summary_text(state, report, target)
-    _, told = first_lines(update["validation"], language(state))
-    first = [*told, *convention_lines(now, report)]
+    _, line = first_lines(update["validation"], language(state))
+    first = [*line, *convention_lines(now, report)]
     text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
-
-
-def _proof_line(report: Report) -> str:
-    return str((report.summary["causality"] or {"line": _NOT_PROVED})["line"])
 
 
 def _wants_review(
@@ -178,14 +170,14 @@ def _wants_review(
     return "meaning" not in report.checks and not is_planners(words, strategy_of(state)["cells"])
 
 
-def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
+def _check_target(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
     """Return what was checked, the report, and the commit to trade; from the recording if it is there.
 
     Code with which the user goes on was checked before.
     """
     strategy, source = strategy_of(state), known_source(state, resources)
     if is_accepted(state):
-        before = told_of_acceptance(Report.from_json(progress_of(state)["validation"]))
+        before = accepted_report(Report.from_json(progress_of(state)["validation"]))
         return "signal", before, current_ref(state, resources)
     facts = {
         "step": "validate",
@@ -195,7 +187,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "request": request_of(state)["checked"],
         "as_of": str(as_of(state, resources)),
         "language": language(state),
-        "said": [said_words(state, source)[0], request_of(state)["understanding"]],
+        "said": [user_words(state, source)[0], request_of(state)["understanding"]],
         "audit": [
             resources.settings.audit.cuts,
             resources.settings.audit.walk_seconds,
@@ -206,8 +198,8 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
     seed = resources.settings.audit.seed
     if seed is None and state.get("signal_ready"):
         # Drawn before anything runs: a killed run continues with the same seed.
-        seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    checked = recorded("code", facts, lambda: _check(state, resources, seed))
+        seed = call_once("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
+    checked = call_once("code", facts, lambda: _check(state, resources, seed))
     return checked["target"], Report.from_json(checked["report"]), checked["signal_ref"]
 
 
@@ -292,7 +284,7 @@ def _review(
 
     Code that came back as it was is not reviewed again.
     """
-    if target == "signal" and (kept := kept_review(state)):
+    if target == "signal" and (kept := previous_review(state)):
         return kept
     prompt = prompt_text("validation", language(state)).format(
         validation_type=target, expected_fields=request_of(state)["checked"]["indicators"]
@@ -301,7 +293,7 @@ def _review(
     facts: dict[str, Any] = {"target": target}
     if target == "signal":
         signal = view["signal"][strategy_of(state)["name"]]
-        sentence, _ = said_words(state, known_source(state, resources))
+        sentence, _ = user_words(state, known_source(state, resources))
         facts |= review_facts(
             sentence, _understood(state), strategy_of(state), signal, view["ohlcv"]["close"]
         )
@@ -324,7 +316,7 @@ def _review(
     return [
         issue_finding(
             issue,
-            reproduced=recorded(
+            reproduced=call_once(
                 "code",
                 {"step": "review", "signal_ref": ref, "issue": issue.model_dump()},
                 partial(is_reproduced, issue, signal, resources.runner, view.frozen()),
@@ -338,20 +330,20 @@ def _understood(state: SignalSubgraphState) -> dict[str, Any]:
     """How the words were read, each piece once."""
     rule = request_of(state)["checked"]["strategy"]
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
-    said = {name: understanding.get(name) for name in ("watch", "trade", "plan")}
-    return {"rule": rule, **said, "clauses": clauses_beside(understanding, rule)}
+    words = {name: understanding.get(name) for name in ("watch", "trade", "plan")}
+    return {"rule": rule, **words, "clauses": clauses_beside(understanding, rule)}
 
 
 def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
     """What the model that wrote the code says about it."""
-    said = strategy_of(state).get("said") if target == "signal" else None
-    if not said:
+    note = strategy_of(state).get("said") if target == "signal" else None
+    if not note:
         return []
     issues = progress_of(state)["validation"]["issues_found"]
     differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
     mark = say(language(state), zh="（与代码不符）", en=", which does not match it") if differs else ""
     return [
-        say(language(state), zh=f"模型对代码的说明{mark}：{said}", en=f"The model on its code{mark}: {said}")
+        say(language(state), zh=f"模型对代码的说明{mark}：{note}", en=f"The model on its code{mark}: {note}")
     ]
 
 

@@ -14,13 +14,13 @@ from quantgraph.data.symbols import index_code
 from quantgraph.sentences.phrases import (
     joined_spans,
     possible_names,
-    said_symbols,
-    said_windows,
+    symbols_in,
     unlisted_capitals,
     watched_only,
+    windows_in,
 )
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._plan import executed_plan, unplanned
+from quantgraph.subgraphs.signal._plan import executed_plan, unplanned_quotes
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools import split_codes
 
@@ -45,7 +45,7 @@ _TEMPLATE = {"one or two sentences", "why", "same as task_type"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slip:
+class Misreading:
     """A difference between a reading and its sentence."""
 
     kind: Literal["symbol", "window", "plan"]
@@ -62,7 +62,7 @@ def is_echo(reply: ReflectionReply) -> bool:
     return says_nothing and any(text.strip().lower() in _TEMPLATE for text in texts)
 
 
-def reading_slips(
+def reading_errors(
     params: Mapping[str, Any],
     text: str,
     *,
@@ -70,44 +70,45 @@ def reading_slips(
     names: Mapping[str, str],
     listed: Collection[str],
     fixed: Mapping[str, str],
-) -> list[Slip]:
+) -> list[Misreading]:
     """Return where a reading differs from what the text names; capitals that are not ``listed`` are words."""
-    slips = list[Slip]()
+    found = list[Misreading]()
     if "ts_code" not in fixed:
-        slips = [*_symbol_slips(params, text, names, listed), *_role_slips(params, text, names, listed)]
-    return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
+        found = [*_symbol_errors(params, text, names, listed), *_role_errors(params, text, names, listed)]
+    return found + ([] if "start_date" in fixed else _window_errors(params, text, sessions))
 
 
-def plan_slips(params: Mapping[str, Any], executes: Collection[str]) -> list[Slip]:
+def plan_errors(params: Mapping[str, Any], executes: Collection[str]) -> list[Misreading]:
     """Return what of a plan is not a value of it, though it would be carried out, and clauses without one."""
     reasons = [why for why in executed_plan(params["plan"], executes)[1].values() if why]
     notes = [Note(zh=f"plan：{why}", en=f"plan: {why}") for why in reasons]
-    for quote, keys in unplanned(params):
+    for quote, keys in unplanned_quotes(params):
         names = ", ".join(sorted(keys))
         en = f"plan: nothing carries out “{quote}”, which has no value in {names}"
         notes.append(Note(zh=f"plan：没有什么执行「{quote}」，{names} 里没有它的值", en=en))
-    return [Slip(kind="plan", note=note, certain=False) for note in notes]
+    return [Misreading(kind="plan", note=note, certain=False) for note in notes]
 
 
-def _symbol_slips(
+def _symbol_errors(
     params: Mapping[str, Any], text: str, names: Mapping[str, str], listed: Collection[str]
-) -> list[Slip]:
-    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names, listed))]
-    said = tuple(dict.fromkeys(code for codes in lines for code in codes))
+) -> list[Misreading]:
+    lines = [codes for line in text.splitlines() if (codes := symbols_in(line, names, listed))]
+    named = tuple(dict.fromkeys(code for codes in lines for code in codes))
     listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
     read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
-    if not said or not read:
+    if not named or not read:
         return []
-    slips = []
+    found = []
     beside, capitals = possible_names(text, names, listed), unlisted_capitals(text, listed)
-    not_named = [code for code in read if code not in said and not _is_written(code, text)]
+    capital = text.upper()  # a code may be written without its market
+    not_named = [code for code in read if code not in named and code.partition(".")[0] not in capital]
     if len(not_named) > len(beside):  # else by names that only a model knows
-        unsaid, named = ", ".join(not_named), ", ".join(said)
+        unsaid, others = ", ".join(not_named), ", ".join(named)
         zh, en = (
-            f"句子里没有 {unsaid}，只有 {named}",
-            f"the sentence does not name {unsaid}; it names {named}",
+            f"句子里没有 {unsaid}，只有 {others}",
+            f"the sentence does not name {unsaid}; it names {others}",
         )
-        slips.append(_slip("symbol", zh=zh, en=en, certain=len(not_named) > len({*beside, *capitals})))
+        found.append(_error("symbol", zh=zh, en=en, certain=len(not_named) > len({*beside, *capitals})))
     missing = [code for code in lines[-1] if code not in read and code != "ALL"]
     unknown = (
         [] if missing or not_named else [word for word in beside if word in capitals and word not in read]
@@ -115,23 +116,23 @@ def _symbol_slips(
     if (missing or unknown) and not _LEAVES_OUT.search(text):
         left_out = ", ".join(missing or unknown)
         en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
-        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en, certain=bool(missing)))
-    return slips
+        found.append(_error("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en, certain=bool(missing)))
+    return found
 
 
-def _role_slips(
+def _role_errors(
     params: Mapping[str, Any], text: str, names: Mapping[str, str], listed: Collection[str]
-) -> list[Slip]:
+) -> list[Misreading]:
     """A code that the sentence only watches and the reading trades."""
     read = [names.get(code) or index_code(code) or code.upper() for code in symbols_of(params)["trade"]]
     if not (wrong := ", ".join(code for code in watched_only(text, names, listed) if code in read)):
         return []
     en = f"the sentence only watches {wrong} and trades others; the reading trades it: fill watch and trade"
-    return [_slip("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
+    return [_error("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
 
 
 def names_no_dates(text: str) -> bool:
-    """Whether nothing in a text speaks of a time, so that a reading's dates are nobody's.
+    """Whether a text names no time, so that a reading's dates are not the user's.
 
     >>> names_no_dates("600519.SH golden cross"), names_no_dates("since the crash")
     (True, False)
@@ -140,7 +141,7 @@ def names_no_dates(text: str) -> bool:
 
 
 def names_one_day(text: str) -> bool:
-    """Whether a text names one day and not from or until when, so that the other end of a span is nobody's.
+    """Whether a text names one day alone, so that the other end of a span is not the user's.
 
     >>> names_one_day("600519.SH，2025年1月6日：金叉买入"), names_one_day("600519.SH since 2025-01-06")
     (True, False)
@@ -148,31 +149,26 @@ def names_one_day(text: str) -> bool:
     return len(_FULL_DAY.findall(text)) == 1 and _FROM_OR_TO.search(text) is None
 
 
-def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str, certain: bool = True) -> Slip:
-    return Slip(kind=kind, note=Note(zh=zh, en=en), certain=certain)
+def _error(kind: Literal["symbol", "window"], *, zh: str, en: str, certain: bool = True) -> Misreading:
+    return Misreading(kind=kind, note=Note(zh=zh, en=en), certain=certain)
 
 
-def _is_written(code: str, text: str) -> bool:
-    """Whether the digits or letters of a code are in the text, whatever form the user gave it."""
-    return code.partition(".")[0] in text.upper()
-
-
-def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Slip]:
+def _window_errors(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Misreading]:
     last_session = f"{sessions[-1]:%Y%m%d}"
     start, end = params.get("start_date", ""), params.get("end_date", "")
-    said = [span for span in said_windows(text, last_session) if not _looks_back(span, last_session)]
+    named = [span for span in windows_in(text, last_session) if not _looks_back(span, last_session)]
     read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
-    if not read or not said:
+    if not read or not named:
         return []
-    read = [*joined_spans(read)] if len(said) == 1 else read
-    spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (said, read))
-    if len(said) > 1 and not params.get("windows"):
+    read = [*joined_spans(read)] if len(named) == 1 else read
+    spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (named, read))
+    if len(named) > 1 and not params.get("windows"):
         en = f"the sentence names several spans, {spans}: list them in windows"
-        return [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
-    if _all_among(read, said, sessions) and _all_among(said, read, sessions):
+        return [_error("window", zh=f"句子里有几段时间：{spans}", en=en)]
+    if _all_among(read, named, sessions) and _all_among(named, read, sessions):
         return []
     zh = f"句子里的时间是 {spans}，不是 {others}"
-    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {others}")]
+    return [_error("window", zh=zh, en=f"the sentence says {spans}, not {others}")]
 
 
 def _all_among(

@@ -8,7 +8,7 @@ import pytest
 
 from quantgraph.errors import BadWindow
 from quantgraph.market import Moment
-from quantgraph.tools._data import asked_date
+from quantgraph.tools._data import parse_date
 
 NOW = Moment.at("2025-10-15", "open")
 
@@ -21,12 +21,12 @@ NOW = Moment.at("2025-10-15", "open")
     ],
 )  # fmt: skip
 def test_a_date_that_can_be_read_in_one_way_is_read(text):
-    assert asked_date(text, NOW) == date(2025, 10, 14)
+    assert parse_date(text, NOW) == date(2025, 10, 14)
 
 
 @pytest.mark.parametrize("text", ["today", "Today", "今天", "今日"])
 def test_today_is_the_session(text):
-    assert asked_date(text, NOW) == date(2025, 10, 15)
+    assert parse_date(text, NOW) == date(2025, 10, 15)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_today_is_the_session(text):
 )  # fmt: skip
 def test_everything_else_is_refused_in_one_line(text):
     with pytest.raises(BadWindow, match="is not a date; write YYYY-MM-DD") as refused:
-        asked_date(text, NOW)
+        parse_date(text, NOW)
     assert len(refused.value.line) < 120
     assert "\n" not in refused.value.line

@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.market import sessions
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._slips import Slip, is_echo, names_no_dates, reading_slips
+from quantgraph.subgraphs.signal._misreadings import Misreading, is_echo, names_no_dates, reading_errors
 
 YEAR = sessions("2025-01-02", "2025-11-19")
 NAMES = {
@@ -19,10 +19,10 @@ NAMES = {
 LISTED = {*NAMES.values(), "601398.SH", "601288.SH", "601012.SH", "AAPL", "MSFT", "NVDA", "AMD", "TSLA"}
 
 
-def found_in(text: str, code: str, start: str, end: str, **more) -> list[Slip]:
+def found_in(text: str, code: str, start: str, end: str, **more) -> list[Misreading]:
     names = {name: symbol for name, symbol in NAMES.items() if name in text}
     params = {"ts_code": code, "start_date": start, "end_date": end} | more
-    return reading_slips(params, text, sessions=YEAR, names=names, listed=LISTED, fixed={})
+    return reading_errors(params, text, sessions=YEAR, names=names, listed=LISTED, fixed={})
 
 
 def slips(*reading: str, **more) -> list[str]:
@@ -112,7 +112,9 @@ def test_a_symbol_that_is_only_watched_is_not_to_be_traded():
 
 def test_what_the_caller_fixed_is_not_compared_and_an_index_in_watch_is_named():
     fixed = {"ts_code": "601318.SH", "start_date": "20240101", "end_date": "20241231"}
-    assert reading_slips(fixed, "600519.SH 2025年", sessions=YEAR, names={}, listed=LISTED, fixed=fixed) == []
+    assert (
+        reading_errors(fixed, "600519.SH 2025年", sessions=YEAR, names={}, listed=LISTED, fixed=fixed) == []
+    )
     watched = {"watch": "上证50", "trade": "600519.SH"}
     text = "上证50站上均线买入600519.SH，2025年"
     assert slips(text, "600519.SH", "20250101", "20251231", **watched) == []

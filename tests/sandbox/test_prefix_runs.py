@@ -12,7 +12,7 @@ import pytest
 
 from quantgraph.errors import BadOption, CodeFailed, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market import Moment
-from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.state import DataState
 
 HAND_OVER = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
@@ -39,9 +39,9 @@ class OnlyRun:
         return self._runner.run(cells, frames)
 
 
-@pytest.fixture(params=["walk", "only run"])
+@pytest.fixture(params=["prefixes", "only run"])
 def runner(request, forker):
-    return forker if request.param == "walk" else OnlyRun(forker)
+    return forker if request.param == "prefixes" else OnlyRun(forker)
 
 
 def moments(frame):
@@ -60,9 +60,9 @@ def test_at_each_moment_it_is_as_if_only_that_view_had_been_handed_over(runner, 
         "GLOBAL_DATA_STATE.update('signal', {'s': close.gt(4) * 1.0})",
     ]
     cells.append(f"print(close.sum().sum(), snapshot['ohlcv']['dividend'].to_dict()); {SHAPES}")
-    with open_walk(runner, cells, panels) as walk:
+    with open_prefix_run(runner, cells, panels) as steps:
         for moment in moments(frame):
-            step, alone = walk.at(moment), forker.run(cells, store.view(moment).frozen())
+            step, alone = steps.at(moment), forker.run(cells, store.view(moment).frozen())
             assert (step.stdout, step.value, step.isolation) == (alone.stdout, alone.value, "full")
             if alone.error is None:
                 pd.testing.assert_frame_equal(step.signals["s"], alone.signals["s"])
@@ -72,7 +72,7 @@ def test_at_each_moment_it_is_as_if_only_that_view_had_been_handed_over(runner, 
 
 def test_rows_are_there_from_the_phase_on_in_which_they_are_known(runner, panels):
     told, names = [], ["pre_close", "open", "close", "dividend", "pe", "rare"]
-    with open_walk(runner, [SHAPES], panels) as walk:
+    with open_prefix_run(runner, [SHAPES], panels) as steps:
         for session, phase in (
             ("2024-01-03", "pre_open"),
             ("2024-01-03", "open"),
@@ -80,7 +80,7 @@ def test_rows_are_there_from_the_phase_on_in_which_they_are_known(runner, panels
             ("2024-01-04", "pre_open"),
             ("2024-01-08", "post_close"),
         ):
-            rows = eval(walk.at(Moment.at(session, phase)).value)
+            rows = eval(steps.at(Moment.at(session, phase)).value)
             told.append([(rows["ohlcv"] | rows["indicators"])[name] for name in names])
     assert told == [
         [2, 1, 1, 0, 1, 1],
@@ -110,9 +110,11 @@ def test_nothing_later_is_anywhere_in_the_memory_of_the_process(frame):
     store = DataState()
     store.update("ohlcv", {"close": pd.DataFrame(marks.reshape(5, 1), index=frame.index, columns=["a"])})
     runner = ForkRunner()
-    with open_walk(runner, ["import os\nos.getpid()"], store.view(Moment.at("2024-01-08")).frozen()) as walk:
+    with open_prefix_run(
+        runner, ["import os\nos.getpid()"], store.view(Moment.at("2024-01-08")).frozen()
+    ) as steps:
         for number in (0, 3, 4):
-            pid = int(walk.at(Moment(frame.index[number])).value)
+            pid = int(steps.at(Moment(frame.index[number])).value)
             found = set()
             for region in writable_memory(pid):
                 found |= {
@@ -128,9 +130,9 @@ def test_what_a_frame_leads_to_ends_with_its_last_row(forker, panels):
         "while isinstance(base, np.ndarray): sizes.append(base.size); base = base.base\n"
         "max(sizes), base.nbytes"
     )
-    with open_walk(forker, [search], panels) as walk:
-        assert walk.at(Moment.at("2024-01-04")).value == "(9, 72)"
-        assert walk.at(Moment.at("2024-01-05")).value == "(12, 96)"
+    with open_prefix_run(forker, [search], panels) as steps:
+        assert steps.at(Moment.at("2024-01-04")).value == "(9, 72)"
+        assert steps.at(Moment.at("2024-01-05")).value == "(12, 96)"
 
 
 def test_frames_are_read_only_down_to_their_memory(forker, panels):
@@ -140,8 +142,8 @@ def test_frames_are_read_only_down_to_their_memory(forker, panels):
         "try: last.flags.writeable = True\nexcept ValueError as error: print('refused')\n"
         "try: b[0] = 1\nexcept TypeError: print('refused')"
     )
-    with open_walk(forker, [code], panels) as walk:
-        assert walk.at(Moment.at("2024-01-05")).stdout == "refused\nrefused\n"
+    with open_prefix_run(forker, [code], panels) as steps:
+        assert steps.at(Moment.at("2024-01-05")).stdout == "refused\nrefused\n"
 
 
 def test_rows_grow_over_every_doubling_as_they_were(forker):
@@ -153,36 +155,36 @@ def test_rows_grow_over_every_doubling_as_they_were(forker):
     store.update("ohlcv", {"close": panel})
     frames = store.view(Moment(sessions[-1])).frozen()
     code = "import hashlib\nc = snapshot['ohlcv']['close']\nhashlib.md5(c.to_numpy().tobytes()).hexdigest()"
-    with open_walk(forker, [code], frames) as walk:
+    with open_prefix_run(forker, [code], frames) as steps:
         for number in [0, 0, 1, 14, 15, 16, 17, 31, 32, 100, 255, 256, 299]:
             import hashlib
 
             wanted = hashlib.md5(values[: number + 1].tobytes()).hexdigest()
-            assert walk.at(Moment(sessions[number])).value == repr(wanted)
+            assert steps.at(Moment(sessions[number])).value == repr(wanted)
 
 
 def test_every_step_has_a_namespace_and_a_store_of_its_own(runner, panels):
     cells = ["before = 'kept' in globals(), list(snapshot['signal'])\nkept = 1", f"{HAND_OVER}\nbefore"]
-    with open_walk(runner, cells, panels) as walk:
+    with open_prefix_run(runner, cells, panels) as steps:
         for session in ("2024-01-03", "2024-01-04"):
-            assert walk.at(Moment.at(session)).value == "(False, [])"
+            assert steps.at(Moment.at(session)).value == "(False, [])"
 
 
 def test_unseeded_randomness_differs_from_step_to_step(forker, panels):
-    with open_walk(forker, ["np.random.rand()"], panels) as walk:
-        assert len({walk.at(Moment.at("2024-01-03")).value for _ in range(3)}) == 3
+    with open_prefix_run(forker, ["np.random.rand()"], panels) as steps:
+        assert len({steps.at(Moment.at("2024-01-03")).value for _ in range(3)}) == 3
 
 
 def test_a_step_that_fails_gives_its_error_and_the_walk_goes_on(runner, panels):
     cells = ["rows = len(snapshot['ohlcv']['close'])\nif rows == 3:\n    raise ValueError(rows)\nrows"]
-    with open_walk(runner, cells, panels) as walk:
-        assert walk.at(Moment.at("2024-01-03")).value == "2"
-        failed = walk.at(Moment.at("2024-01-04"))
+    with open_prefix_run(runner, cells, panels) as steps:
+        assert steps.at(Moment.at("2024-01-03")).value == "2"
+        failed = steps.at(Moment.at("2024-01-04"))
         assert failed.error.message == "line 3 (raise ValueError(rows)): ValueError: 3"
-        assert walk.at(Moment.at("2024-01-05")).error is None
-    with open_walk(runner, ["def f(:"], panels) as walk:
+        assert steps.at(Moment.at("2024-01-05")).error is None
+    with open_prefix_run(runner, ["def f(:"], panels) as steps:
         for session in ("2024-01-03", "2024-01-04"):
-            assert "SyntaxError" in walk.at(Moment.at(session)).error.message
+            assert "SyntaxError" in steps.at(Moment.at(session)).error.message
 
 
 @pytest.mark.proof
@@ -198,14 +200,14 @@ def test_a_step_that_fails_gives_its_error_and_the_walk_goes_on(runner, panels):
 def test_a_step_that_ends_the_process_does_not_end_the_walk(panels, end, kind, words):
     runner = ForkRunner(timeout=1.0 if kind is CodeTimeout else 20.0, memory_mb=256)
     cells = [f"rows = len(snapshot['ohlcv']['close'])\nif rows == 3:\n    {end}\n", "str(rows)"]
-    with open_walk(runner, cells, panels) as walk:
-        assert walk.at(Moment.at("2024-01-03")).value == "'2'"
+    with open_prefix_run(runner, cells, panels) as steps:
+        assert steps.at(Moment.at("2024-01-03")).value == "'2'"
         started = time.perf_counter()
-        error = walk.at(Moment.at("2024-01-04")).error
+        error = steps.at(Moment.at("2024-01-04")).error
         assert (type(error), words in error.message) == (kind, True)
         assert time.perf_counter() - started < 4.0
-        assert walk.at(Moment.at("2024-01-05")).value == "'4'"
-        assert walk.at(Moment.at("2024-01-08")).value == "'5'"
+        assert steps.at(Moment.at("2024-01-05")).value == "'4'"
+        assert steps.at(Moment.at("2024-01-08")).value == "'5'"
     runner.close()
 
 
@@ -213,9 +215,9 @@ def test_a_step_that_ends_the_process_does_not_end_the_walk(panels, end, kind, w
 def test_the_deadline_is_each_steps_own(panels):
     runner = ForkRunner(timeout=1.0)
     runner.run(["1"], panels)
-    with open_walk(runner, ["import time; time.sleep(0.3)"], panels) as walk:
+    with open_prefix_run(runner, ["import time; time.sleep(0.3)"], panels) as steps:
         for session in ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"):
-            assert walk.at(Moment.at(session)).error is None
+            assert steps.at(Moment.at(session)).error is None
     runner.close()
 
 
@@ -224,10 +226,10 @@ def test_a_step_that_writes_into_its_own_reply_is_found_out(forker, panels):
         "import os\nif len(snapshot['ohlcv']['close']) == 3:\n    for n in range(3, 64):\n"
         "        try: os.write(n, b'x' * 100)\n        except OSError: pass"
     )
-    with open_walk(forker, [noise, "1"], panels) as walk:
-        assert walk.at(Moment.at("2024-01-03")).value == "1"
-        assert "unreadable" in walk.at(Moment.at("2024-01-04")).error.message
-        assert walk.at(Moment.at("2024-01-05")).value == "1"
+    with open_prefix_run(forker, [noise, "1"], panels) as steps:
+        assert steps.at(Moment.at("2024-01-03")).value == "1"
+        assert "unreadable" in steps.at(Moment.at("2024-01-04")).error.message
+        assert steps.at(Moment.at("2024-01-05")).value == "1"
 
 
 def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, monkeypatch):
@@ -236,13 +238,13 @@ def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, mo
     def stop(*arguments, **named):
         raise KeyboardInterrupt
 
-    with open_walk(forker, ["len(snapshot['ohlcv']['close'])"], panels) as walk:
-        assert walk.at(Moment.at("2024-01-03")).value == "2"
+    with open_prefix_run(forker, ["len(snapshot['ohlcv']['close'])"], panels) as steps:
+        assert steps.at(Moment.at("2024-01-03")).value == "2"
         with monkeypatch.context() as patch:
             patch.setattr(Call, "read_result", stop)
             with pytest.raises(KeyboardInterrupt):
-                walk.at(Moment.at("2024-01-04"))
-        assert walk.at(Moment.at("2024-01-05")).value == "4"
+                steps.at(Moment.at("2024-01-04"))
+        assert steps.at(Moment.at("2024-01-05")).value == "4"
 
 
 def test_a_signal_far_away_is_an_error_of_its_step_alone(forker, panels):
@@ -255,26 +257,26 @@ def test_a_signal_far_away_is_an_error_of_its_step_alone(forker, panels):
         "        try: os.write(n, struct.pack('<QQ', len(text), 16) + text + struct.pack('<2d', 1, 1))\n"
         "        except OSError: pass"
     )
-    with open_walk(forker, [code, "1"], panels) as walk:
-        assert walk.at(Moment.at("2024-01-03")).value == "1"
-        assert "unreadable" in walk.at(Moment.at("2024-01-04")).error.message
-        assert walk.at(Moment.at("2024-01-05")).value == "1"
+    with open_prefix_run(forker, [code, "1"], panels) as steps:
+        assert steps.at(Moment.at("2024-01-03")).value == "1"
+        assert "unreadable" in steps.at(Moment.at("2024-01-04")).error.message
+        assert steps.at(Moment.at("2024-01-05")).value == "1"
 
 
 def test_moments_have_to_ascend(runner, panels):
-    with open_walk(runner, ["1"], panels) as walk:
-        walk.at(Moment.at("2024-01-04", "close"))
-        walk.at(Moment.at("2024-01-04", "close"))
+    with open_prefix_run(runner, ["1"], panels) as steps:
+        steps.at(Moment.at("2024-01-04", "close"))
+        steps.at(Moment.at("2024-01-04", "close"))
         with pytest.raises(
-            BadOption, match="moment=2024-01-04 open is before the walk's last one, 2024-01-04 close"
+            BadOption, match="moment=2024-01-04 open is before the last one, 2024-01-04 close"
         ):
-            walk.at(Moment.at("2024-01-04", "open"))
+            steps.at(Moment.at("2024-01-04", "open"))
 
 
 def test_closing_ends_the_child(panels):
     runner = ForkRunner(timeout=5.0)
-    with open_walk(runner, ["import os\nos.getpid()"], panels) as walk:
-        child = int(walk.at(Moment.at("2024-01-04")).value)
+    with open_prefix_run(runner, ["import os\nos.getpid()"], panels) as steps:
+        child = int(steps.at(Moment.at("2024-01-04")).value)
         os.kill(child, 0)
     for _ in range(200):
         try:
@@ -300,8 +302,8 @@ def test_only_new_rows_are_sent(forker, panels, monkeypatch):
     store.update(
         "ohlcv", {"close": pd.DataFrame(np.ones((400, 50)), index=sessions, columns=map(str, range(50)))}
     )
-    with open_walk(forker, ["1"], store.view(Moment(sessions[-1])).frozen()) as walk:
+    with open_prefix_run(forker, ["1"], store.view(Moment(sessions[-1])).frozen()) as steps:
         for session in sessions[-100:]:
-            walk.at(Moment(session))
+            steps.at(Moment(session))
     assert sent[0] > 301 * 50 * 8
     assert max(sent[1:]) < 50 * 8 + 200

@@ -1,7 +1,7 @@
 """Count how far a reader follows a value through the functions that it is handed to.
 
-python scripts/walk.py quantgraph.subgraphs.signal.nodes.reflection:reflection_node state
-python scripts/walk.py MODULE:FUNCTION PARAMETER [--source CHECKOUT] [--steps]
+python scripts/reader.py quantgraph.subgraphs.signal.nodes.reflection:reflection_node state
+python scripts/reader.py MODULE:FUNCTION PARAMETER [--source CHECKOUT] [--steps]
 
 The reader begins in a function and goes, in the order of the source, into each function of the package that
 is handed the value, or a copy of it with changes, each time that it is called. A *stay* is what is read in
@@ -62,7 +62,7 @@ class Sources:
 
 
 @dataclass
-class Walk:
+class Visits:
     """What a reader has read, in order."""
 
     sources: Sources
@@ -129,10 +129,10 @@ def _is(value: ast.expr, names: set[str]) -> bool:
     return is_copy and bool(value.args) and _is(value.args[0], names)
 
 
-def walk(place: str, parameter: str, source: Path = SOURCE) -> Walk:
+def follow(place: str, parameter: str, source: Path = SOURCE) -> Visits:
     """Follow a parameter from a function, ``module:function``."""
     module, _, name = place.partition(":")
-    done = Walk(Sources(source))
+    done = Visits(Sources(source))
     found = done.sources.function(module, name)
     if found is None:
         raise SystemExit(f"{place} is not a function; give one as MODULE:FUNCTION")
@@ -141,14 +141,14 @@ def walk(place: str, parameter: str, source: Path = SOURCE) -> Walk:
 
 
 def main() -> None:
-    """Print the figures of a walk."""
+    """Print the figures of a reading."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("place")
     parser.add_argument("parameter")
     parser.add_argument("--source", type=Path, default=SOURCE.parent)
     parser.add_argument("--steps", action="store_true", help="list the functions in the order of reading")
     given = parser.parse_args()
-    done = walk(given.place, given.parameter, given.source / "src")
+    done = follow(given.place, given.parameter, given.source / "src")
     if given.steps:
         print("\n".join(map(":".join, done.read)))
     print(

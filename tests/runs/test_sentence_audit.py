@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, CodeFailed
-from quantgraph.runs.verification import audit_said
+from quantgraph.runs.verification import audit_sentence
 
 CODE = """\
 close = snapshot["ohlcv"]["close"]
@@ -93,7 +93,7 @@ def test_the_average_of_the_stock_in_place_of_the_index_is_found(strategy, share
 
 def test_code_that_fails_and_an_empty_sentence_are_one_line(strategy):
     with pytest.raises(CodeFailed, match="division"):
-        audit_said(strategy("1 / 0"), SAID, source="sample")
-    with pytest.raises(BadOption, match="said is empty"):
-        audit_said(strategy(CODE), " ", source="sample")
+        audit_sentence(strategy("1 / 0"), SAID, source="sample")
+    with pytest.raises(BadOption, match="sentence is empty"):
+        audit_sentence(strategy(CODE), " ", source="sample")
     assert call(strategy("close = 1"), "--said", SAID).exit_code == 2
