@@ -89,7 +89,8 @@ def test_a_position_is_valued_at_the_open_and_held_since_its_session(small_marke
     state = features(market.view(3), account=holding("A", 200, market.days[1], sellable=150))[
         "position_state"
     ]
-    assert state == {"current_position_value": 900.0, "holding_days": 2, "shares": 200.0, "sellable": 150.0}
+    value = {"current_position_value": 900.0, "holding_days": 2, "average_price": 5.0}  # 1,000 for 200 shares
+    assert state == {**value, "shares": 200.0, "sellable": 150.0}
     today = features(market.view(3), account=holding("A", Decimal("0.5"), market.days[3]))["position_state"]
     assert (today["holding_days"], today["current_position_value"]) == (0, 2.25)
 
@@ -161,7 +162,7 @@ def test_a_story_of_any_length_is_one_short_line(small_market, rising):
         Record("news", datetime(2024, 1, 5, 4), "A", ["not a story"]),
     )
     shown = features(market.view(4))["news_events"]["top_k_events"]
-    assert [len(each) for each in shown] == [12 + 10, 12 + 17, 12 + 500]
+    assert [len(each) for each in shown] == [12 + 10, 12 + 17, 12 + 300]
     assert shown[:2] == ["2024-01-05: said twice", "2024-01-05: description alone"]
 
 
@@ -199,7 +200,7 @@ def test_no_real_news_of_nine_o_clock_or_later_is_shown(shared_data):
                 times = [
                     times
                     for (ticker, title), times in here.items()
-                    if ticker == item["symbol"] and text[12:].startswith(title[:490])
+                    if ticker == item["symbol"] and text[12:].startswith(title[:290])
                 ]
                 assert any(day - pd.Timedelta(days=2) <= time < nine for each in times for time in each)
                 shown += 1

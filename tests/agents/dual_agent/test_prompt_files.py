@@ -20,8 +20,8 @@ from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "8f7930ed8015c1e8011dfedd893bcad6",
-    "decision_agent_v1_zh.txt": "158ed789e86718d908780e6814217314",
+    "decision_agent_v1.txt": "9cb2b5c2ba45a56af87d4e9ca9ba97de",
+    "decision_agent_v1_zh.txt": "1808667e4fa420899e29ff98e0570803",
     "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
     "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
 }

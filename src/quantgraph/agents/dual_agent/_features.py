@@ -26,7 +26,7 @@ FeatureItem = dict[str, Any]
 
 _CLOSES = 7
 _DEFAULT = FeatureOptions()
-_EVENT_LENGTH = 500
+_EVENT_LENGTH = 300
 _BAR_DATES = ("date", "trade_date", "timestamp")
 _NEWS_TIMES = ("published_at", "published_utc", "date")
 
@@ -42,9 +42,10 @@ def build_features(
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
     today, oldest first, adjusted for splits), ``date``, and with the option ``price`` the open again under
     that name. ``news_events.top_k_events`` has the latest news, newest first, each once, as
-    ``date: title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
+    ``date: title - description`` of at most 300 characters; equal texts are one. ``position_state`` has
     ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
-    the position was opened; ``shares`` and ``sellable``. ``fundamental_data`` is of :func:`fundamental_data`.
+    the position was opened; ``shares`` and ``sellable``; ``average_price`` of a
+    share that is held. ``fundamental_data`` is of :func:`fundamental_data`.
     """
     _check_symbols(symbols, "symbols")
     session = view.moment.session
@@ -150,6 +151,7 @@ def _position_state(
         "holding_days": last - first,
         "shares": float(position.quantity),
         "sellable": float(position.sellable),
+        "average_price": float(position.cost / position.quantity),
     }
 
 
