@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -73,17 +73,18 @@ def prompt_texts() -> Mapping[str, str]:
     return prompt_files(_FOLDER, _FILES)
 
 
-def chosen_prompts(own: str | None, calling: str) -> dict[str, str]:
-    """The prompts by name for one way of calling tools.
+def system_prompts(own: str | None, calling: str, listed: Collection[BaseTool]) -> dict[str, str]:
+    """The prompts before the facts: what is decided, the form of an action, and the tools that are listed.
 
-    A file of the caller's, or a shipped one by its name, is what is decided in both languages.
+    A file of the caller's, or a shipped one by its name, says in both languages what is decided.
     """
-    parts = ("execution", f"action_{calling}")
-    texts = {name: text for name, text in prompt_texts().items() if name.startswith(parts)}
-    if own is None:
-        return texts
-    text = own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
-    return texts | {name: text for name in texts if name.startswith("execution")}
+    texts, found = prompt_texts(), {}
+    decided = own and own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
+    tools = "\n".join(["available_tools:", *(f"- {tool_line(each)}" for each in listed)]) if listed else ""
+    for language in get_args(Language):
+        parts = [decided or texts[f"execution_{language}"], texts[f"action_{calling}_{language}"], tools]
+        found[f"execution_{language}"] = "\n\n".join(part.rstrip() for part in parts if part)
+    return found
 
 
 _TOOL_LINES: Final = {
@@ -143,7 +144,7 @@ def first_messages(
 ) -> list[AnyMessage]:
     """The conversation up to the first round."""
     told = wrap("execution_facts", canonical_json(dict(facts), sort_keys=False))
-    return [SystemMessage(f"{prompt.rstrip()}\n\n{told}"), step_message(1, rounds, language)]
+    return [SystemMessage(f"{prompt}\n\n{told}"), step_message(1, rounds, language)]
 
 
 def step_message(step: int, rounds: int, language: Language = "en") -> HumanMessage:

@@ -46,13 +46,12 @@ from quantgraph.agents.execution._actions import (
 )
 from quantgraph.agents.execution._prompt import (
     bound_tool,
-    chosen_prompts,
     first_messages,
     observed,
     record_of,
     sent_back,
     short_number,
-    tool_line,
+    system_prompts,
     with_short_results,
 )
 from quantgraph.broker import Account
@@ -73,7 +72,6 @@ from quantgraph.tools import (
     tools_catalog,
 )
 
-_PLACE_ORDER = "place_order"
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
 
@@ -180,7 +178,7 @@ class ExecutionOptions:
                     f"tools: there is a tool {tool.name!r} already; give yours another name",
                     parameter="tools",
                 )
-        self.texts  # noqa: B018 - a file of the caller's is read now
+        self.system_prompts  # noqa: B018 - a file of the caller's is read now
 
     @cached_property
     def catalog(self) -> Mapping[str, BaseTool]:
@@ -193,20 +191,10 @@ class ExecutionOptions:
         return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
     @cached_property
-    def texts(self) -> Mapping[str, str]:
-        """The prompts by name, as they are sent: what is decided, and the form of an action."""
-        return chosen_prompts(self.prompt, self.calling)
-
-    @cached_property
-    def system_texts(self) -> Mapping[str, str]:
-        """The prompt before the facts by language, with the tools unless they are bound to the model."""
-        lines = [f"- {tool_line(tool)}" for name, tool in self.catalog.items() if name != _PLACE_ORDER]
-        tools = ["\n".join(["available_tools:", *lines])] if self.calling == "json" else []
-        parts = ("execution", f"action_{self.calling}")
-        return {
-            language: "\n\n".join([*(self.texts[f"{part}_{language}"].rstrip() for part in parts), *tools])
-            for language in get_args(Language)
-        }
+    def system_prompts(self) -> Mapping[str, str]:
+        """The prompts before the facts, by name. In JSON ``place_order`` is the decision, and not listed."""
+        listed = [tool for name, tool in self.catalog.items() if name != "place_order"]
+        return system_prompts(self.prompt, self.calling, listed if self.calling == "json" else ())
 
     def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
         """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
@@ -349,7 +337,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             **self.facts,
             "user_requirements": self.rule,
         }
-        prompt = self.options.system_texts[self.language]
+        prompt = self.options.system_prompts[f"execution_{self.language}"]
         return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
 
     def _status(self) -> dict[str, Any]:
