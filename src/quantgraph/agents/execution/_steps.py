@@ -348,12 +348,12 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             {"price", "price_is"} if position.get("price_is") == "open" else set()
         )
         known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
-        told = {name: value for name, value in position.items() if name not in known}
+        more = {name: value for name, value in position.items() if name not in known}
         closes, quote = self.context.bars(self.symbol).values["close"], self.context.quotes.get(self.symbol)
         status = {
             "last_close": short_number(float(closes[-1])) if len(closes) else None,
             "open": quote.open if quote and 0 < quote.open < math.inf else None,
-            **told,
+            **more,
         }
         return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
@@ -391,7 +391,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
                 self.options.catalog,
                 made=[call_key(each["tool_name"], each["params"]) for each in history if "tool_name" in each],
                 most=MAX_IDENTICAL_CALLS,
-                again="{name} has been called {most} times with these parameters, and would answer the same; "
+                again="{name} was called {most} times with these parameters, and would answer the same; "
                 "change them, or decide",
             )
             return call_tool(tool, done.params, self.context, timeout=self.options.tool_timeout)
@@ -447,8 +447,8 @@ def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tup
     """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
     for each in reversed(history):
         params, result = each.get("params") or {}, each.get("result")
-        called = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
-        if called and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
+        is_bars = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
+        if is_bars and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
             return result, str(params.get("timeframe", "1d"))
     return (), "1d"
 
@@ -478,7 +478,7 @@ def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -
 
 
 CASH = 1_000_000
-"""Cash of an account where none is given."""
+"""Cash of an account by default."""
 
 
 def begin_execution(
@@ -503,7 +503,7 @@ def begin_execution(
     rule, language
         The user's rule in words, and the language of the prompt.
     account
-        On that morning. Default: cash of 1,000,000.
+        At that open. Default: cash of 1,000,000.
     rules
         The market's rules. Default: those of the symbol's market.
 
