@@ -24,6 +24,7 @@ from core import CLOCK, missed, show
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph.agents.execution import ExecutionAgent
+from quantgraph.agents.execution._prompt import column_of
 from quantgraph.broker import Account, Decider, DecisionContext, Market, RunContext
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import advance
@@ -73,7 +74,7 @@ class Model:
     def play(messages: Sequence[AnyMessage]) -> str:
         symbol = json.loads(read("execution_facts", messages[0].text) or "{}")["symbol"]
         results = [json.loads(told) for each in messages if (told := read("observation", each.text))]
-        closes = [row["close"] for row in results[0]["result"]] if results else []
+        closes = column_of(results[0]["result"], "close") if results else []
         mean = sum(closes[-20:]) / 20
         bars = {"symbol": symbol, "timeframe": "1d", "limit": 40}
         rsi = {"symbol": symbol, "name": "RSI", "params": {"period": 14}}

@@ -39,6 +39,7 @@ function rowsShown(rows, depth, first) {
 function shownValue(value, depth = 0) {
   if (!isObject(value)) return make("span", scalar(value));
   if (depth > DEPTH) return make("span", JSON.stringify(value));
+  if (Array.isArray(value.columns) && Array.isArray(value.rows)) return rowsShown(value.rows.filter(Array.isArray).map((row, at) => [at, Object.fromEntries(value.columns.map((name, place) => [name, row[place] ?? null]))]), depth, false);
   const full = Object.entries(value).filter(([, each]) => !isEmpty(each)), entries = full.length ? full : Object.entries(value);
   if (!entries.length) return make("span", "–");
   if (Array.isArray(value)) {

@@ -174,8 +174,11 @@ def _calls(
     return tuple(outside), inside
 
 
-def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
-    """How many messages two requests have in common at their beginning."""
+def _common(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> int:
+    """How many messages a request has from the one before; a longer one may have shortened them."""
+    of_one_role = all(old.get("role") == new.get("role") for old, new in zip(before, now, strict=False))
+    if 0 < len(before) < len(now) and before[0] == now[0] and of_one_role:
+        return len(before)
     count = 0
     while count < min(len(before), len(now)) and before[count] == now[count]:
         count += 1

@@ -16,7 +16,9 @@ from langchain_core.tools.structured import StructuredTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from quantgraph._util.values import first_of
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.llm import ModelFacts, interruptible_sleep, run_in_thread
 from quantgraph.recording.scope import call_once
@@ -36,6 +38,7 @@ _RECORDED = {"python_repl", "place_order"}
 MOST_CHARACTERS = 20_000
 """Length of a result as JSON text; what is longer is cut, with a note."""
 
+_MOST_FAULTS = 8
 _TRIES = 3
 _FIRST_WAIT = 0.1
 _GROWTH = 4.0
@@ -115,33 +118,33 @@ def _takes_runtime(function: Callable[..., Any]) -> bool:
 
 
 def _check_params(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return valid parameters, or raise all that is wrong with them."""
     schema: Any = _catalog_schema(tool.name) if _OF_DECIDERS.get(tool.name) is tool else tool.tool_call_schema
     valid = list(schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields)
-    listed = f"valid are {', '.join(valid)}" if valid else "it has none"
-    for name in params:
-        if name not in valid:
-            raise BadOption(
-                f"{tool.name} has no parameter {str(name)[:60]!r}; {listed}", parameter=str(name)[:60]
-            )
+    known = {name: value for name, value in params.items() if name in valid}
+    unknown = (str(name)[:60] for name in params if name not in known)
+    faults = {name: f"has no parameter {name!r}" for name in unknown}
     if isinstance(schema, dict):
-        missing = [name for name in schema.get("required", ()) if name not in params]
-        if missing:
-            raise BadOption(f"{tool.name} lacks its parameter {missing[0]!r}; {listed}", parameter=missing[0])
-        return dict(params)
-    try:
-        read = schema.model_validate(dict(params))
-    except ValidationError as error:
-        raise _bad_parameter(tool, error, listed) from None
-    return {name: getattr(read, name) for name in read.model_fields_set}
+        missing = (name for name in schema.get("required", ()) if name not in params)
+        faults |= {name: f"lacks its parameter {name!r}" for name in missing}
+    else:
+        try:
+            read = schema.model_validate(known)
+            known = {name: getattr(read, name) for name in read.model_fields_set}
+        except ValidationError as error:
+            faults |= dict(_fault(each, tool.name) for each in error.errors(include_url=False))
+    if faults:
+        listed = f"valid are {', '.join(valid)}" if valid else "it has none"
+        line = f"{tool.name} {first_of(faults.values(), _MOST_FAULTS)}; {listed}"
+        raise BadOption(line, parameter=next(iter(faults)))
+    return known
 
 
-def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOption:
-    first = error.errors(include_url=False)[0]
-    name = ".".join(str(part) for part in first["loc"]) or tool.name
-    if first["type"] == "missing":
-        return BadOption(f"{tool.name} lacks its parameter {name!r}; {listed}", parameter=name)
-    message = " ".join(first["msg"].split())
-    return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {message}; {listed}", parameter=name)
+def _fault(error: ErrorDetails, tool: str) -> tuple[str, str]:
+    name = ".".join(str(part) for part in error["loc"]) or tool
+    if error["type"] == "missing":
+        return name, f"lacks its parameter {name!r}"
+    return name, f"has {name}={error['input']!r:.60}: {' '.join(error['msg'].split())}"
 
 
 def _try_call(tool: BaseTool, params: Mapping[str, Any], context: ToolContext, timeout: float) -> Any:

@@ -15,6 +15,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption, ModelUnavailable, QuantGraphError
 from quantgraph.llm.messages import read
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs._page import view_run
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
@@ -133,6 +134,17 @@ def test_the_agent_is_told_its_position_and_what_became_of_its_order(traded):
     assert first["order_size"].startswith(
         "a buy raises the whole position to 100000.00 x confidence; least buy"
     )
+
+
+def test_the_page_shows_each_result_once_though_earlier_ones_are_shortened(tmp_path):
+    looks = [BARS.replace('"limit": 5', f'"limit": {limit}') for limit in (5, 6, 7)]
+    player = Player(lambda symbol, session, step: [*looks, decide("hold")][step - 1])
+    _, folder = run(player, tmp_path, f"execution agent on {FIRST}, 20250102 to 20250102")
+    ((_, *later),) = [story.calls for story in view_run(folder).stories]
+    shown = [
+        json.loads(read("observation", text)) for call in later for _, text in call.asked if "<obs" in text
+    ]
+    assert [len(each["result"]["rows"]) for each in shown] == [5, 6, 7]
 
 
 def test_a_replay_asks_nothing_whatever_the_number_of_threads(traded):

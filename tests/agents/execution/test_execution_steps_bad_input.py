@@ -167,6 +167,17 @@ def test_parameters_of_another_tool_are_refused_with_the_valid_ones(market):
     assert "symbol" in error
 
 
+def test_all_wrong_parameters_of_a_call_are_in_one_result(market):
+    done = run(market, call("get_indicator", name="MA", period=20, limit="many", params="20"), decide())
+    assert only_result(done)["error"] == (
+        "bad_option: get_indicator has no parameter 'period'; lacks its parameter 'symbol'; "
+        "has params='20': Input should be a valid dictionary; "
+        "has limit='many': Input should be a valid integer, unable to parse string as an integer; "
+        "valid are symbol, name, params, timeframe, limit"
+    )
+    assert done["reply_errors"] == {"replies": 2, "schema": 1}
+
+
 @pytest.mark.parametrize(
     ("formula", "why"),
     [

@@ -14,7 +14,6 @@ from quantgraph.agents.execution import _prompt as prompt
 from quantgraph.agents.execution._actions import ACTION_TYPES, Action, ToolCall, parse_action
 from quantgraph.agents.execution._prompt import (
     bound_tool,
-    chosen_prompts,
     first_messages,
     observed,
     prompt_texts,
@@ -57,7 +56,7 @@ def test_each_file_of_the_prompts_is_used():
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_prompt_names_every_fact_and_every_key_of_an_action(language):
-    text = ExecutionOptions().system_texts[language]
+    text = ExecutionOptions().system_prompts[f"execution_{language}"]
     payloads = ("tool_name", "params", "calculation_type", "formula", "inputs", "reason", "confidence")
     for word in (*PLACEHOLDERS, "current_step", *ACTION_TYPES, *Action.model_fields, *payloads):
         assert word in text, word
@@ -214,7 +213,9 @@ def test_a_tool_of_the_catalog_is_bound_in_few_words_with_its_own_parameters(too
 
 
 def test_tools_are_listed_once_in_text_or_bound():
-    listed, bound = (ExecutionOptions(calling=calling).system_texts["en"] for calling in ("json", "native"))
+    listed, bound = (
+        ExecutionOptions(calling=calling).system_prompts["execution_en"] for calling in ("json", "native")
+    )
     for name in tools_catalog:
         assert listed.count(f"- {name}(") == (name != "place_order")
         assert f"{name}(" not in bound
@@ -232,23 +233,28 @@ def own_file(tmp_path, monkeypatch):
     return tmp_path / "mine.txt"
 
 
-def test_a_prompt_of_the_callers_stands_for_the_shipped_one_in_both_languages(own_file):
-    for path in ("mine.txt", str(own_file)):
-        texts = ExecutionAgent(prompt=path).prompts
-        assert texts["execution_en"] == texts["execution_zh"] == OWN
-        assert texts["action_json_en"] == prompt_texts()["action_json_en"]
-        system = ExecutionOptions(prompt=path).system_texts["zh"]
-        assert system.startswith("You follow the trend.\n\n回复是一个 JSON 对象")
-    shipped = chosen_prompts("execution_v2_zh.txt", "native")
-    assert shipped["execution_en"] == prompt_texts()["execution_zh"]
-    assert sorted(shipped) == ["action_native_en", "action_native_zh", "execution_en", "execution_zh"]
+@pytest.mark.parametrize("form", ["mine.txt", "{}"])
+def test_a_prompt_of_the_callers_stands_for_the_shipped_one_in_both_languages(own_file, form):
+    prompts = ExecutionAgent(prompt=form.format(own_file)).prompts
+    shipped = ExecutionAgent().prompts
+    for language in LANGUAGES:
+        name, decided = f"execution_{language}", prompt_texts()[f"execution_{language}"].rstrip()
+        assert shipped[name].startswith(decided)
+        assert prompts[name] == OWN.rstrip() + shipped[name].removeprefix(decided)
+
+
+def test_a_shipped_prompt_is_chosen_by_its_name():
+    prompts = ExecutionAgent(prompt="execution_v2_zh.txt", calling="native").prompts
+    assert prompts["execution_zh"] == ExecutionAgent(calling="native").prompts["execution_zh"]
+    parts = (prompt_texts()[name].rstrip() for name in ("execution_zh", "action_native_en"))
+    assert prompts["execution_en"] == "\n\n".join(parts)
 
 
 def test_a_prompt_that_changes_after_the_agent_was_made_changes_nothing(own_file):
     made = ExecutionAgent(prompt="mine.txt")
     own_file.write_text("You bet.", encoding="utf-8")
-    assert made.prompts["execution_en"] == OWN
-    assert ExecutionAgent(prompt="mine.txt").prompts["execution_en"] == "You bet."
+    assert made.prompts["execution_en"].startswith("You follow the trend.")
+    assert ExecutionAgent(prompt="mine.txt").prompts["execution_en"].startswith("You bet.")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_an_order_of_the_plan_is_told_with_its_reason_and_exits_in_words(small_m
 
 def test_without_exits_the_plan_says_so(market):
     _, told = play(market, [[decide()]], language="zh")
-    assert told[0]["plan"] == "没有退出"
+    assert told[0]["plan"] == "没有自动的退出"
 
 
 def test_the_size_is_told_with_the_least_buy(market):
@@ -135,6 +135,18 @@ def test_a_buy_that_the_cash_does_not_pay_is_an_error_of_cash_unless_a_sale_pays
     assert [each.notes["reply_errors"]["cash"] for each in done] == [0, 1, 0]
     assert {each.notes["reply_errors"]["replies"] for each in done} == {2}
     assert [fill.side for fill in done[2].fills] == ["sell", "buy"]
+
+
+def test_sales_pay_for_buys_of_any_symbol_and_buys_together_must_fit_the_cash(small_market):
+    market = small_market({SYMBOL: [100.0] * 40, OTHER: [100.0] * 40})
+    first = {SYMBOL: [decide()], OTHER: [decide("buy", 1)]}
+    swap = {SYMBOL: [decide("buy", 1)], OTHER: [decide("sell", 1)]}
+    done, _ = play(market, [[first], [swap]], share=1.0, cash=10_050)
+    assert [each.notes["reply_errors"]["cash"] for each in done] == [0, 0]
+    both = {SYMBOL: [decide("buy", 0.8)], OTHER: [decide("buy", 0.8)]}
+    (result,), _ = play(market, [[both]], share=1.0, cash=10_050)
+    assert result.notes["reply_errors"]["cash"] == 1
+    assert [each.code for each in result.rejections] == ["insufficient_cash"]
 
 
 def test_a_trade_of_what_has_no_open_contradicts_the_facts(small_market):

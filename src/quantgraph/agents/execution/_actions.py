@@ -49,7 +49,7 @@ def _small(value: Any) -> Any:
 
 
 class ToolCall(_Part):
-    """A tool, and what it is given."""
+    """A tool, and its parameters."""
 
     tool_name: str = Field(min_length=1, description="the name of a tool")
     params: dict[str, Any] = Field(
@@ -177,8 +177,8 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str
     text = reply_text(message.content)
     try:
         is_call = bool(message.tool_calls or message.invalid_tool_calls)
-        said = _called(message, text) if is_call else _written(message, text)
-        return _read(_plain(said), step, symbol)
+        raw = _native_action(message, text) if is_call else _written(message, text)
+        return _read(_plain(raw), step, symbol)
     except _Unreadable as fault:
         line = escape_controls(" ".join(str(fault).split()))
         raise ModelOutputInvalid(line, reply=text, kind=fault.kind) from None
@@ -192,8 +192,8 @@ def calls_as_text(reply: AIMessage) -> AIMessage:
     if not reply.tool_calls and not reply.invalid_tool_calls:
         return reply
     reasoning = without_thoughts(reply_text(reply.content))[:_LONGEST_REASONING]
-    said = [_action_of(call["name"], call["args"], reasoning) for call in reply.tool_calls]
-    lines = ["(a call that cannot be read)"] if reply.invalid_tool_calls or is_too_deep(said) else said
+    raw = [_action_of(call["name"], call["args"], reasoning) for call in reply.tool_calls]
+    lines = ["(a call that cannot be read)"] if reply.invalid_tool_calls or is_too_deep(raw) else raw
     text = "\n".join(canonical_json(to_json(each), sort_keys=False) for each in lines)
     return AIMessage(text, id=reply.id, response_metadata=reply.response_metadata)
 
@@ -206,7 +206,7 @@ class _Unreadable(Exception):
         self.kind = kind
 
 
-def _called(message: AIMessage, text: str) -> dict[str, Any]:
+def _native_action(message: AIMessage, text: str) -> dict[str, Any]:
     """Return the action of a native call."""
     if message.invalid_tool_calls:
         name = str(message.invalid_tool_calls[0].get("name") or "")[:_SHOWN]
@@ -241,12 +241,12 @@ def _written(message: AIMessage, text: str) -> dict[str, Any]:
     return only
 
 
-def _plain(said: Any) -> dict[str, Any]:
+def _plain(raw: Any) -> dict[str, Any]:
     """Return an action as plain JSON whose text any database takes."""
-    if is_too_deep(said):
+    if is_too_deep(raw):
         raise _Unreadable("the action is nested too deeply; must be flat JSON")
     try:
-        text = canonical_json(said, sort_keys=False, allow_nan=False)
+        text = canonical_json(raw, sort_keys=False, allow_nan=False)
     except (TypeError, ValueError):
         raise _Unreadable("the action has a value that is not JSON, such as NaN; use null") from None
     if len(text) > LONGEST_ACTION:
@@ -259,20 +259,18 @@ _Faults = dict[str, ReplyError]
 """What is wrong with an action: lines, and of which kind each is."""
 
 
-def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
+def _read(raw: dict[str, Any], step: int | None, symbol: str) -> Action:
     """Return the action that plain JSON stands for, or raise all that is wrong with it."""
     faults: _Faults = {}
-    kind = _type_of(said, faults)
-    payload = _payload_of(kind, said, faults)
+    kind = _type_of(raw, faults)
+    payload = _payload_of(kind, raw, faults)
     if kind == "tool_call" and payload and payload.get("tool_name") == _PLACE_ORDER:
         kind, payload = "decision", _params_of(_checked(kind, payload, "", faults), faults)
-    common: dict[str, Any] = {
-        name: said[name] for name in ("intermediate_result", "next_step") if name in said
-    }
-    common |= {"reasoning": said.get("reasoning") or "", "step": said.get("step") if step is None else step}
+    common: dict[str, Any] = {name: raw[name] for name in ("intermediate_result", "next_step") if name in raw}
+    common |= {"reasoning": raw.get("reasoning") or "", "step": raw.get("step") if step is None else step}
     if kind == "observation":
-        common |= {"result": said.get("result")}
-    if kind == "calculation" and said.get("intermediate_result") is None:
+        common |= {"result": raw.get("result")}
+    if kind == "calculation" and raw.get("intermediate_result") is None:
         faults["intermediate_result is missing; must be the number that you calculate"] = "schema"
     part, action = _PAYLOADS.get(kind), None
     if payload is not None:
@@ -286,10 +284,10 @@ def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
     return read
 
 
-def _fitted(part: type[_P], said: Mapping[str, Any], prefix: str, faults: _Faults) -> _P | None:
+def _fitted(part: type[_P], raw: Mapping[str, Any], prefix: str, faults: _Faults) -> _P | None:
     """Return a part of an action, or add what each wrong field is and what it must be."""
     try:
-        return part.model_validate(said)
+        return part.model_validate(raw)
     except ValidationError as error:
         found = faults_of(error, part, show=_shown)
     # What is wrong with no field alone contradicts itself.
@@ -297,22 +295,22 @@ def _fitted(part: type[_P], said: Mapping[str, Any], prefix: str, faults: _Fault
     return None
 
 
-def _type_of(said: Mapping[str, Any], faults: _Faults) -> ActionType:
+def _type_of(raw: Mapping[str, Any], faults: _Faults) -> ActionType:
     """Return the type of an action; of one without a valid type, that to which its keys belong."""
     for kind in ACTION_TYPES:
-        if said.get("type") == kind:
+        if raw.get("type") == kind:
             return kind
-    wrong = f"type is {_shown(said['type'])}" if "type" in said else "the action has no type"
+    wrong = f"type is {_shown(raw['type'])}" if "type" in raw else "the action has no type"
     faults[f"{wrong}; must be one of {', '.join(ACTION_TYPES)}"] = "schema"
-    inner = said.get("action")
-    keys = [*(inner if isinstance(inner, dict) else ()), *said]
+    inner = raw.get("action")
+    keys = [*(inner if isinstance(inner, dict) else ()), *raw]
     return next((_TYPE_OF[name] for name in keys if name in _TYPE_OF), "observation")
 
 
-def _payload_of(kind: ActionType, said: Mapping[str, Any], faults: _Faults) -> dict[str, Any] | None:
+def _payload_of(kind: ActionType, raw: Mapping[str, Any], faults: _Faults) -> dict[str, Any] | None:
     """Return what is under ``action``, or its keys where they stand beside ``type``; None for neither."""
-    inner = said.get("action")
-    beside = {name: value for name, value in said.items() if name not in Action.model_fields}
+    inner = raw.get("action")
+    beside = {name: value for name, value in raw.items() if name not in Action.model_fields}
     if inner is None:
         return beside
     if isinstance(inner, str) and kind == "decision":

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from quantgraph._util.texts import Note
 from quantgraph.agents._model_decider import SESSIONS, log_step
@@ -17,7 +17,7 @@ from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._run_facts import account_value, facts_of_run
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
-from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection
 from quantgraph.broker.session import largest_buy
 from quantgraph.market.money import to_decimal
 from quantgraph.recording.scope import happened
@@ -65,37 +65,24 @@ def _wish(
     return options.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
 
 
+_NOT_KNOWN_AT_OPEN = frozenset({"volume_cap", "market_closed"})
+
+
 def errors_of_orders(
     decisions: Mapping[str, Mapping[str, Any]], orders: Sequence[Order], context: DecisionContext
-) -> list[Literal["logic", "cash"]]:
-    """Return an error for each decision that contradicts its facts or that the cash does not cover.
+) -> list[str]:
+    """Return ``logic`` or ``cash`` for each decision that the market or the cash refuses at the open.
 
-    ``logic``: a trade without an open, a sale of nothing that may be sold, a buy of less than the least one.
-    ``cash``: a buy for which the cash and the session's sales do not pay the least one.
+    Sales come first. A sale of what is not held contradicts the facts.
     """
-    opens, account = context.view.numbers("ohlcv", "open"), context.account
-    prices = {name: to_decimal(price) for name, price in opens.items() if 0 < price < math.inf}
-    sold = [name for name, each in decisions.items() if each["action"] == "sell" and name in prices]
-    cash = account.cash + sum(prices[name] * account.quantity(name) for name in sold)
-    sizes = {order.symbol: order.target_value or Decimal(0) for order in orders}
-
-    def error_of(symbol: str, action: str) -> Literal["logic", "cash"] | None:
-        held = account.positions.get(symbol)
-        if action == "hold" or (action == "buy" and symbol in prices and symbol not in sizes):
-            return None
-        if symbol not in prices or (action == "sell" and not (held and held.sellable)):
-            return "logic"
-        if action == "sell":
-            return None
-        wished = sizes[symbol] - prices[symbol] * account.quantity(symbol)
-        fits = [
-            largest_buy(symbol, prices[symbol], most, context.rules, context.session)
-            for most in (wished, cash)
-        ]
-        return "logic" if not fits[0] else None if fits[1] else "cash"
-
-    found = (error_of(symbol, each["action"]) for symbol, each in decisions.items())
-    return [error for error in found if error]
+    by_side = sorted(orders, key=lambda order: bool(order.target_value))
+    outcomes = [context.market.submit(order) for order in by_side]
+    codes = [each.code for each in outcomes if isinstance(each, Rejection)]
+    traded = {order.symbol for order in orders}
+    sales = [name for name, each in decisions.items() if each["action"] == "sell"]
+    codes += ["insufficient_shares" for name in sales if name not in traded]
+    known = [code for code in codes if code not in _NOT_KNOWN_AT_OPEN]
+    return ["cash" if code == "insufficient_cash" else "logic" for code in known]
 
 
 _ROLE: Role = "execution"
@@ -161,8 +148,8 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts in both languages, as they are sent."""
-        return self.texts
+        """The prompts in both languages, as they are sent before the facts."""
+        return self.system_prompts
 
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the model did not choose."""
@@ -183,7 +170,8 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
         symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
-        size, tools = (account_value(context), len(symbols)), self._tools(context, symbols)
+        size = account_value(context), len(symbols)
+        tools = {each: ToolContext(context.view, context.account, context.rules) for each in symbols}
         facts = {each: facts_of_run(context, tools[each], each, self, size) for each in symbols}
         done = self._side_by_side(context, tools, facts)
         decisions = {symbol: state["decision"] for symbol, state in done.items()}
@@ -192,11 +180,6 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
         notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
         errors = _reply_errors(done.values(), errors_of_orders(decisions, orders, context))
         return Decision(orders, notes={"executions": notes, "reply_errors": errors})
-
-    @staticmethod
-    def _tools(context: DecisionContext, symbols: Iterable[str]) -> dict[str, ToolContext]:
-        """Return what the tools of each symbol's execution may read."""
-        return {symbol: ToolContext(context.view, context.account, context.rules) for symbol in symbols}
 
     def _side_by_side(
         self,

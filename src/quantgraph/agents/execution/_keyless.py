@@ -64,18 +64,18 @@ def _decided(close: float, average: float, values: Sequence[Any], position: Any)
     if rsi is None or shares is None:
         return "hold", "RSI or the position is not known"
     side = "above" if close > average else "below" if close < average else "at"
-    said = f"the close of {close:g} is {side} MA{_PERIOD} of {average:.4f}, RSI is {rsi:.2f}"
+    numbers = f"the close of {close:g} is {side} MA{_PERIOD} of {average:.4f}, RSI is {rsi:.2f}"
     if close > average and rsi < _RSI_HIGH and not shares:
-        return "buy", f"{said}, and nothing is held"
+        return "buy", f"{numbers}, and nothing is held"
     if close < average and sellable:
-        return "sell", f"{said}, and {sellable:g} shares may be sold"
-    return "hold", f"{said}, and {shares:g} shares are held"
+        return "sell", f"{numbers}, and {sellable:g} shares may be sold"
+    return "hold", f"{numbers}, and {shares:g} shares are held"
 
 
 def _decision(step: int, action: str, reason: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     rule = "; the rule in words is not executed" if facts.get("user_requirements") else ""
-    told = {"action": action, "reason": f"keyless rule: {reason}{rule}", "confidence": _STEP_CONFIDENCE}
-    return _action(step, "decision", told, reason)
+    decided = {"action": action, "reason": f"keyless rule: {reason}{rule}", "confidence": _STEP_CONFIDENCE}
+    return _action(step, "decision", decided, reason)
 
 
 def _call(step: int, tool: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
@@ -98,12 +98,10 @@ def _action(
 
 def reply_to_step(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
     """The next action of an execution: its step and the results so far stand in the messages."""
-    told = [message.text for message in messages if isinstance(message, HumanMessage | ToolMessage)]
-    results = [json_object(part).get("result") for each in told if (part := read("observation", each))]
-    replies_given = sum(isinstance(message, AIMessage) for message in messages)
-    return next_action(
-        json_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results)
-    )
+    texts = [message.text for message in messages if isinstance(message, HumanMessage | ToolMessage)]
+    results = [json_object(part).get("result") for each in texts if (part := read("observation", each))]
+    replies = sum(isinstance(message, AIMessage) for message in messages)
+    return next_action(json_object(text), len(results) + 1, results, is_sent_back=replies > len(results))
 
 
 KEYLESS = {"execution_facts": reply_to_step}

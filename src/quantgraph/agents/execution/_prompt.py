@@ -1,12 +1,12 @@
-"""What the stepwise agent is told: prompt files, tools, facts, round, results, and its short history."""
+"""What the stepwise agent is shown: prompt files, tools, facts, round, results, and its short history."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -73,17 +73,18 @@ def prompt_texts() -> Mapping[str, str]:
     return prompt_files(_FOLDER, _FILES)
 
 
-def chosen_prompts(own: str | None, calling: str) -> dict[str, str]:
-    """The prompts by name for one way of calling tools.
+def system_prompts(own: str | None, calling: str, listed: Collection[BaseTool]) -> dict[str, str]:
+    """The prompts before the facts: what is decided, the form of an action, and the tools that are listed.
 
-    A file of the caller's, or a shipped one by its name, is what is decided in both languages.
+    A file of the caller's, or a shipped one by its name, says in both languages what is decided.
     """
-    parts = ("execution", f"action_{calling}")
-    texts = {name: text for name, text in prompt_texts().items() if name.startswith(parts)}
-    if own is None:
-        return texts
-    text = own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
-    return texts | {name: text for name in texts if name.startswith("execution")}
+    texts, found = prompt_texts(), {}
+    decided = own and own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
+    tools = "\n".join(["available_tools:", *(f"- {tool_line(each)}" for each in listed)]) if listed else ""
+    for language in get_args(Language):
+        parts = [decided or texts[f"execution_{language}"], texts[f"action_{calling}_{language}"], tools]
+        found[f"execution_{language}"] = "\n\n".join(part.rstrip() for part in parts if part)
+    return found
 
 
 _TOOL_LINES: Final = {
@@ -142,8 +143,8 @@ def first_messages(
     facts: Mapping[str, Any], prompt: str, *, rounds: int, language: Language = "en"
 ) -> list[AnyMessage]:
     """The conversation up to the first round."""
-    told = wrap("execution_facts", canonical_json(dict(facts), sort_keys=False))
-    return [SystemMessage(f"{prompt.rstrip()}\n\n{told}"), step_message(1, rounds, language)]
+    part = wrap("execution_facts", canonical_json(dict(facts), sort_keys=False))
+    return [SystemMessage(f"{prompt}\n\n{part}"), step_message(1, rounds, language)]
 
 
 def step_message(step: int, rounds: int, language: Language = "en") -> HumanMessage:
@@ -164,12 +165,12 @@ def observed(
     answer = f"{_observation(observation)}\n{_question(next_step, rounds, language)}"
     text = without_thoughts(reply_text(reply.content))[:LONGEST_REPLY]
     if not reply.tool_calls:
-        said = {
+        kept = {
             name: value
             for name, value in action.model_dump(exclude={"step"}).items()
             if value not in (None, "")
         }
-        text = canonical_json(shortened(said, LONGEST_REPLY), sort_keys=False)
+        text = canonical_json(shortened(kept, LONGEST_REPLY), sort_keys=False)
     return _answered(reply, text, answer, action.step)
 
 
@@ -203,10 +204,10 @@ def with_short_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def _short_answer(message: AnyMessage) -> AnyMessage:
-    told = read("observation", message.text)
-    if told is None or not isinstance(message, HumanMessage | ToolMessage):
+    part = read("observation", message.text)
+    if part is None or not isinstance(message, HumanMessage | ToolMessage):
         return message
-    observation = json.loads(told)
+    observation = json.loads(part)
     short = shortened(_earlier(observation["result"]), LONGEST_EARLIER_RESULT)
     return message.model_copy(update={"content": _observation({**observation, "result": short})})
 
@@ -234,16 +235,18 @@ def sent_back(
     reply: AIMessage, fault: str, *, step: int, rounds: int, is_last: bool = False, language: Language = "en"
 ) -> list[AnyMessage]:
     """A reply that is no action, what is wrong with it, and the question once more."""
-    told = say(
+    fault_text = say(
         language,
         zh=f"上一个回复不能用：{fault}。请重新回复，只给出一个操作。",
         en=f"Your last reply could not be used: {fault}. Reply again, with one action and nothing else.",
     )
     if is_last:
-        told += say(language, zh="再有一个不能用的回复，就持有。", en=" Another one like it ends in a hold.")
+        fault_text += say(
+            language, zh="再有一个不能用的回复，就持有。", en=" Another one like it ends in a hold."
+        )
     text = without_thoughts(reply_text(reply.content))
     text = text if len(text) <= LONGEST_REPLY else f"{text[:LONGEST_REPLY]}…"
-    return _answered(reply, text, f"{escape_tags(told)}\n{_question(step, rounds, language)}", step)
+    return _answered(reply, text, f"{escape_tags(fault_text)}\n{_question(step, rounds, language)}", step)
 
 
 def _observation(observation: Mapping[str, Any]) -> str:
@@ -251,8 +254,8 @@ def _observation(observation: Mapping[str, Any]) -> str:
 
 
 def _question(step: int, rounds: int, language: Language) -> str:
-    told = wrap("execution_step", canonical_json({"current_step": step, "rounds": rounds}))
-    return told + (
+    part = wrap("execution_step", canonical_json({"current_step": step, "rounds": rounds}))
+    return part + (
         say(language, zh="这是最后一轮：请做出决策。", en="The last round: decide.") if step >= rounds else ""
     )
 

@@ -1,4 +1,4 @@
-"""What a run tells the stepwise agent beside the data: sizes, the trade plan, and its earlier decisions."""
+"""The facts of a run for the stepwise agent: sizes, the trade plan, and its earlier decisions."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def _size_text(
     target, lots = options.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
     price = context.view.numbers("ohlcv", "open").get(symbol, math.nan)
     scaled = options.size == "confidence"
-    told = say(
+    text = say(
         context.language,
         zh=f"买入把整个持仓补到 {target}{' 乘以 confidence' if scaled else ''}",
         en=f"a buy raises the whole position to {target}{' x confidence' if scaled else ''}",
     )
     if not 0 < price < math.inf:
-        return told
+        return text
     least = float(lots.first) * price
-    return told + say(
+    return text + say(
         context.language,
         zh=f"，至少买 {lots.first} 股，即 {least:.2f}",
         en=f"; least buy: {lots.first} shares, {least:.2f}",
@@ -79,7 +79,7 @@ def _plan_text(context: DecisionContext, symbol: str) -> str:
     plan = context.plan.to_json()
     words = plan_words({name: plan[name] for name in _PLAN_WORDS if name in plan}, context.language)
     if not context.plan.exits:
-        words.append(say(context.language, zh="没有退出", en="no exits"))
+        words.append(say(context.language, zh="没有自动的退出", en="no exits"))
     words += [
         say(
             context.language,
@@ -97,12 +97,12 @@ def _earlier_decisions(context: DecisionContext, tools: ToolContext, symbol: str
     for result in context.history[-EARLIER_DECISIONS:]:
         note = result.notes.get("executions", {}).get(symbol)
         if note is not None:
-            said = f"{result.session:%Y-%m-%d} {note['action']} {note['confidence']:g}"
+            decided = f"{result.session:%Y-%m-%d} {note['action']} {note['confidence']:g}"
             parts = [
                 *_outcomes(result, symbol, note, context.language),
                 *_change(result, tools, symbol, context.language),
             ]
-            yield f"{'; '.join([said, *parts])}: {short_line(note['reason'], _REASON)}"
+            yield f"{'; '.join([decided, *parts])}: {short_line(note['reason'], _REASON)}"
 
 
 def _outcomes(

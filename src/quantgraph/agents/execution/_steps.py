@@ -46,13 +46,12 @@ from quantgraph.agents.execution._actions import (
 )
 from quantgraph.agents.execution._prompt import (
     bound_tool,
-    chosen_prompts,
     first_messages,
     observed,
     record_of,
     sent_back,
     short_number,
-    tool_line,
+    system_prompts,
     with_short_results,
 )
 from quantgraph.broker import Account
@@ -73,7 +72,6 @@ from quantgraph.tools import (
     tools_catalog,
 )
 
-_PLACE_ORDER = "place_order"
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
 
@@ -180,7 +178,7 @@ class ExecutionOptions:
                     f"tools: there is a tool {tool.name!r} already; give yours another name",
                     parameter="tools",
                 )
-        self.texts  # noqa: B018 - a file of the caller's is read now
+        self.system_prompts  # noqa: B018 - a file of the caller's is read now
 
     @cached_property
     def catalog(self) -> Mapping[str, BaseTool]:
@@ -193,20 +191,10 @@ class ExecutionOptions:
         return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
     @cached_property
-    def texts(self) -> Mapping[str, str]:
-        """The prompts by name, as they are sent: what is decided, and the form of an action."""
-        return chosen_prompts(self.prompt, self.calling)
-
-    @cached_property
-    def system_texts(self) -> Mapping[str, str]:
-        """The prompt before the facts by language, with the tools unless they are bound to the model."""
-        lines = [f"- {tool_line(tool)}" for name, tool in self.catalog.items() if name != _PLACE_ORDER]
-        tools = ["\n".join(["available_tools:", *lines])] if self.calling == "json" else []
-        parts = ("execution", f"action_{self.calling}")
-        return {
-            language: "\n\n".join([*(self.texts[f"{part}_{language}"].rstrip() for part in parts), *tools])
-            for language in get_args(Language)
-        }
+    def system_prompts(self) -> Mapping[str, str]:
+        """The prompts before the facts, by name. In JSON ``place_order`` is the decision, and not listed."""
+        listed = [tool for name, tool in self.catalog.items() if name != "place_order"]
+        return system_prompts(self.prompt, self.calling, listed if self.calling == "json" else ())
 
     def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
         """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
@@ -349,7 +337,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             **self.facts,
             "user_requirements": self.rule,
         }
-        prompt = self.options.system_texts[self.language]
+        prompt = self.options.system_prompts[f"execution_{self.language}"]
         return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
 
     def _status(self) -> dict[str, Any]:
@@ -360,12 +348,12 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             {"price", "price_is"} if position.get("price_is") == "open" else set()
         )
         known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
-        told = {name: value for name, value in position.items() if name not in known}
+        more = {name: value for name, value in position.items() if name not in known}
         closes, quote = self.context.bars(self.symbol).values["close"], self.context.quotes.get(self.symbol)
         status = {
             "last_close": short_number(float(closes[-1])) if len(closes) else None,
             "open": quote.open if quote and 0 < quote.open < math.inf else None,
-            **told,
+            **more,
         }
         return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
@@ -403,7 +391,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
                 self.options.catalog,
                 made=[call_key(each["tool_name"], each["params"]) for each in history if "tool_name" in each],
                 most=MAX_IDENTICAL_CALLS,
-                again="{name} has been called {most} times with these parameters, and would answer the same; "
+                again="{name} was called {most} times with these parameters, and would answer the same; "
                 "change them, or decide",
             )
             return call_tool(tool, done.params, self.context, timeout=self.options.tool_timeout)
@@ -459,8 +447,8 @@ def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tup
     """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
     for each in reversed(history):
         params, result = each.get("params") or {}, each.get("result")
-        called = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
-        if called and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
+        is_bars = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
+        if is_bars and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
             return result, str(params.get("timeframe", "1d"))
     return (), "1d"
 
@@ -490,7 +478,7 @@ def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -
 
 
 CASH = 1_000_000
-"""Cash of an account where none is given."""
+"""Cash of an account by default."""
 
 
 def begin_execution(
@@ -515,7 +503,7 @@ def begin_execution(
     rule, language
         The user's rule in words, and the language of the prompt.
     account
-        On that morning. Default: cash of 1,000,000.
+        At that open. Default: cash of 1,000,000.
     rules
         The market's rules. Default: those of the symbol's market.
 
