@@ -24,7 +24,7 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_290,
+    "lines": 87_295,
     "lines of statements": 46_035,
     "modules": 339,
     "modules that a stranger sees": 76,

@@ -92,7 +92,10 @@ _TOOL_LINES: Final = {
         "symbol, limit, timeframe=1d",
         "the last bars by 1d, 1w or 1mo, adjusted up to today; volume in shares (US) or hands of 100 (China)",
     ),
-    "get_indicator": ("symbol, name, params", 'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}'),
+    "get_indicator": (
+        "symbol, name, params, timeframe=1d, limit=1",
+        'the last values of MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}',
+    ),
     "get_position": ("symbol", "what is held"),
     "get_rules": ("symbol", "lots, price limits, resale, fees"),
     "get_news": ("symbol, limit", "news before this open"),
