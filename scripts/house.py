@@ -25,7 +25,7 @@ OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
     "lines": 87_295,
-    "lines of statements": 46_035,
+    "lines of statements": 46_036,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 614,
