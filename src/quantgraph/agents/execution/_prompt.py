@@ -79,7 +79,8 @@ def system_prompts(own: str | None, calling: str, listed: Collection[BaseTool]) 
     A file of the caller's, or a shipped one by its name, says in both languages what is decided.
     """
     texts, found = prompt_texts(), {}
-    decided = own and own_prompt(str(_FOLDER / own) if own in _FILES.values() else own)
+    is_shipped = own in (_FILES["execution_en"], _FILES["execution_zh"])
+    decided = own and own_prompt(str(_FOLDER / own) if is_shipped else own)
     tools = "\n".join(["available_tools:", *(f"- {tool_line(each)}" for each in listed)]) if listed else ""
     for language in get_args(Language):
         parts = [decided or texts[f"execution_{language}"], texts[f"action_{calling}_{language}"], tools]
@@ -92,7 +93,10 @@ _TOOL_LINES: Final = {
         "symbol, limit, timeframe=1d",
         "the last bars by 1d, 1w or 1mo, adjusted up to today; volume in shares (US) or hands of 100 (China)",
     ),
-    "get_indicator": ("symbol, name, params", 'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}'),
+    "get_indicator": (
+        "symbol, name, params, timeframe=1d, limit=1",
+        'the last values of MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}',
+    ),
     "get_position": ("symbol", "what is held"),
     "get_rules": ("symbol", "lots, price limits, resale, fees"),
     "get_news": ("symbol, limit", "news before this open"),
