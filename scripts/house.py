@@ -24,9 +24,9 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_018,
-    "lines of statements": 45_888,
-    "modules": 338,
+    "lines": 87_493,
+    "lines of statements": 46_173,
+    "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 614,
     "lines of the longest function's body": 50,
