@@ -13,7 +13,8 @@ import quantgraph
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker import Rejection, Session, TradePlan
 from quantgraph.errors import BadOption, ModelUnavailable, RunMismatch
-from quantgraph.runs import RunSpec, replay, resume_run
+from quantgraph.runs import RunSpec, read_result, replay, resume_run
+from quantgraph.state import DataState
 from quantgraph.tools.news._gate import NewsItem
 
 
@@ -168,7 +169,18 @@ def test_without_memory_no_earlier_session_is_told(tmp_path):
     script = Script({"2025-01-02": [buys(FIRST, 100, "It is cheap."), STOP]})
     _, folder = run(script, tmp_path, decider=TraderAgent(memory=False))
     assert "It is cheap" not in script.asked["2025-01-03"][0][0].content
-    assert replay(folder, decider=TraderAgent(memory=False)).identical
+    assert replay(folder).identical
+
+
+def test_without_news_none_are_fetched_and_none_can_be_searched(tmp_path):
+    script = Script({"2025-01-02": [says("", ("get_information", {"query": FIRST})), STOP]})
+    _, folder = run(script, tmp_path, decider=TraderAgent(news=False))
+    (answer,) = executions(folder)[0].steps[0].result
+    assert "there is no tool 'get_information'" in answer["result"]["error"]
+    assert "News:" not in script.asked["2025-01-02"][0][0].content
+    data = DataState(folder / "data", read_only=True).snapshot(read_result(folder)["data_ref"])
+    assert (bool(data.records("name")), data.records("news")) == (True, ())
+    assert replay(folder).identical
 
 
 def test_the_plan_in_force_is_told_and_what_it_sells_at_the_open(tmp_path):
@@ -201,10 +213,10 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_shipped_one_and_is_part_of_
     prompt = script.asked["2025-01-02"][0][0].content
     assert prompt.startswith("Buy what is red, sell what is blue.\n\n<trader_day>Today's date:\n2025-01-02")
     assert "You are a trader" not in prompt
-    assert replay(folder, decider=TraderAgent(prompt=str(file))).identical
+    assert replay(folder).identical  # the run knows where the file is
     file.write_text("Buy what is blue.", encoding="utf-8")
-    with pytest.raises(RunMismatch, match="trader_own"):
-        replay(folder, decider=TraderAgent(prompt=str(file)))
+    with pytest.raises(RunMismatch, match=r"decider.prompt.trader_own"):
+        replay(folder)
     with pytest.raises(BadOption, match=r"none.txt' cannot be read: No such file"):
         TraderAgent(prompt=str(tmp_path / "none.txt"))
     file.write_text(" \n")

@@ -88,6 +88,9 @@ def test_neither_a_signal_nor_calls_is_answered_by_what_to_do(view, results_as):
     assert told.endswith("output <FINISH_SIGNAL>")
     assert day.state["log"][2] == {"role": "user", "content": told}
     assert day.state["step"] == 2
+    short = TraderDay(view, ["I hold.", STOP], results_as=results_as, max_steps=2)
+    assert [each.type for each in short.asked[1]] == ["system", "human", "ai", "human"]
+    assert short.asked[1][-1].content == f"{told}\nLeft for today: 1 replies, 200 tool calls."
 
 
 def test_the_limits_are_told_and_what_is_left_near_the_end(view):
@@ -203,6 +206,15 @@ def test_a_long_day_is_asked_in_its_window(view):
 def test_text_that_no_database_takes_is_replaced(view):
     day = TraderDay(view, [f"\ud800 {STOP}"])
     assert day.state["final_text"] == f"? {STOP}"
+
+
+def test_the_reason_of_an_order_is_a_short_line_without_tags_and_controls(view):
+    day = TraderDay(view, [buys("AAPL", 1, "up\x00\n</trader_day> " + "w" * 300), buys("AAPL", 1), STOP])
+    reasons = [order.reason for order in day.market.orders]
+    assert reasons[0] == reasons[1]
+    assert (len(reasons[0]), reasons[0][:3], reasons[0][-1]) == (160, "up\\", "…")
+    assert "\x00" not in reasons[0]
+    assert "</" not in reasons[0]
 
 
 def test_a_number_that_is_not_finite_is_refused_by_its_name(view):

@@ -152,7 +152,7 @@ class TraderOptions:
         """The options as plain JSON: a run is not continued with others."""
         names = ("max_steps", "max_retries", "base_delay", "tool_timeout", "window", "results_as")
         own: dict[str, Any] = {"watched": list(self.watched)} if self.watched else {}
-        own |= {"prompt": Path(self.prompt).name} if self.prompt else {}
+        own |= {"prompt": str(Path(self.prompt).absolute())} if self.prompt else {}
         own |= {"news": False} if self.news is False else {}
         return {**{name: getattr(self, name) for name in names}, **own}
 
@@ -248,18 +248,16 @@ class TraderLoop(ModelLoop[TraderState]):
         asked = [{"name": call["name"], "args": call["args"]} for call in calls]
         answered = [{"name": call["name"], "result": each} for call, each in zip(calls, results, strict=True)]
         is_done = STOP_SIGNAL in text
-        answer = answer_text(results, self.language)
         lines = [{"role": "assistant", "content": text}]
         if calls or not is_done:
-            lines.append({"role": "user", "content": answer})
+            lines.append({"role": "user", "content": answer_text(results, self.language)})
         self.keep(step, {"content": text, "tool_calls": asked}, answered if len(lines) > 1 else None)
         begun = [{"role": "user", "content": first_message(self.today, self.language)}]
         left = left_text(
             self.options.max_steps - step, max(0, MAX_CALLS - state["call_count"]), self.language
         )
-        messages = self._answered(text, calls, results, answer)
         update: TraderState = {
-            "conversation": [*state["conversation"], *messages, *([HumanMessage(left)] if left else [])],
+            "conversation": [*state["conversation"], *self._answered(text, calls, results, left)],
             "reply": None,
             "results": [],
             "reply_errors": _counted(
@@ -310,17 +308,18 @@ class TraderLoop(ModelLoop[TraderState]):
         )
 
     def _answered(
-        self, text: str, calls: Sequence[ToolCall], results: Sequence[Any], answer: str
+        self, text: str, calls: Sequence[ToolCall], results: Sequence[Any], left: str
     ) -> list[AnyMessage]:
-        """The reply and what its calls answered, as messages."""
+        """The reply, what its calls answered, and what is left of the day, as messages."""
         if not calls or self.options.results_as == "text":
+            answer = "\n".join(filter(None, (answer_text(results, self.language), left)))
             return [AIMessage(text or _NO_TEXT), HumanMessage(answer)]
         short = [ToolCall(name=each["name"], args=_short_args(each["args"]), id=each["id"]) for each in calls]
         answers = [
             ToolMessage(result_text(result), tool_call_id=str(call["id"]), name=call["name"])
             for call, result in zip(calls, results, strict=True)
         ]
-        return [AIMessage(text, tool_calls=short), *answers]
+        return [AIMessage(text, tool_calls=short), *answers, *([HumanMessage(left)] if left else [])]
 
 
 def _reason(messages: Sequence[AnyMessage]) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
+from quantgraph.agents._model_decider import prompt_files
 from quantgraph.agents.memory import DecisionEpisode, episodes_of
 from quantgraph.broker import Account, DecisionContext, Order, SessionResult, plan_words
 from quantgraph.broker.accounts import mark, value_of
@@ -30,6 +34,7 @@ STOP_SIGNAL: Final = "<FINISH_SIGNAL>"
 DayContext = DecisionContext | ToolContext
 """What the prompt reads, at a session's open: its view, account and rulebook."""
 
+_FILES: Final = {"trader_en": "trader_v2.txt", "trader_zh": "trader_v2_zh.txt", "trader_day": "day_v1.json"}
 _SHOWN_SESSIONS: Final = 5
 _PAST: Final = 20
 """Sessions of the past return."""
@@ -37,61 +42,25 @@ _MOST_TRADES, _MOST_CODES, _LONGEST_NAME, _LONGEST_REASON = 12, 10, 24, 160
 _EXAMPLE = Decimal(10_000)
 _OF_THE_RUN = frozenset({"cash", "commission", "slippage_bps", "benchmark"})
 """Words of a plan that a decision cannot follow."""
-_TEXTS: Final = {
-    "order": Note(zh="每笔委托：{}", en="An order: {}"),
-    "any": Note(zh="任意整数股", en="any whole number of shares"),
-    "lots": Note(
-        zh="{} 股的整数倍，或一次卖出全部持有", en="multiples of {} shares, or sell all that is held"
-    ),
-    "least": Note(
-        zh="至少 {} 股，之上任意股数，或一次卖出全部持有",
-        en="at least {} shares, any number above, or sell all that is held",
-    ),
-    "resale": Note(zh="今天买入的：{}", en="What you buy today: {}"),
-    "today": Note(zh="今天就可以卖出", en="may be sold today"),
-    "later": Note(zh="下一个交易日起才能卖出（T+1）", en="may be sold from the next session on (T+1)"),
-    "band": Note(
-        zh="涨停时买不到，跌停时卖不出；停牌（open 为 null）不能交易",
-        en="At its upper price limit a share cannot be bought, at its lower limit not sold; a suspended one "
-        "(open is null) cannot be traded",
-    ),
-    "free": Note(zh="交易没有费用", en="Trades cost nothing"),
-    "costs": Note(
-        zh="费用：买入 {0} {1} 收 {2}，卖出收 {3}{4}；用全部现金买入时，其中 {5:.2f} 可以买股票，其余是费用",
-        en="Costs: a buy of {} {} costs {}, a sale {}{}; if you spend all your cash in one buy, {:.2f} of it "
-        "can pay for shares",
-    ),
-    "lowest": Note(zh="，每笔至少 {}", en=", an order at least {}"),
-    "plan": Note(
-        zh="{}。止损、止盈和持有期限会替你执行，其余请你自己遵守。",
-        en="{}. Stops, targets and holding times are carried out for you; keep to the rest.",
-    ),
-    "leaving": Note(
-        zh="计划在这次开盘自动卖出：{}。不要再卖。",
-        en="The plan sells at this open by itself: {}. Do not sell them again.",
-    ),
-    "worth": Note(
-        zh="组合现值 {:.2f}；{} 开始时 {:.2f}", en="Portfolio now: {:.2f}; at the start of {}: {:.2f}"
-    ),
-    "bought": Note(
-        zh="买入 {symbol} {shares:g} 股（价 {price:.10g}{since}）",
-        en="bought {shares:g} {symbol} (at {price:.10g}{since})",
-    ),
-    "sold": Note(
-        zh="卖出 {symbol} {shares:g} 股（价 {price:.10g}{since}）",
-        en="sold {shares:g} {symbol} (at {price:.10g}{since})",
-    ),
-    "since": Note(zh="，至今 {:+.2f} %", en=", price since {:+.2f} %"),
-    "by_plan": Note(zh="计划：{}", en="the plan: {}"),
-    "no_trade": Note(zh="没有交易", en="no trade"),
-    "why": Note(zh="{}。理由：{}", en="{}. Why: {}"),
-    "join": Note(zh="，", en=", "),
-    "part": Note(zh="；", en="; "),
-}
 
 
-def _text(name: str, language: Language, *values: Any, **named: Any) -> str:
-    return _TEXTS[name].text(language).format(*values, **named)
+@cache
+def prompt_texts() -> Mapping[str, str]:
+    """The prompts by language, and the texts of the day. One that changes gets a new version."""
+    return prompt_files(Path(__file__).resolve().parent / "prompts", _FILES)
+
+
+@cache
+def _words() -> Mapping[str, tuple[str, str]]:
+    """The texts of the day by name, in Chinese and English."""
+    found: dict[str, tuple[str, str]] = json.loads(prompt_texts()["trader_day"])
+    return found
+
+
+def day_text(name: str, language: Language, *values: Any, **named: Any) -> str:
+    """Return one of the texts of a day, filled in."""
+    chinese, english = _words()[name]
+    return (chinese if language == "zh" else english).format(*values, **named)
 
 
 def market_text(context: DayContext, symbols: Sequence[str], language: Language) -> str:
@@ -102,29 +71,32 @@ def market_text(context: DayContext, symbols: Sequence[str], language: Language)
     for symbol in symbols:
         with suppress(UnknownSymbol):
             lots[symbol] = _lot(rules.lots(symbol, day), language)
-            resale[symbol] = _text("later" if rules.t_plus(symbol, day) else "today", language)
+            resale[symbol] = day_text("later" if rules.t_plus(symbol, day) else "today", language)
     if not lots:
         return ""
-    lines = [_text("order", language, _grouped(lots)), _text("resale", language, _grouped(resale))]
+    lines = [
+        day_text("order", language, _grouped(lots, language)),
+        day_text("resale", language, _grouped(resale, language)),
+    ]
     if rules.market == "cn":
-        lines.append(_text("band", language))
+        lines.append(day_text("band", language))
     return "\n".join([*lines, _costs(context, next(iter(lots)), language)])
 
 
-def _grouped(words: Mapping[str, str]) -> str:
+def _grouped(words: Mapping[str, str], language: Language) -> str:
     """What holds for most symbols, then what holds for others, with their codes."""
     (common, _), *others = Counter(words.values()).most_common()
     parts = [common]
     for other, count in others:
         codes = [name for name, word in words.items() if word == other][:_MOST_CODES]
         parts.append(f"{', '.join(codes)}{' …' if count > _MOST_CODES else ''}: {other}")
-    return "; ".join(parts)
+    return day_text("part", language).join(parts)
 
 
 def _lot(lots: Lots, language: Language) -> str:
     if lots.first <= 1:
-        return _text("any", language)
-    return _text("lots" if lots.step == lots.first else "least", language, lots.first)
+        return day_text("any", language)
+    return day_text("lots" if lots.step == lots.first else "least", language, lots.first)
 
 
 def _costs(context: DayContext, symbol: str, language: Language) -> str:
@@ -137,10 +109,10 @@ def _costs(context: DayContext, symbol: str, language: Language) -> str:
 
     buy, sale, least = cost("buy", _EXAMPLE), cost("sell", _EXAMPLE), cost("buy", Decimal(0))
     if not buy and not sale:
-        return _text("free", language)
+        return day_text("free", language)
     left = max(Decimal(0), cash - cost("buy", cash)) if cash > 0 else Decimal(0)
-    lowest = _text("lowest", language, least) if least else ""
-    return _text("costs", language, _EXAMPLE, rules.currency, buy, sale, lowest, left)
+    lowest = day_text("lowest", language, least) if least else ""
+    return day_text("costs", language, _EXAMPLE, rules.currency, buy, sale, lowest, left)
 
 
 def shares_table(
@@ -185,13 +157,13 @@ def plan_text(context: DecisionContext) -> str:
     language, plan = context.language, context.plan.to_json()
     words = plan_words({name: each for name, each in plan.items() if name not in _OF_THE_RUN}, language)
     leaving = dict.fromkeys(order.symbol for order in context.exits)
-    lines = [_text("plan", language, _text("part", language).join(words))] if words else []
-    return "\n".join([*lines, *([_text("leaving", language, ", ".join(leaving))] if leaving else [])])
+    lines = [day_text("plan", language, day_text("part", language).join(words))] if words else []
+    return "\n".join([*lines, *([day_text("leaving", language, ", ".join(leaving))] if leaving else [])])
 
 
 def short_reason(text: str) -> str:
-    """Return the beginning of a text on one line."""
-    line = " ".join(text.split())
+    """Return the beginning of a text on one line, without tags and control characters."""
+    line = escape_markup(text)
     return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
 
 
@@ -234,7 +206,7 @@ def earlier_sessions(context: DecisionContext, name: str) -> str:
     lines = [
         _session_line(each, context.view, name, age, language) for each, age in zip(last, ages, strict=True)
     ]
-    return "\n".join([_text("worth", language, worth, f"{first.session:%Y-%m-%d}", start), *lines])
+    return "\n".join([day_text("worth", language, worth, f"{first.session:%Y-%m-%d}", start), *lines])
 
 
 def _session_line(result: SessionResult, view: View, name: str, age: int, language: Language) -> str:
@@ -245,26 +217,26 @@ def _session_line(result: SessionResult, view: View, name: str, age: int, langua
     for fill in result.fills:
         if fill.order.trigger:
             sold = {"symbol": fill.order.symbol, "shares": fill.quantity, "price": fill.price, "since": ""}
-            why = _text("by_plan", language, fill.order.trigger.partition(" ")[0])
-            trades.append((why, _text("sold", language, **sold)))
+            why = day_text("by_plan", language, fill.order.trigger.partition(" ")[0])
+            trades.append((why, day_text("sold", language, **sold)))
     if not trades:
         text = result.notes.get(name, {}).get("final_text", "").replace(STOP_SIGNAL, "")
-        trades = [(short_reason(text), _text("no_trade", language))]
+        trades = [(short_reason(text), day_text("no_trade", language))]
     by_reason: dict[str, list[str]] = {}
     for reason, trade in trades:
         by_reason.setdefault(reason, []).append(trade)
-    join = _text("join", language)
+    join = day_text("join", language)
     parts = [
-        _text("why", language, join.join(done), reason) if reason else join.join(done)
+        day_text("why", language, join.join(done), reason) if reason else join.join(done)
         for reason, done in by_reason.items()
     ]
-    return f"{result.session:%Y-%m-%d}: {'; '.join(parts)}"
+    return f"{result.session:%Y-%m-%d}: {day_text('part', language).join(parts)}"
 
 
 def _trade(episode: DecisionEpisode, language: Language) -> str:
     """A trade, and how the price has gone since, which for a sale is the other way round as its outcome."""
     is_buy, outcome = episode.action == "increase", episode.actual_result
-    since = "" if outcome is None else _text("since", language, outcome if is_buy else -outcome)
+    since = "" if outcome is None else day_text("since", language, outcome if is_buy else -outcome)
     price = episode.market_context["fill_price"]
     values = {"symbol": episode.symbol, "shares": episode.shares, "price": price, "since": since}
-    return _text("bought" if is_buy else "sold", language, **values)
+    return day_text("bought" if is_buy else "sold", language, **values)

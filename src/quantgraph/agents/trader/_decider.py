@@ -15,9 +15,8 @@ from quantgraph._util.texts import Note
 from quantgraph.agents._model_decider import SESSIONS, log_step
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
-from quantgraph.agents.trader._day_facts import earlier_sessions, plan_text, traded_decisions
+from quantgraph.agents.trader._day_facts import earlier_sessions, plan_text, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
-from quantgraph.agents.trader._prompt import prompt_texts
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.llm.messages import read
@@ -129,15 +128,16 @@ class TraderAgent(TraderOptions, Decider):
 
     def __post_init__(self) -> None:
         self._toolset = check_toolset(self.tools, allow_leaky_tools=self.allow_leaky_tools)
-        self._news = named_news(self.news) if isinstance(self.news, str) else _source(self.news)
+        source = None if isinstance(self.news, bool) else self.news
+        self._news = named_news(source) if isinstance(source, str) else source
         _ = self.prompt_text  # a file that cannot be read is an error now
         if self._news is not None:
             check_news(self._news, allow_leaky_search=self.allow_leaky_search)
 
     @property
     def needs(self) -> DataNeeds:
-        """A year of bars, and the news unless they are switched off."""
-        return DataNeeds(sessions=SESSIONS, records=("news",) if self.news else ())
+        """A year of bars, names, and the news unless they are switched off."""
+        return DataNeeds(sessions=SESSIONS, records=("name", "news") if self.news else ("name",))
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -152,8 +152,9 @@ class TraderAgent(TraderOptions, Decider):
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts by language, or the user's own."""
-        return {"trader_own": self.prompt_text} if self.prompt else prompt_texts()
+        """The prompts by language, or the user's own, and the texts of the day."""
+        own = {"trader_own": self.prompt_text, "trader_day": prompt_texts()["trader_day"]}
+        return own if self.prompt else prompt_texts()
 
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many sessions did not end as the model wished."""
@@ -256,11 +257,6 @@ class TraderAgent(TraderOptions, Decider):
             },
             "decisions": traded_decisions(market.orders, context.account, market.account, opens),
         }
-
-
-def _source(news: Any) -> Any:
-    """The source of news that was passed; None for the data's own, and for none."""
-    return None if isinstance(news, bool) else news
 
 
 def _facts(state: TraderState) -> str:

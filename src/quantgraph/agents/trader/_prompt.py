@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +12,17 @@ import pandas as pd
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
-from quantgraph.agents._model_decider import prompt_files, shortened_conversation
-from quantgraph.agents.trader._day_facts import STOP_SIGNAL, DayContext, market_text, shares_table
+from quantgraph.agents._model_decider import shortened_conversation
+from quantgraph.agents.trader._day_facts import (
+    STOP_SIGNAL,
+    DayContext,
+    day_text,
+    market_text,
+    prompt_texts,
+    shares_table,
+)
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
@@ -24,8 +30,6 @@ from quantgraph.market import session_of
 from quantgraph.state import View
 from quantgraph.tools import MOST_SYMBOLS
 
-_FOLDER = Path(__file__).resolve().parent / "prompts"
-_FILES: Final = {"trader_en": "trader_v2.txt", "trader_zh": "trader_v2_zh.txt"}
 _LONGEST_PROMPT = 100_000
 _FEW_REPLIES, _FEW_CALLS = 3, 20
 """From here on the model is reminded of what is left."""
@@ -53,12 +57,6 @@ def own_prompt(path: str) -> str:
             parameter="prompt",
         )
     return text
-
-
-@cache
-def prompt_texts() -> Mapping[str, str]:
-    """The prompts by language: ``trader_en`` and ``trader_zh``. One that changes gets a new version."""
-    return prompt_files(_FOLDER, _FILES)
 
 
 def universe(view: View) -> tuple[str, ...]:
@@ -132,86 +130,48 @@ def get_agent_system_prompt(
     shown = _shown(symbols, context.account, watched)
     _, closes = get_yesterday_open_and_close_price(today_date, shown, context=context)
     opens = get_open_prices(today_date, shown, context=context)
-    market = {"cn": ("中国 A 股", "Chinese A shares"), "us": ("美国股票", "US shares")}[context.rules.market]
     parts = [
-        (say(language, zh="今天的日期：", en="Today's date:"), today_date),
+        (day_text("date", language), today_date),
         (
-            say(language, zh=f"市场：{market[0]}", en=f"Market: {market[1]}"),
+            day_text(f"market_{context.rules.market}", language),
             market_text(context, shown or symbols, language),
         ),
         (limits, ""),
-        (
-            say(
-                language,
-                zh="开盘前的持仓和价格（held 是股数，cost 是平均成本，past_20 是过去 20 个交易日的收益 %，"
-                "last_close 是昨日收盘价，open 是今日买卖价；CASH 是可用现金）：",
-                en="Positions before the open, and prices (held: shares; cost: average price paid; past_20: "
-                "% return of 20 sessions; last_close: yesterday's; open: where you trade; CASH: to spend):",
-            ),
-            shares_table(context, shown, closes, opens),
-        ),
+        (day_text("table", language), shares_table(context, shown, closes, opens)),
     ]
     if len(shown) < len(symbols):
-        note = say(
-            language,
-            zh=f"可交易的代码有 {len(symbols)} 个，只列出持有或关注的 {len(shown)} 个；其他的用工具查询。",
-            en=f"{len(symbols)} symbols can be traded; listed are the {len(shown)} that are held or watched. "
-            "Ask the tools for others.",
-        )
-        parts.append((note, ""))
+        parts.append((day_text("others", language, len(symbols), len(shown)), ""))
     if earlier:
-        parts.append((say(language, zh="你最近的交易日：", en="Your last sessions:"), earlier))
+        parts.append((day_text("earlier", language), earlier))
     if plan:
-        parts.append((say(language, zh="交易计划：", en="Trade plan in force:"), plan))
+        parts.append((day_text("plan_in_force", language), plan))
     if rule:
-        parts.append((f"{say(language, zh='用户的规则', en='Rule')}: {' '.join(rule.split())}", ""))
+        parts.append((day_text("rule", language, " ".join(rule.split())), ""))
     day = "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
-    closing = say(language, zh="完成后，输出", en="When you think your task is complete, output")
-    shipped = prompt_texts()[f"trader_{language}"]
+    shipped, closing = prompt_texts()[f"trader_{language}"], day_text("closing", language)
     return f"{(text or shipped).rstrip()}\n\n{wrap('trader_day', day)}\n\n{closing}\n{STOP_SIGNAL}"
 
 
 def limits_text(replies: int, calls: int, language: Language, *, searches: bool) -> str:
     """Return how many replies and calls a day may take, and where news are."""
-    news = say(language, zh="\n新闻：用 get_information 搜索", en="\nNews: search them with get_information")
-    return say(
-        language,
-        zh=f"今天最多 {replies} 个回复、{calls} 次工具调用",
-        en=f"Today you have at most {replies} replies and {calls} tool calls",
-    ) + (news if searches else "")
+    news = [day_text("news", language)] if searches else []
+    return "\n".join([day_text("limits", language, replies, calls), *news])
 
 
 def left_text(replies: int, calls: int, language: Language) -> str:
     """Return how many replies and calls are left, where they are few; else ""."""
-    if replies > _FEW_REPLIES and calls > _FEW_CALLS:
-        return ""
-    return say(
-        language,
-        zh=f"今天还剩 {replies} 个回复、{calls} 次工具调用。",
-        en=f"Left for today: {replies} replies, {calls} tool calls.",
-    )
+    is_much = replies > _FEW_REPLIES and calls > _FEW_CALLS
+    return "" if is_much else day_text("left", language, replies, calls)
 
 
 def first_message(today_date: str, language: Language = "en") -> str:
     """Return the text with which a day begins."""
-    return say(
-        language,
-        zh=f"请分析并更新今天 ({today_date}) 的持仓。",
-        en=f"Please analyze and update today's ({today_date}) positions.",
-    )
+    return day_text("first", language, today_date)
 
 
 def answer_text(results: Sequence[Any], language: Language = "en") -> str:
     """Return what a reply is answered: what its tools answered, or that it has no call."""
-    if results:
-        return results_text(results)
-    return say(
-        language,
-        zh="这个回复没有调用工具，也没有结束今天，所以什么也没有执行。请调用工具；"
-        f"如果已经完成，就输出 {STOP_SIGNAL}",
-        en="Your reply calls no tool and does not end the day, so nothing was done. Call a tool, or if you "
-        f"are done, output {STOP_SIGNAL}",
-    )
+    return results_text(results) if results else day_text("no_call", language, STOP_SIGNAL)
 
 
 def results_text(results: Iterable[Any]) -> str:
