@@ -180,6 +180,7 @@ def test_a_model_that_cannot_be_asked_ends_the_day_and_what_was_traded_stands(vi
     day = TraderDay(view, [buys("AAPL", 1), fault])
     assert day.state["ended"] == "error"
     assert day.state["error"] == fault.line
+    assert day.state["reply_errors"] == ({"schema": 1} if isinstance(fault, ModelOutputInvalid) else {})
     assert len(day.market.orders) == 1
 
 

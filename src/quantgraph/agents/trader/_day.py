@@ -218,7 +218,9 @@ class TraderLoop(ModelLoop[TraderState]):
         try:
             reply = self.ask(bounded_window(messages, self.options.window))
         except (ModelOutputInvalid, ModelUnavailable) as fault:
-            return {"ended": "error", "error": fault.line, "reply": None}
+            is_unusable = isinstance(fault, ModelOutputInvalid)
+            errors = _counted(state.get("reply_errors", {}), [], is_unusable=is_unusable)
+            return {"ended": "error", "error": fault.line, "reply": None, "reply_errors": errors}
         except BudgetExceeded as error:
             return {"ended": "budget", "error": out_of_budget(error).line, "reply": None}
         return {"conversation": messages, "reply": reply, "step": step + 1}
