@@ -13,7 +13,7 @@ import quantgraph
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.broker import Rejection, Session, TradePlan
 from quantgraph.errors import BadOption, ModelUnavailable, RunMismatch
-from quantgraph.runs import RunSpec, read_result, replay, resume_run
+from quantgraph.runs import RunSpec, read_result, replay, resume_run, run_strategy
 from quantgraph.state import DataState
 from quantgraph.tools.news._gate import NewsItem
 
@@ -316,3 +316,19 @@ def test_news_pass_the_gate_drops_are_counted_and_a_live_search_marks_the_result
     assert any("searched live (elsewhere)" in note for note in done["notes"]) is live
     assert done["ended_because"] == "done"
     assert replay(folder).identical
+
+
+def test_data_without_names_and_news_are_no_remark_but_for_the_news(tmp_path):
+    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
+    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
+    script = Script({})
+    done = run_strategy(
+        "trader on AAA, 20250102 to 20250103",
+        source=str(tmp_path / "bars.csv"),
+        decider="trader",
+        model={"trader": script.model},
+        out=tmp_path,
+    )
+    assert "symbol,held,cost" in script.asked["2025-01-02"][0][0].content
+    assert not any("of kind name" in note for note in done["notes"])
+    assert any("no source gives records of kind news" in note for note in done["notes"])
