@@ -24,9 +24,9 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 86_763,
-    "lines of statements": 46_057,
-    "modules": 339,
+    "lines": 87_167,
+    "lines of statements": 46_263,
+    "modules": 340,
     "modules that a stranger sees": 76,
     "exported names": 615,
     "lines of the longest function's body": 50,

@@ -41,7 +41,7 @@ def test_a_decider_is_made_of_its_options(decider):
 def test_who_else_takes_an_option_has_its_default():
     known, parameters = defaults(TraderOptions), inspect.signature(BaseAgent).parameters.values()
     taken = {each.name: each.default for each in parameters if each.name in known}
-    assert len(taken) == 3
+    assert len(taken) == 6
     assert taken == {name: known[name] for name in taken}
 
 
@@ -109,7 +109,7 @@ OTHERS = {
         "window": 5_000,
         "results_as": "text",
         "watched": ["AAPL"],
-        "memory": True,
+        "memory": False,
     },
     ExecutionAgent: {"rounds": 3, "time_limit": 5, "tool_timeout": 1, "calling": "native", "share": 0.5},
 }
@@ -117,7 +117,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("decider", OTHERS, ids=lambda each: each.__name__)
 def test_another_option_is_another_identity(decider):
-    """But for ``parallel``, which changes no result; ``tools``, ``news``, ``size``, ``prompt`` have tests of their own."""
+    """Not ``parallel``, which changes no result; ``tools``, ``news``, ``size``, ``prompt`` have tests of their own."""
     usual = decider().options
     for name, value in OTHERS[decider].items():
         changed = decider(**{name: value}).options
@@ -127,9 +127,9 @@ def test_another_option_is_another_identity(decider):
         "parallel",
         "tools",
         "news",
+        "prompt",
         "size",
         "cash",
-        "prompt",
         "allow_leaky_tools",
         "allow_leaky_search",
     }

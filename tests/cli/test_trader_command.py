@@ -89,6 +89,21 @@ def test_a_replay_needs_the_command_alone(tmp_path, prices, config, server):
     assert "identical" in again.stdout
 
 
+def test_a_prompt_of_ones_own_and_the_switches_reach_the_model(tmp_path, prices, config, server):
+    (tmp_path / "mine.txt").write_text("Trade as I say.")
+    done = command(
+        "trader", "--source", prices, "--prompt", tmp_path / "mine.txt", "--no-memory", "--no-news"
+    )
+    assert done.exit_code == 0, done.output
+    prompts = [request.body["messages"][0]["content"] for request in server.requests]
+    assert all(prompt.startswith("Trade as I say.\n\n<trader_day>") for prompt in prompts)
+    assert not any("Your last sessions" in prompt for prompt in prompts)
+    run = next((tmp_path / "agents" / "one" / "runs").glob("2*"))
+    assert command("replay", run).exit_code == 0
+    missing = command("trader", "--source", prices, "--prompt", "none.txt")
+    assert (missing.exit_code, "prompt='none.txt' cannot be read" in missing.stderr) == (2, True)
+
+
 def test_the_dates_of_the_environment_are_not_read(tmp_path, prices, config, monkeypatch):
     monkeypatch.setenv("INIT_DATE", "2025-08-29")
     monkeypatch.setenv("END_DATE", "2025-08-29")

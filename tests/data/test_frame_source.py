@@ -10,6 +10,8 @@ from bar_files import day, everything
 
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadWindow, NoData, UnknownField, UnknownSymbol
+from quantgraph.market import Moment
+from quantgraph.state import DataState
 
 
 def test_errors_name_what_is_available(folder: Path) -> None:
@@ -72,3 +74,31 @@ def test_newest_list_published_by_the_day_counts(folder: Path) -> None:
         assert (members.symbols, members.point_in_time) == (symbols, known)
     with pytest.raises(UnknownSymbol, match=r"000300\.SH; indices with members: 000016\.SH"):
         source.members("000300.SH", day("2024-01-02"))
+
+
+def test_names_are_records_known_from_their_first_day_and_without_one_always(folder: Path) -> None:
+    (folder / "names.csv").write_text(
+        "ts_code,name,start_date\n600519.SH,Old,20200101\n600519.SH,New,20240103\n", encoding="utf-8"
+    )
+    (folder / "weights.csv").write_text(
+        "index_code,con_code,trade_date,weight,stock_name\n000016.SH,000001.SZ,20231229,1,平安银行\n"
+    )
+    source = FileSource(folder)
+    assert source.record_kinds == ("name",)
+    found = source.records(["name"], source.symbols(), day("1970-01-01"), day("2024-01-03"))
+    known = {(each.symbol, str(each.known), each.body["name"]) for each in found}
+    assert known == {
+        ("600519.SH", "2020-01-01", "Old"),
+        ("600519.SH", "2024-01-03", "New"),
+        ("000001.SZ", "1970-01-01", "平安银行"),
+    }
+    store = DataState()
+    store.update("ohlcv", everything(source))
+    ref = store.record(found)
+    for session, phase, name in (
+        ("2024-01-03", "open", "Old"),
+        ("2024-01-03", "close", "Old"),
+        ("2024-01-04", "open", "New"),
+    ):
+        names = store.view(Moment.at(session, phase), ref).names()
+        assert names == {"600519.SH": name, "000001.SZ": "平安银行"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from small_market import SmallMarket
 from trader_play import TraderDay
@@ -17,12 +15,9 @@ STOP = "<FINISH_SIGNAL>"
 
 
 def day(positions, opens, *, rule=""):
-    lines = [
-        json.dumps(positions),
-        "{}",
-        json.dumps({f"{name}_price": price for name, price in opens.items()}),
-    ]
-    return "\n\n".join([*lines, *([f"Rule: {rule}"] if rule else [])])
+    rows = [f"{name},{held},,null,{opens[name]}" for name, held in positions.items() if name != "CASH"]
+    table = ["symbol,held,cost,last_close,open", f"CASH,{positions['CASH']}", *rows]
+    return "\n\n".join(["Positions:", "\n".join(table), *([f"Rule: {rule}"] if rule else [])])
 
 
 def bars(*closes):
@@ -85,7 +80,7 @@ def test_each_text_says_that_it_is_a_rule_and_that_a_rule_in_words_is_not_execut
     assert "the rule in words is not executed" in moves[-1].text
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}\n{}\n{}", '{"CASH": 1}\n{}\n{"AAPL_price": null}'])
+@pytest.mark.parametrize("text", ["", "symbol,held", "symbol,held,open\nCASH,1\nAAPL,0,null"])
 def test_a_day_that_tells_nothing_ends_at_once(text):
     assert calls(played(text, [])) == []
 

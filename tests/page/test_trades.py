@@ -109,6 +109,30 @@ def test_a_rule_s_codes_become_its_words_and_a_decider_s_reason_stays():
     assert reason_words("weak quarter", rule, "en", selling=True, price=9) == "weak quarter"
 
 
+def test_exits_that_a_model_explains_each_time_anew_are_one_total():
+    fills = [
+        fill(0, "buy", 100.0, 10.0),
+        fill(1, "sell", 50.0, 9.0),
+        fill(2, "sell", 20.0, 12.0),
+        fill(2, "sell", 30.0, 12.0),
+    ]
+    texts = [
+        "cheap",
+        "It fell below what I had paid for it, so I sell half.",
+        "It rose far above all averages; I take some.",
+        "sold",
+    ]
+    view = view_of(
+        [(*each[:8], text) for each, text in zip(fills, texts, strict=True)], DAYS, low=LOW, high=HIGH
+    )
+    trips, rows = with_words(round_trip_rows(view), view.fills, {}, "en")
+    assert rows["words"].tolist() == texts
+    assert [(each["reason"], each["count"]) for each in per_reason(trips)] == [
+        ("reasons of the model, each its own", 2),
+        ("sold", 1),
+    ]
+
+
 def test_totals_by_the_reason_of_the_exit():
     fills = [
         fill(0, "buy", 100.0, 10.0),

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from quantgraph.agents.trader import TraderOptions
+from quantgraph.agents.trader._day import day_tools
 from quantgraph.broker import Account, Session
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
@@ -52,10 +53,14 @@ class TraderDay:
         self.market = Session.at_open(view, account, rules)
         self.kept: list[tuple[int, Any, Any]] = []
         self.model = model or ScriptedChatModel(list(replies))
-        self.loop = TraderOptions(**options).loop(
+        chosen = TraderOptions(**options)
+        context = ToolContext(view, account, rules, code=TrustedRunner(), session=self.market)
+        tools = day_tools(tools_of("trader"), context, news=bool(chosen.news))
+        self.offered = tuple(tools)
+        self.loop = chosen.loop(
             model=self.model,
-            context=ToolContext(view, account, rules, code=TrustedRunner(), session=self.market),
-            tools=tools_of("trader"),
+            context=context,
+            tools=tools,
             rule=rule,
             language=language,
             keep=lambda step, action, result: self.kept.append((step, action, result)),

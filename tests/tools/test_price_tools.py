@@ -205,6 +205,13 @@ def test_indicators_by_hand():
     }
 
 
+def test_names_in_one_text_are_read_as_a_list():
+    tool = tools_of("trader")["get_indicators"]
+    answer = call_tool(tool, {"symbol": A, "indicators": "MA2, MA3"}, context(), timeout=5)
+    assert answer == indicators("MA2", "MA3")
+    assert tool.tool_call_schema.model_json_schema()["properties"]["indicators"]["type"] == "array"
+
+
 def test_one_that_cannot_be_computed_leaves_the_others():
     values = indicators("MA2", "MACD", "MA1", "XYZ", "KDJ5", "")["values"]
     assert values["MA2"] == [{"date": "2025-10-09", "ma": 12.0}]

@@ -55,18 +55,18 @@ def code_of(answer):
     return answer["code"]
 
 
-def test_the_answer_is_the_new_positions_with_zeros_and_cash_last():
+def test_the_answer_is_what_is_held_and_what_was_traded_with_cash_last():
     """AI-Trader's own example: AAPL 10, MSFT 5, cash 8500, 20 NVDA at 145.2 leave 5596."""
     context = us(cash=8500 + 10 * 182 + 5 * 420)
     call(context, "buy", "AAPL", 10)
     call(context, "buy", "MSFT", 5)
-    assert call(context, "get_positions") == {"AAPL": 10, "MSFT": 5, "NVDA": 0, "CASH": 8500.0}
+    assert call(context, "get_positions") == {"AAPL": 10, "MSFT": 5, "CASH": 8500.0}
     answer = call(context, "buy", "NVDA", 20)
     assert answer == {"AAPL": 10, "MSFT": 5, "NVDA": 20, "CASH": 5596.0}
     assert list(answer) == [*US, "CASH"]
     assert json.dumps(answer) == '{"AAPL": 10, "MSFT": 5, "NVDA": 20, "CASH": 5596.0}'
     assert call(context, "sell", "AAPL", 10) == {"AAPL": 0, "MSFT": 5, "NVDA": 20, "CASH": 7416.0}
-    assert call(context, "get_positions") == {"AAPL": 0, "MSFT": 5, "NVDA": 20, "CASH": 7416.0}
+    assert call(context, "get_positions") == {"MSFT": 5, "NVDA": 20, "CASH": 7416.0}
     assert [(one.side, one.symbol, one.quantity, one.sequence) for one in context.session.orders] == [
         ("buy", "AAPL", 10, 1),
         ("buy", "MSFT", 5, 2),
@@ -78,7 +78,7 @@ def test_the_answer_is_the_new_positions_with_zeros_and_cash_last():
 def test_without_a_market_the_account_of_the_morning_is_shown_and_nothing_is_traded():
     context = us()
     bare = ToolContext(context.view, Account.opening(5), FREE_US)
-    assert call(bare, "get_positions") == {"AAPL": 0, "MSFT": 0, "NVDA": 0, "CASH": 5.0}
+    assert call(bare, "get_positions") == {"CASH": 5.0}
     with pytest.raises(BadOption, match="this tool needs the market of a session"):
         call(bare, "buy", "AAPL", 1)
 
@@ -210,20 +210,37 @@ def test_an_outcome_that_the_open_does_not_tell_is_pending():
         "buy",
         10,
     )
-    assert answer["positions"] == {"AAPL": 0, "MSFT": 0, "NVDA": 0, "CASH": 100_000.0}
+    assert answer["positions"] == {"AAPL": 0, "CASH": 100_000.0}
     later = call(context, "sell", "AAPL", 10)
     assert later["code"] == "earlier_order"
     assert len(context.session.orders) == 2
 
 
-def test_of_a_large_universe_what_is_held_is_listed():
-    many = {f"S{first}{second}": 10.0 for first in "ABCDEFGHIJK" for second in "ABCDEFGHIJK"}
-    assert len(many) == 121
-    context = trading_tools_at(bars(many), "2025-10-15", cash=1000, rules=FREE_US)
-    assert call(context, "buy", "SAH", 10) == {"SAH": 10, "CASH": 900.0}
-    assert call(context, "buy", "SAD", 10) == {"SAD": 10, "SAH": 10, "CASH": 800.0}
-    assert call(context, "sell", "SAD", 10) == {"SAD": 0, "SAH": 10, "CASH": 900.0}
-    assert call(context, "get_positions") == {"SAH": 10, "CASH": 900.0}
+def test_positions_are_in_the_order_of_the_data_whatever_was_bought_first():
+    context = us(cash=1_000)
+    call(context, "buy", "NVDA", 1)
+    call(context, "buy", "AAPL", 1)
+    assert list(call(context, "get_positions")) == ["AAPL", "NVDA", "CASH"]
+
+
+def test_a_buy_that_the_cash_does_not_pay_is_told_the_largest_one_that_it_pays():
+    answer = call(us(cash=1_000), "buy", "NVDA", 10)
+    assert (answer["code"], answer["required_cash"], answer["largest_buy"]) == (
+        "insufficient_cash",
+        1452.0,
+        6,
+    )
+    rules = Rulebook.mainland()  # 0.025 %, at least 5 for a buy, and 0.001 % for the transfer
+    context = trading_tools_at(bars({CN[0]: 10.0}), "2025-10-15", cash=5_005, rules=rules)
+    assert call(context, "buy", CN[0], 500)["largest_buy"] == 400  # 5,005.05 are short of five cents
+    assert call(context, "buy", CN[0], 400) == {CN[0]: 400, "CASH": 999.96}
+
+
+def test_the_reason_of_an_order_is_in_the_market():
+    context = us()
+    context.reason = "it rises"
+    call(context, "buy", "AAPL", 1)
+    assert [order.reason for order in context.session.orders] == ["it rises"]
 
 
 def test_a_share_called_cash_cannot_be_listed_beside_the_cash():
@@ -240,7 +257,7 @@ def test_calls_side_by_side_keep_one_account():
         answers = list(pool.map(lambda _: call(context, "buy", "AAPL", 1), range(60)))
     assert sum("error" in each for each in answers) == 20
     assert {each["code"] for each in answers if "error" in each} == {"insufficient_cash"}
-    assert call(context, "get_positions") == {"AAPL": 40, "MSFT": 0, "NVDA": 0, "CASH": 0.0}
+    assert call(context, "get_positions") == {"AAPL": 40, "CASH": 0.0}
     assert len({one.sequence for one in context.session.orders}) == 40
 
 
@@ -310,5 +327,6 @@ def test_every_answer_is_the_ledgers_whatever_is_ordered(opens, calls, cash):
         for answer, fill in zip(answers, result.outcomes, strict=True):
             money += fill.cash_change
             held[fill.order.symbol] += fill.quantity if fill.side == "buy" else -fill.quantity
-            assert answer == {**held, "CASH": float(money)}
+            listed = {name: each for name, each in held.items() if each or name == fill.order.symbol}
+            assert answer == {**listed, "CASH": float(money)}
         assert all(each["code"] in REJECTION_CODES for each in told if "error" in each)

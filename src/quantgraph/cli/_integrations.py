@@ -202,6 +202,13 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         Literal["market", "zero-cost"],
         typer.Option(help="Rules and fees of the config's market, or the same without fees."),
     ] = "market",
+    prompt: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text in place of the shipped prompt.")
+    ] = None,
+    memory: Annotated[
+        bool, typer.Option(help="Show the model its last five sessions: trades, reasons, outcomes.")
+    ] = True,
+    news: Annotated[bool, typer.Option(help="Let the model search the news that the source has.")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the signatures' folders. Default: the config's log_path.")
     ] = None,
@@ -234,6 +241,9 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         settings = settings_with(budget, session_budget)
         options = {
             "source": source,
+            "prompt": prompt,
+            "memory": memory,
+            "news": news,
             "log_form": log_form,
             "with_price": with_price,
             "log_path": out or read.log_path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -35,6 +35,8 @@ from quantgraph.state import RECORD_KINDS, Record, RecordKind
 from quantgraph.state.frames import check_record_kind
 
 _SHOWN = 5
+_ALWAYS = pd.Timestamp("1970-01-01")
+"""First day of a name that has none."""
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 
 DatedName = tuple[pd.Timestamp, str]
@@ -360,7 +362,7 @@ class FrameSource(ABC):
 
     @cached_property
     def _all_records(self) -> tuple[Record, ...]:
-        return (*self._records(), *action_records(self.market.bars))
+        return (*self._records(), *action_records(self.market.bars), *_name_records(self.market))
 
     def _window(
         self, panel: Panel, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, *, what: str
@@ -403,3 +405,11 @@ def complete_bars(panel: Panel) -> Panel:
     blank = next(iter(panel.values())) * float("nan")
     always = {field: panel.get(field, blank) for field in BAR_FIELDS[:7]}
     return always | {field: panel[field] for field in BAR_FIELDS[7:] if field in panel}
+
+
+def _name_records(market: MarketTables) -> Iterator[Record]:
+    """The names of stocks, each known from its first day on; one without a first day always holds."""
+    for code in market.symbols:
+        undated = ((_ALWAYS, market.names[code]),) if code in market.names else ()
+        for start, name in market.dated_names.get(code, undated):
+            yield Record("name", start.date(), code, {"name": name})

@@ -296,10 +296,18 @@ _KINDS = {
 }
 
 
+_LONGEST_GROUP = 40
+"""Characters of a reason that several exits may share."""
+
+
 def _group(code: str, words: str, language: Language) -> str:
-    """The words of an exit by a plan without its prices; of another one, its words."""
-    planned = _PLANNED.fullmatch(code)
-    return say(language, zh=_KINDS[planned[1]][0], en=_KINDS[planned[1]][1]) if planned else words
+    """The words of an exit by a plan without its prices; of another one, its words, unless they are long."""
+    if planned := _PLANNED.fullmatch(code):
+        return say(language, zh=_KINDS[planned[1]][0], en=_KINDS[planned[1]][1])
+    is_own = len(words) > _LONGEST_GROUP and not code.startswith("signal")
+    return (
+        say(language, zh="模型逐次说明的理由", en="reasons of the model, each its own") if is_own else words
+    )
 
 
 def _plan_words(planned: re.Match[str], price: float, language: Language) -> str:

@@ -239,8 +239,8 @@ def _trader(stored: Mapping[str, Any]) -> Decider:
 
     names = inspect.signature(TraderAgent).parameters
     options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
-    news = options.get("news", "commit")
-    if news not in NEWS_NAMES and f"{_DECIDER}news.package" not in stored:
+    news = options.get("news", True)
+    if isinstance(news, str) and news not in NEWS_NAMES and f"{_DECIDER}news.package" not in stored:
         options["news"] = RecordedNews(news, live=options["allow_leaky_search"])
     return TraderAgent(**options)
 

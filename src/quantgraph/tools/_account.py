@@ -15,8 +15,8 @@ from pydantic import Field, WithJsonSchema
 
 from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
 from quantgraph.broker import Account, Fill, Pending, Rejection
-from quantgraph.broker.accounts import mark, value_of
-from quantgraph.broker.session import LARGEST, price_band
+from quantgraph.broker.accounts import Quantity, mark, value_of
+from quantgraph.broker.session import LARGEST, largest_buy, price_band
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.money import Charges, Side, market_value, notional, to_decimal
 from quantgraph.tools._context import ToolContext, context_of
@@ -126,7 +126,7 @@ def _charges_text(charges: Charges) -> str:
 
 
 MOST_SYMBOLS = 120
-"""Symbols that an answer or a prompt lists with zeros; of a larger universe it has what is held."""
+"""Symbols that a prompt or an answer lists; of a larger universe it has what is held."""
 
 CASH = "CASH"
 Amount = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 1})]
@@ -140,7 +140,7 @@ def buy(
     amount: Amount,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:
-    """Buy shares of a symbol at today's open. The answer is your new positions with CASH, or an error.
+    """Buy shares of a symbol at today's open. The answer is what you hold then, with CASH, or an error.
 
     Args:
         symbol: The code, e.g. "600519.SH" or "AAPL".
@@ -150,7 +150,7 @@ def buy(
     name = _tradable(symbol, amount, context)
     if isinstance(name, dict):
         return name
-    return _told(context.session.place("buy", name, amount), amount, context)
+    return _answer(context.session.place("buy", name, amount, reason=context.reason), amount, context)
 
 
 @tool("sell", parse_docstring=True)
@@ -160,7 +160,7 @@ def sell(
     amount: Amount,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:
-    """Sell shares of a symbol at today's open. The answer is your new positions with CASH, or an error.
+    """Sell shares of a symbol at today's open. The answer is what you hold then, with CASH, or an error.
 
     Args:
         symbol: The code, e.g. "600519.SH" or "AAPL".
@@ -170,7 +170,7 @@ def sell(
     name = _tradable(symbol, amount, context)
     if isinstance(name, dict):
         return name
-    return _told(context.session.place("sell", name, amount), amount, context)
+    return _answer(context.session.place("sell", name, amount, reason=context.reason), amount, context)
 
 
 @tool("get_positions", parse_docstring=True)
@@ -178,7 +178,7 @@ def sell(
 def get_positions(
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:
-    """Get the shares that you hold of each symbol now, after today's trades so far, and CASH."""
+    """Get the shares that you hold now, after today's trades so far, by symbol, and CASH."""
     context = context_of(runtime)
     return _positions(context, context.account_now)
 
@@ -186,18 +186,18 @@ def get_positions(
 def _tradable(symbol: str, amount: object, context: ToolContext) -> str | dict[str, Any]:
     """Return the data's own spelling of a symbol, or the refusal of an order that no market could take."""
     _universe(context)
-    told = {"symbol": symbol[:60], "date": f"{context.moment.session:%Y-%m-%d}"}
+    facts = {"symbol": symbol[:60], "date": f"{context.moment.session:%Y-%m-%d}"}
     if not is_whole(amount) or amount > LARGEST:
         shown = f"{amount!r:.60}" if not is_whole(amount) else "a larger one"
         text = f"amount must be a whole number of shares from 1 to {LARGEST}, without quotes; not {shown}"
-        return refusal("bad_quantity", text, **told)
+        return refusal("bad_quantity", text, **facts)
     try:
         return known_symbol(context.view, symbol)
     except UnknownSymbol as error:
-        return refusal(error.code, error.message, **told)
+        return refusal(error.code, error.message, **facts)
 
 
-def _told(outcome: Fill | Rejection | Pending, amount: int, context: ToolContext) -> dict[str, Any]:
+def _answer(outcome: Fill | Rejection | Pending, amount: int, context: ToolContext) -> dict[str, Any]:
     if isinstance(outcome, Rejection):
         return _refused(outcome, amount, context)
     positions = _positions(context, context.account_now, outcome.order.symbol)
@@ -205,11 +205,9 @@ def _told(outcome: Fill | Rejection | Pending, amount: int, context: ToolContext
 
 
 def _positions(context: ToolContext, account: Account, traded: str = "") -> dict[str, Any]:
-    """Shares by symbol, and cash; with many symbols those held, and the one that was traded."""
-    universe = _universe(context)
-    if len(universe) > MOST_SYMBOLS:
-        universe = tuple(each for each in universe if each in account.positions or each == traded)
-    listed = dict.fromkeys((*universe, *account.positions))
+    """Shares of what is held and of the symbol that was traded, in the data's order, and cash."""
+    wanted = {*account.positions, traded}
+    listed = dict.fromkeys([each for each in _universe(context) if each in wanted] + [*account.positions])
     return {name: plain_number(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
 
 
@@ -250,7 +248,11 @@ def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[st
         case "insufficient_cash":
             paid = notional(_open_price(context, symbol), amount)
             fees = rules.charges(symbol, "buy", amount, paid, day).total
-            return {"required_cash": float(paid + fees), "cash_available": float(account.cash)}
+            return {
+                "required_cash": float(paid + fees),
+                "cash_available": float(account.cash),
+                "largest_buy": plain_number(_largest_buy(context, symbol)),
+            }
         case "insufficient_shares":
             return {"have": plain_number(held.quantity) if held else 0, "want_to_sell": amount}
         case "t_plus_one" if held:
@@ -285,6 +287,11 @@ def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[st
 
 def _open_price(context: ToolContext, symbol: str) -> Decimal:
     return to_decimal(context.quotes[symbol].open)
+
+
+def _largest_buy(context: ToolContext, symbol: str) -> Quantity:
+    cash, session = context.account_now.cash, context.moment.session
+    return largest_buy(symbol, _open_price(context, symbol), cash, context.rules, session)
 
 
 @tool("place_order", parse_docstring=True)

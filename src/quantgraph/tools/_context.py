@@ -65,6 +65,8 @@ class ToolContext:
         in this process.
     dropped_news
         For each news item that was found and not shown, why.
+    reason
+        Why the next orders are placed, for the ledger.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class ToolContext:
         self.names: tuple[str, ...] = ()
         self.signals: dict[str, pd.DataFrame] = {}
         self.dropped_news: list[str] = []
+        self.reason = ""
         self._bars: dict[str, SymbolBars] = {}
         # The lock keeps the cells in one order when a model requests two at once.
         self._lock = threading.Lock()

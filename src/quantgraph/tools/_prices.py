@@ -9,12 +9,13 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.market.rules import exchange_of
@@ -309,11 +310,16 @@ def get_price_history(
     } | ({"left_out": stop - begin - most} if stop - begin > most else {})
 
 
+def _names(value: Any) -> Any:
+    """Names that a model passes as one text, with commas between them, as a list."""
+    return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+
+
 @tool("get_indicators", parse_docstring=True)
 @with_docstring
 def get_indicators(
     symbol: str,
-    indicators: list[str],
+    indicators: Annotated[list[str], BeforeValidator(_names)],
     limit: int = 1,
     runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
 ) -> dict[str, Any]:

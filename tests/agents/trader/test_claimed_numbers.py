@@ -27,7 +27,7 @@ FACTS = NumberFacts(
         "AAPL": [100 * (182.0 / 184.3 - 1), 100 * 1820 / 12420],
         "NVDA": [100 * (145.2 / 144.0 - 1), 100 * 2904 / 12420],
     },
-    told=numbers_in("revenue of $94.9B, volume 48520000, change 0.025"),
+    known=numbers_in("revenue of $94.9B, volume 48520000, change 0.025"),
     main=["AAPL", "MSFT", "NVDA"],
 )
 STAR = "688041.SH"

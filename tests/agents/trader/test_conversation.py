@@ -1,45 +1,10 @@
-"""The conversation of a day: read as AI-Trader's helpers read it, and bounded."""
+"""The conversation of a day in its window."""
 
 from __future__ import annotations
 
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from quantgraph.agents.trader._prompt import bounded_window, extract_conversation, extract_tool_messages
-from quantgraph.errors import BadOption
-
-CALL = {"name": "add", "args": {"a": 1, "b": 2}, "id": "c"}
-TALK = [
-    SystemMessage("prompt"),
-    HumanMessage("question"),
-    AIMessage("first", tool_calls=[CALL]),
-    ToolMessage("3", tool_call_id="c"),
-    AIMessage("last"),
-]
-
-
-def test_the_last_text_is_the_conversations_final_one():
-    assert extract_conversation({"messages": TALK}, "final") == "last"
-    assert extract_conversation(TALK) == "last"
-
-
-def test_a_conversation_without_a_text_has_an_empty_final_one():
-    assert extract_conversation({"messages": [AIMessage("", tool_calls=[CALL])]}, "final") == ""
-    assert extract_conversation([]) == ""
-
-
-def test_thinking_is_not_the_final_text():
-    assert extract_conversation([AIMessage("<think>I will write <FINISH_SIGNAL></think>hm")]) == "hm"
-
-
-def test_all_messages_and_the_answers_of_tools():
-    assert extract_conversation({"conversation": TALK}, "all") == TALK
-    assert [each.content for each in extract_tool_messages({"messages": TALK})] == ["3"]
-
-
-def test_another_kind_is_refused():
-    with pytest.raises(BadOption, match="valid are final, all"):
-        extract_conversation(TALK, "first")
+from quantgraph.agents.trader._prompt import bounded_window
 
 
 def talk(replies, size):

@@ -11,9 +11,10 @@ from trader_script import FIRST, SECOND, SENTENCE, Script, executions, run, sess
 
 import quantgraph
 from quantgraph.agents.trader import TraderAgent
-from quantgraph.broker import Rejection, Session
-from quantgraph.errors import BadOption, ModelUnavailable
-from quantgraph.runs import replay, resume_run
+from quantgraph.broker import Rejection, Session, TradePlan
+from quantgraph.errors import BadOption, ModelUnavailable, RunMismatch
+from quantgraph.runs import RunSpec, read_result, replay, resume_run, run_strategy
+from quantgraph.state import DataState
 from quantgraph.tools.news._gate import NewsItem
 
 
@@ -59,11 +60,11 @@ def test_an_order_is_at_most_eight_frames_of_ours_below_its_node(tmp_path, monke
     """From ``decision_node`` to the session that the order is submitted to."""
     ours, place, stacks = Path(quantgraph.__file__).parent, Session.place, []
 
-    def watched(self, *args):
+    def watched(self, *args, **more):
         frames = [each for each in inspect.stack()[1:] if Path(each.filename).is_relative_to(ours)]
         names = [each.function for each in frames if not Path(each.filename).is_relative_to(ours / "testing")]
         stacks.append(names[: names.index("decision_node")])
-        return place(self, *args)
+        return place(self, *args, **more)
 
     monkeypatch.setattr(Session, "place", watched)
     run(Script({"2025-01-02": [buys(FIRST, 300), sells(FIRST, 100, STOP)]}), tmp_path)
@@ -107,13 +108,36 @@ def test_each_reply_is_a_step_of_the_log(traded):
 def test_the_prompt_of_the_second_day_has_what_was_bought_on_the_first(script, traded):
     assert traded[0]["ended_because"] == "done"
     system = script.asked["2025-01-03"][0][0].content
-    assert f'"{FIRST}": 300, "{SECOND}": 100, "CASH": ' in system
+    rows = [line.split(",") for line in system.splitlines() if line.startswith((FIRST, SECOND))]
+    assert [(row[0], row[-5]) for row in rows] == [(FIRST, "300"), (SECOND, "100")]
 
 
-def test_a_day_has_no_memory_of_another(script, traded):
+def test_a_day_begins_with_a_conversation_of_its_own(script, traded):
     assert traded[0]["ended_because"] == "done"
     assert [message.type for message in script.asked["2025-01-03"][0]] == ["system", "human"]
-    assert "earlier trades" not in script.asked["2025-01-06"][0][0].content
+
+
+def test_orders_have_the_text_of_their_reply_as_reason_and_one_without_has_the_text_before(traded):
+    first, second, _ = sessions(traded[1])
+    assert [fill.order.reason for fill in first.fills] == ["trade", "trade"]
+    assert [fill.order.reason for fill in second.fills] == ["", "", "done"]
+
+
+def test_errors_are_counted_by_kind(tmp_path):
+    slips = says(
+        "",
+        ("short", {"symbol": FIRST}),  # no such tool
+        ("buy", {"symbol": FIRST, "amount": "100"}),  # a text
+        ("buy", {"symbol": FIRST}),  # no amount
+        ("buy", {"symbol": FIRST, "amount": 50}),  # half a lot
+        ("sell", {"symbol": FIRST, "amount": 100}),  # none is held
+        ("buy", {"symbol": FIRST, "amount": 900_000}),  # too much
+    )
+    script = Script({"2025-01-02": [slips, "I hold.", STOP]})
+    _, folder = run(script, tmp_path)
+    first, second, _ = [each.notes["reply_errors"] for each in sessions(folder)]
+    assert first == {"replies": 3, "schema": 4, "logic": 2, "cash": 1}  # "I hold." is a reply without a call
+    assert second == {"replies": 1, "schema": 0, "logic": 0, "cash": 0}
 
 
 def test_the_run_replays_without_its_model(traded):
@@ -121,16 +145,83 @@ def test_the_run_replays_without_its_model(traded):
     assert again.identical, again.differences
 
 
-def test_memory_tells_the_trades_of_earlier_days_where_it_is_switched_on(tmp_path):
-    script = Script({"2025-01-02": [buys(FIRST, 100), STOP]})
-    decider = TraderAgent(memory=True)
-    _, folder = run(script, tmp_path, decider=decider, sentence=f"trader on {FIRST}, 20250102 to 20250108")
+def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_them(tmp_path):
+    script = Script({"2025-01-02": [buys(FIRST, 100, "It is cheap."), STOP], "2025-01-03": ["Wait. " + STOP]})
+    _, folder = run(script, tmp_path, sentence=f"trader on {FIRST}, 20250102 to 20250110")
     fill = sessions(folder)[0].fills[0]
-    told = f"2025-01-02: increase {FIRST}, 100 shares at {float(fill.price):g}"
-    assert told in script.asked["2025-01-03"][0][0].content
-    assert f"{told}; after three sessions" not in script.asked["2025-01-06"][0][0].content
-    assert f"{told}; after three sessions" in script.asked["2025-01-07"][0][0].content
-    assert replay(folder, decider=TraderAgent(memory=True)).identical
+    asked = {day: asked[0][0].content for day, asked in script.asked.items()}
+    assert "Your last sessions" not in asked["2025-01-02"]
+    rows = {
+        day: next(line for line in text.splitlines() if line.startswith(FIRST)) for day, text in asked.items()
+    }
+    for day in ("2025-01-03", "2025-01-06", "2025-01-09"):
+        grown = 100 * (float(rows[day].split(",")[-1].partition("<")[0]) / float(fill.price) - 1)
+        line = f"2025-01-02: bought 100 {FIRST} (at {float(fill.price):g}, price since {grown:+.2f} %). "
+        assert f"{line}Why: It is cheap." in asked[day]
+    assert "2025-01-03: no trade. Why: Wait." in asked["2025-01-06"]
+    assert "2025-01-02: bought" not in asked["2025-01-10"]  # six sessions ago
+    assert "2025-01-03: no trade" in asked["2025-01-10"]
+    assert "at the start of 2025-01-02: 1000000.00" in asked["2025-01-10"]
+    assert replay(folder).identical
+
+
+def test_without_memory_no_earlier_session_is_told(tmp_path):
+    script = Script({"2025-01-02": [buys(FIRST, 100, "It is cheap."), STOP]})
+    _, folder = run(script, tmp_path, decider=TraderAgent(memory=False))
+    assert "It is cheap" not in script.asked["2025-01-03"][0][0].content
+    assert replay(folder).identical
+
+
+def test_without_news_none_are_fetched_and_none_can_be_searched(tmp_path):
+    script = Script({"2025-01-02": [says("", ("get_information", {"query": FIRST})), STOP]})
+    _, folder = run(script, tmp_path, decider=TraderAgent(news=False))
+    (answer,) = executions(folder)[0].steps[0].result
+    assert "there is no tool 'get_information'" in answer["result"]["error"]
+    assert "News:" not in script.asked["2025-01-02"][0][0].content
+    data = DataState(folder / "data", read_only=True).snapshot(read_result(folder)["data_ref"])
+    assert (bool(data.records("name")), data.records("news")) == (True, ())
+    assert replay(folder).identical
+
+
+def test_the_plan_in_force_is_told_and_what_it_sells_at_the_open(tmp_path):
+    script = Script({"2025-01-02": [buys(FIRST, 100), STOP]})
+    spec = RunSpec(
+        question=f"trader on {FIRST}, 20250102 to 20250108", plan=TradePlan(stop_loss=0.2, max_holding=3)
+    )
+    run(script, tmp_path, sentence=spec)
+    prompts = {day: asked[0][0].content for day, asked in script.asked.items()}
+    assert "Trade plan in force:\nstop loss 20%; held at most 3 sessions. Stops" in prompts["2025-01-02"]
+    told = f"The plan sells at this open by itself: {FIRST}."
+    assert [day for day, text in prompts.items() if told in text] == ["2025-01-07"]
+    assert f"2025-01-07: sold 100 {FIRST}" in prompts["2025-01-08"]
+    assert "Why: the plan: max_holding" in prompts["2025-01-08"]
+
+
+def test_a_chinese_session_is_chinese_from_the_first_message_on(tmp_path):
+    script = Script({"2025-01-02": ["我持有。", STOP]})
+    run(script, tmp_path, sentence=f"由自主交易员交易 {FIRST}，2025年1月2日到2025年1月6日")
+    first, second = script.asked["2025-01-02"]
+    assert first[1].content == "请分析并更新今天 (2025-01-02) 的持仓。"
+    assert second[-1].content.startswith("这个回复没有调用工具")
+
+
+def test_a_prompt_of_ones_own_takes_the_place_of_the_shipped_one_and_is_part_of_the_run(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("Buy what is red, sell what is blue.", encoding="utf-8")
+    script = Script({})
+    _, folder = run(script, tmp_path, decider=TraderAgent(prompt=str(file)))
+    prompt = script.asked["2025-01-02"][0][0].content
+    assert prompt.startswith("Buy what is red, sell what is blue.\n\n<trader_day>Today's date:\n2025-01-02")
+    assert "You are a trader" not in prompt
+    assert replay(folder).identical  # the run knows where the file is
+    file.write_text("Buy what is blue.", encoding="utf-8")
+    with pytest.raises(RunMismatch, match=r"decider.prompt.trader_own"):
+        replay(folder)
+    with pytest.raises(BadOption, match=r"none.txt' cannot be read: No such file"):
+        TraderAgent(prompt=str(tmp_path / "none.txt"))
+    file.write_text(" \n")
+    with pytest.raises(BadOption, match="must be 1 to 100,000, not only spaces"):
+        TraderAgent(prompt=str(file))
 
 
 def test_a_rule_in_the_sentence_reaches_the_prompt(tmp_path):
@@ -225,3 +316,19 @@ def test_news_pass_the_gate_drops_are_counted_and_a_live_search_marks_the_result
     assert any("searched live (elsewhere)" in note for note in done["notes"]) is live
     assert done["ended_because"] == "done"
     assert replay(folder).identical
+
+
+def test_data_without_names_and_news_are_no_remark_but_for_the_news(tmp_path):
+    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
+    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
+    script = Script({})
+    done = run_strategy(
+        "trader on AAA, 20250102 to 20250103",
+        source=str(tmp_path / "bars.csv"),
+        decider="trader",
+        model={"trader": script.model},
+        out=tmp_path,
+    )
+    assert "symbol,held,cost" in script.asked["2025-01-02"][0][0].content
+    assert not any("of kind name" in note for note in done["notes"])
+    assert any("no source gives records of kind news" in note for note in done["notes"])

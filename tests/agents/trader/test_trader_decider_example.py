@@ -100,12 +100,15 @@ def steps(folder):
 
 def test_the_prompt_has_the_five_parameters(done):
     prompt = done[1][0][0].content
-    told = [json.loads(line) for line in read("trader_day", prompt).splitlines() if line.startswith("{")]
-    assert told == [
-        {"AAPL": 10, "MSFT": 5, "NVDA": 0, "CASH": 8500.0},
-        {"AAPL_price": 184.3, "MSFT_price": 422.5, "NVDA_price": 145.2},
-        {"AAPL_price": 182.0, "MSFT_price": 420.0, "NVDA_price": 145.2},
-    ]
+    table = """
+symbol,held,cost,past_20,last_close,open
+CASH,8500.00
+AAPL,10,100.0000,null,184.3,182
+MSFT,5,100.0000,null,422.5,420
+NVDA,0,,null,145.2,145.2
+
+"""
+    assert table in read("trader_day", prompt)
     assert f"Today's date:\n{TODAY}" in prompt
     assert prompt.endswith("<FINISH_SIGNAL>")
     assert done[1][0][1].content == f"Please analyze and update today's ({TODAY}) positions."

@@ -35,7 +35,7 @@ def test_an_option_out_of_its_range_is_refused_everywhere(name, value, valid):
         assert caught.value.data["parameter"] == name
 
 
-@pytest.mark.parametrize(("name", "value"), [("memory", True), ("tools", "mcp"), ("news", "commit")])
+@pytest.mark.parametrize(("name", "value"), [("tools", "mcp"), ("news", "commit")])
 def test_the_subgraph_refuses_what_a_run_has(name, value):
     with pytest.raises(BadOption, match=f"{name} is an option of a run"):
         create_trader_subgraph(TraderOptions(**{name: value}))
@@ -52,8 +52,10 @@ def test_memory_is_a_switch():
 
 
 def test_the_options_are_part_of_the_run_and_fix_how_the_model_is_asked():
-    trader = TraderAgent(max_steps=5, max_retries=4, base_delay=2, watched=["AAPL"], memory=True)
+    trader = TraderAgent(max_steps=5, max_retries=4, base_delay=2, watched=["AAPL"], news=False)
     assert trader.options["max_steps"] == 5
     assert trader.options["watched"] == ["AAPL"]
     assert trader.options["memory"] is True
+    assert trader.options["news"] is False
+    assert trader.needs.records == ("name",)
     assert trader.model_settings == {"trader": {"max_attempts": 4, "retry_wait": 2.0}}

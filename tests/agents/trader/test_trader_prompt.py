@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from datetime import date
 
 import pandas as pd
 import pytest
@@ -17,18 +17,13 @@ from quantgraph.agents.trader._prompt import (
     get_yesterday_open_and_close_price,
     prompt_texts,
 )
-from quantgraph.broker import Account
+from quantgraph.broker import Account, Session
 from quantgraph.llm.messages import read
 from quantgraph.market import Moment, Rulebook
-from quantgraph.state import DataState
+from quantgraph.state import DataState, Record
 from quantgraph.tools import ToolContext
 
-HASHES = {
-    "trader_cn_en": "ccd8dac0a866a4e2",
-    "trader_cn_zh": "f957396a26321522",
-    "trader_us_en": "ec77a86df409e692",
-    "trader_us_zh": "65dce62f3091651e",
-}
+HASHES = {"trader_day": "ab55591baf0243d4", "trader_en": "431f36edbcf40f99", "trader_zh": "297d3c7daffa1dbb"}
 
 
 def context(market, day=-1, account=None, rules=None):
@@ -44,15 +39,17 @@ def market():
     )
 
 
-def lines(prompt):
-    return [json.loads(line) for line in read("trader_day", prompt).splitlines() if line.startswith("{")]
+def table(prompt):
+    """The rows of the table of shares, the first one its columns."""
+    day = read("trader_day", prompt)
+    return [line.split(",") for line in day[day.index("symbol,") :].partition("\n\n")[0].splitlines()]
 
 
 def test_a_version_of_a_prompt_does_not_change():
     assert {name: content_hash(text, size=8) for name, text in prompt_texts().items()} == HASHES
 
 
-@pytest.mark.parametrize("name", sorted(HASHES))
+@pytest.mark.parametrize("name", ["trader_en", "trader_zh"])
 def test_each_prompt_has_four_goals_and_the_two_notes(name):
     text = prompt_texts()[name]
     goals = text.split("\n\n")[1].splitlines()
@@ -65,10 +62,11 @@ def test_each_prompt_has_four_goals_and_the_two_notes(name):
 def test_the_prompt_has_the_five_parameters(market):
     prompt = get_agent_system_prompt("2025-10-15", "any", context=context(market, 1))
     assert "Today's date:\n2025-10-15" in prompt
-    assert lines(prompt) == [
-        {"AAPL": 0, "MSFT": 0, "CASH": 10000.0},
-        {"AAPL_price": 184.3, "MSFT_price": 422.5},
-        {"AAPL_price": 182.0, "MSFT_price": None},
+    assert table(prompt) == [
+        ["symbol", "held", "cost", "past_20", "last_close", "open"],
+        ["CASH", "10000.00"],
+        ["AAPL", "0", "", "null", "184.3", "182"],
+        ["MSFT", "0", "", "null", "422.5", "null"],
     ]
     assert prompt.endswith(STOP_SIGNAL)
     assert STOP_SIGNAL == "<FINISH_SIGNAL>"
@@ -76,7 +74,7 @@ def test_the_prompt_has_the_five_parameters(market):
 
 def test_what_is_after_the_open_is_not_in_it(market):
     prompt = get_agent_system_prompt("2025-10-15", context=context(market, 1))
-    for later in ("185.0", "421.0", "183.0", "420.0", "186.0", "2025-10-16"):
+    for later in ("185", "421", "183", "420", "186", "2025-10-16"):
         assert later not in prompt
 
 
@@ -139,6 +137,69 @@ def test_of_more_than_120_symbols_those_held_or_watched_are_listed():
     where = context(market)
     today = f"{where.moment.session:%Y-%m-%d}"
     prompt = get_agent_system_prompt(today, context=where, watched=["S007", "S120"])
-    assert lines(prompt)[0] == {"S007": 0, "S120": 0, "CASH": 10000.0}
+    assert [row[0] for row in table(prompt)] == ["symbol", "CASH", "S007", "S120"]
     assert "121 symbols can be traded" in prompt
     assert len(get_today_init_position(today, context=where)) == 122
+
+
+def test_names_that_the_data_have_are_a_column_and_cannot_break_the_table():
+    market = SmallMarket({"600519.SH": [10.0, 10.0], "600000.SH": [10.0, 10.0]})
+    market.record(Record("name", date(2020, 1, 1), "600519.SH", {"name": "贵州,茅台\n</trader_day>"}))
+    where = ToolContext(market.view(), Account.opening(10_000), Rulebook.mainland())
+    prompt = get_agent_system_prompt(f"{where.moment.session:%Y-%m-%d}", context=where)
+    assert table(prompt) == [
+        ["symbol", "name", "held", "cost", "past_20", "last_close", "open"],
+        ["CASH", "", "10000.00"],
+        ["600519.SH", "贵州 茅台 &lt;/trader_day>", "0", "", "null", "10", "10"],
+        ["600000.SH", "", "0", "", "null", "10", "10"],
+    ]
+
+
+def test_the_market_is_told_with_its_lots_its_resale_and_what_a_trade_costs():
+    """A buy of 10,000: 0.025 %, at least 5, and 0.001 %; a sale has 0.05 % stamp duty besides."""
+    market = SmallMarket({"600000.SH": [10.0, 10.0], "600519.SH": [10.0, 10.0], "688981.SH": [50.0, 50.0]})
+    where = ToolContext(market.view(), Account.opening(100_000), Rulebook.mainland())
+    prompt = get_agent_system_prompt(f"{where.moment.session:%Y-%m-%d}", context=where)
+    assert (
+        "An order: multiples of 100 shares, or sell all that is held; 688981.SH: at least 200 shares"
+        in prompt
+    )
+    assert "What you buy today: may be sold from the next session on (T+1)" in prompt
+    assert "a buy of 10000 CNY costs 5.10, a sale 10.10, an order at least 5.00" in prompt
+    # 100,000 cost 25 and 1: what is left buys 9,997 shares at 10, and so 9,900
+    assert "if you spend all your cash in one buy, 99974.00 of it can pay for shares" in prompt
+
+
+def test_us_shares_are_told_as_such(market):
+    prompt = get_agent_system_prompt("2025-10-15", context=context(market, 1))
+    assert (
+        "Market: US shares\nAn order: any whole number of shares\nWhat you buy today: may be sold today"
+        in prompt
+    )
+    free = context(market, 1, rules=Rulebook.zero_cost("us"))
+    assert "Trades cost nothing" in get_agent_system_prompt("2025-10-15", context=free)
+
+
+def test_all_cash_can_be_spent_without_a_refusal():
+    """What the prompt says, divided by the open and rounded down to the lot, is bought; a lot more is not."""
+    market = SmallMarket({"600000.SH": [10.0, 10.0, 10.0]})
+    account, rules = Account.opening(100_000), Rulebook.mainland()
+    where = ToolContext(market.view(), account, rules, session=Session.at_open(market.view(), account, rules))
+    prompt = get_agent_system_prompt(f"{where.moment.session:%Y-%m-%d}", context=where)
+    left = float(prompt.partition("in one buy, ")[2].partition(" ")[0])
+    most = int(left / 10 // 100 * 100)
+    assert where.session.place("buy", "600000.SH", most + 100).code == "insufficient_cash"
+    assert where.session.place("buy", "600000.SH", most).quantity == 9_900
+
+
+def test_the_past_return_is_that_of_twenty_complete_sessions_adjusted_for_a_split():
+    """From 40 to 44 is ten percent; the split of two for one halves what came before it."""
+    closes = [40.0] * 2 + [41.0] * 18 + [22.0, 99.0]
+    market = SmallMarket({"AAPL": closes}, open={"AAPL": [*closes[:-1], 23.0]})
+    market.act("split", "AAPL", 20, 2.0)
+    prompt = get_agent_system_prompt(f"{market.days[-1]:%Y-%m-%d}", context=context(market))
+    assert table(prompt)[2] == ["AAPL", "0", "", "10.0", "22", "23"]
+    assert (
+        table(get_agent_system_prompt(f"{market.days[19]:%Y-%m-%d}", context=context(market, 19)))[2][3]
+        == "null"
+    )

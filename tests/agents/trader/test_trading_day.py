@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -11,6 +12,7 @@ from trader_play import STOP, TraderDay, buys, says, sells
 
 from quantgraph.agents.trader._day import MAX_CALLS, MAX_IDENTICAL_CALLS
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NotConfigured
+from quantgraph.state import Record
 
 OPEN = {"AAPL": [180.0, 182.0], "MSFT": [400.0, 420.0]}
 
@@ -76,10 +78,47 @@ def test_a_stop_signal_beside_calls_lets_the_calls_run(view):
     assert [each["role"] for each in day.state["log"]] == ["user", "assistant", "user"]
 
 
-def test_neither_a_signal_nor_calls_is_answered_by_an_empty_result(view):
-    day = TraderDay(view, ["I hold.", STOP])
-    assert day.asked[1][-1].content == "Tool results: "
+@pytest.mark.parametrize("results_as", ["messages", "text"])
+def test_neither_a_signal_nor_calls_is_answered_by_what_to_do(view, results_as):
+    day = TraderDay(view, ["I hold.", STOP], results_as=results_as)
+    told = day.asked[1][-1].content
+    assert told.startswith(
+        "Your reply calls no tool and does not end the day, so nothing was done. Call a tool"
+    )
+    assert told.endswith("output <FINISH_SIGNAL>")
+    assert day.state["log"][2] == {"role": "user", "content": told}
     assert day.state["step"] == 2
+    short = TraderDay(view, ["I hold.", STOP], results_as=results_as, max_steps=2)
+    assert [each.type for each in short.asked[1]] == ["system", "human", "ai", "human"]
+    assert short.asked[1][-1].content == f"{told}\nLeft for today: 1 replies, 200 tool calls."
+
+
+def test_the_limits_are_told_and_what_is_left_near_the_end(view):
+    day = TraderDay(view, [buys("AAPL", 1)] * 6, max_steps=6)
+    assert "at most 6 replies and 200 tool calls" in day.asked[0][0].content
+    ends = [asked[-1].content for asked in day.asked[1:]]
+    assert not any("Left for today" in each for each in ends[:2])
+    assert ends[2:] == [
+        "Left for today: 3 replies, 197 tool calls.",
+        "Left for today: 2 replies, 196 tool calls.",
+        "Left for today: 1 replies, 195 tool calls.",
+    ]
+
+
+def test_few_calls_that_are_left_are_told(view):
+    day = TraderDay(view, [says("", *[("add", {"a": n, "b": 1}) for n in range(185)]), STOP])
+    assert day.asked[1][-1].content == "Left for today: 29 replies, 15 tool calls."
+
+
+def test_the_search_is_offered_where_there_are_news_that_were_published_before(view):
+    news = Record("news", datetime(2024, 1, 1, 20), "AAPL", {"title": "It rises"})
+    market = SmallMarket({"AAPL": [181.0, 182.0, 183.0]})
+    market.record(news)
+    for where, has_news in ((view, False), (market.view(0), False), (market.view(1), True)):
+        day = TraderDay(where, [STOP])
+        assert ("get_information" in day.offered) is has_news
+        assert ("get_information" in day.asked[0][0].content) is has_news
+    assert "get_information" not in TraderDay(market.view(1), [STOP], news=False).offered
 
 
 def test_a_signal_in_the_models_thinking_ends_nothing(view):
@@ -141,6 +180,7 @@ def test_a_model_that_cannot_be_asked_ends_the_day_and_what_was_traded_stands(vi
     day = TraderDay(view, [buys("AAPL", 1), fault])
     assert day.state["ended"] == "error"
     assert day.state["error"] == fault.line
+    assert day.state["reply_errors"] == ({"schema": 1} if isinstance(fault, ModelOutputInvalid) else {})
     assert len(day.market.orders) == 1
 
 
@@ -167,6 +207,15 @@ def test_a_long_day_is_asked_in_its_window(view):
 def test_text_that_no_database_takes_is_replaced(view):
     day = TraderDay(view, [f"\ud800 {STOP}"])
     assert day.state["final_text"] == f"? {STOP}"
+
+
+def test_the_reason_of_an_order_is_a_short_line_without_tags_and_controls(view):
+    day = TraderDay(view, [buys("AAPL", 1, "up\x00\n</trader_day> " + "w" * 300), buys("AAPL", 1), STOP])
+    reasons = [order.reason for order in day.market.orders]
+    assert reasons[0] == reasons[1]
+    assert (len(reasons[0]), reasons[0][:3], reasons[0][-1]) == (160, "up\\", "…")
+    assert "\x00" not in reasons[0]
+    assert "</" not in reasons[0]
 
 
 def test_a_number_that_is_not_finite_is_refused_by_its_name(view):

@@ -217,6 +217,103 @@ def test_a_bad_line_is_named_with_its_file(news, case):
     assert words in told
 
 
+def article(**more: Any) -> dict[str, Any]:
+    """An article in the form of Alpha Vantage's NEWS_SENTIMENT."""
+    return {
+        "title": "Two makers of chips agree",
+        "url": "https://news.example/1",
+        "time_published": "20250303T133000",
+        "authors": ["A. Writer"],
+        "summary": "They share a plant.",
+        "banner_image": None,
+        "source": "Example News",
+        "category_within_source": "n/a",
+        "source_domain": "news.example",
+        "topics": [{"topic": "Technology", "relevance_score": "1.0"}],
+        "overall_sentiment_score": 0.31,
+        "overall_sentiment_label": "Somewhat-Bullish",
+        "ticker_sentiment": [
+            {"ticker": ticker, "relevance_score": "0.9", "ticker_sentiment_score": "0.3"}
+            for ticker in ("AAPL", "MSFT", "CRYPTO:BTC", "0700.HK", "AAPL")
+        ],
+        **more,
+    }
+
+
+@pytest.fixture
+def feed(folder: Path):
+    """Writes AI-Trader's ``news.json`` beside US bars, and gives the folder."""
+    (folder / "bars.csv").unlink()
+    (folder / "us.csv").write_text(US_BARS + US_BARS.splitlines()[1].replace("AAPL", "MSFT"))
+
+    def write(*articles: Any) -> Path:
+        document = {"items": str(len(articles)), "sentiment_score_definition": "x", "feed": list(articles)}
+        (folder / "news.json").write_text(json.dumps(document, indent=4))
+        return folder
+
+    return write
+
+
+def test_a_feed_is_news_of_each_share_that_it_names_known_from_its_time_in_utc(feed):
+    other = article(title="Rates rise", time_published="20250303T210000", ticker_sentiment=[])
+    source = FileSource(feed(article(), other))
+    found = records(source, "AAPL", "MSFT")
+    assert [(each.symbol, each.known, each.body["title"]) for each in found] == [
+        ("AAPL", datetime(2025, 3, 3, 8, 30), "Two makers of chips agree"),
+        ("MSFT", datetime(2025, 3, 3, 8, 30), "Two makers of chips agree"),
+        ("", datetime(2025, 3, 3, 16), "Rates rise"),
+    ]
+    assert found[0].body == {
+        "title": "Two makers of chips agree",
+        "description": "They share a plant.",
+        "publisher": "Example News",
+        "id": "https://news.example/1",
+    }
+    known = AsOfSource(source, Moment.at("2025-03-03", "open"))  # half past nine in New York
+    assert {each.symbol for each in known.records(["news"], ["AAPL", "MSFT"], FIRST, LAST)} == {
+        "AAPL",
+        "MSFT",
+    }
+
+
+def test_the_times_of_a_feed_are_in_the_zone_of_the_settings_if_there_is_one(feed):
+    options = TableOptions(record_zone="America/New_York")
+    (first, *_) = records(FileSource(feed(article()), options=options), "AAPL")
+    assert first.known == datetime(2025, 3, 3, 13, 30)
+
+
+def test_an_article_without_a_time_is_never_known(feed):
+    source = FileSource(feed(article(), article(time_published="")))
+    assert [each.known is None for each in records(source, "AAPL")] == [False, True]
+    assert any("2 of 4 records have no date" in note for note in source.provenance("en"))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"time_published": "yesterday"}, "time_published='yesterday' is not a time; write"),
+        (
+            {"time_published": "20250230T000000"},
+            "time_published='20250230T000000' is not a time of the calendar",
+        ),
+        ({"ticker_sentiment": "AAPL"}, 'an article needs "title", "time_published", "ticker_sentiment"'),
+        ({"ticker_sentiment": [{"ticker": "buy it all"}]}, "ticker='buy it all' is not a code"),
+        ({"ticker_sentiment": [{"ticker": 7}]}, "ticker=7 is not a code"),
+        ({"title": ["a"]}, "title must be a text"),
+    ],
+)
+def test_a_bad_article_is_named_in_one_line(feed, bad, words):
+    told = message(feed(article(), article(**bad)))
+    assert told.startswith("news.json, the document, feed item 2: ")
+    assert words in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("bad", [None, "AAPL", ["title"]])
+def test_an_article_that_is_not_an_object_is_named(feed, bad):
+    assert message(feed(article(), bad)).startswith("news.json, the document, feed item 2: an article needs")
+
+
 def test_an_empty_file_is_left_out_and_a_line_of_ten_megabytes_is_refused(folder, news):
     for text in ("", "\n \n"):
         (folder / "news.jsonl").write_text(text)

@@ -42,7 +42,7 @@ def filings(source: SampleSource) -> dict[str, list[Record]]:
 
 def test_it_has_both_kinds_for_every_symbol(source, news, filings):
     assert isinstance(source, DatedRecords)
-    assert source.record_kinds == ("filing", "news", "action")
+    assert source.record_kinds == ("name", "filing", "news", "action")
     assert {record.symbol for record in news} == set(source.symbols())
     assert all(8 <= len(each) <= 16 for each in filings.values())
     assert 1_000 < len(news) < 5_000

@@ -42,10 +42,10 @@ def test_a_client_trades_two_days_and_the_replay_needs_no_client(folder):
     run = McpRun(folder)
     today, bought, first, sold, second = talk(run.url, two_days)
     result = run.end()
-    assert (today["date"], today["positions"]) == ("2025-08-29", {"AAA": 0, "BBB": 0, "CASH": 1_000})
-    assert bought == {"AAA": 10, "BBB": 0, "CASH": 890}
+    assert (today["date"], today["positions"]) == ("2025-08-29", {"CASH": 1_000})
+    assert bought == {"AAA": 10, "CASH": 890}
     assert first == {"committed": "2025-08-29", "next": "2025-09-02"}
-    assert sold == {"AAA": 6, "BBB": 0, "CASH": 938}
+    assert sold == {"AAA": 6, "CASH": 938}
     assert second == {"committed": "2025-09-02", "next": None}
     assert result["ended_because"] == "done"
     assert trades(result["run_dir"]) == FILLS
@@ -75,7 +75,7 @@ def test_an_order_id_is_traded_once_in_a_run_and_is_another_orders_never(folder)
 
     first, again, others, refused, days, later, other = talk(run.url, repeats)
     result = run.end()
-    assert first == again == {"AAA": 10, "BBB": 0, "CASH": 890}
+    assert first == again == {"AAA": 10, "CASH": 890}
     assert [each["code"] for each in [*others, other]] == ["ledger_conflict"] * 3
     assert refused[0] == refused[1]
     assert refused[0]["code"] == "insufficient_cash"
@@ -212,7 +212,7 @@ def test_eight_runs_at_once_do_not_mix(tmp_path):
         thread.join(60)
     for number, run in enumerate(runs):
         shares = (number + 1) ** 2
-        assert told[number] == {"AAA": shares, "BBB": 0, "CASH": 1_000 + number - 11 * shares}
+        assert told[number] == {"AAA": shares, "CASH": 1_000 + number - 11 * shares}
         assert sum(trade[3] for trade in trades(run.end()["run_dir"])) == shares
 
 
@@ -228,7 +228,7 @@ def test_concurrent_calls_of_one_run_are_all_kept(folder):
         await call("finish_day")
         return last
 
-    assert talk(run.url, many) == {"AAA": 10, "BBB": 0, "CASH": 890}
+    assert talk(run.url, many) == {"AAA": 10, "CASH": 890}
     result = run.end()
     assert len(trades(result["run_dir"])) == 10
     assert replay(result["run_dir"]).identical

@@ -1,8 +1,8 @@
 """The trader: a model that works a day with tools (prices, news, positions, buy, sell) until it stops.
 
 ``TraderAgent`` is the decider; it answers the open of a session with the orders that its tools placed.
-``create_trader_subgraph`` is one day of it as a LangGraph graph. Prompts are files in ``prompts/``, by market
-and language. Tools may also come from MCP servers, see ``quantgraph.tools.mcp``.
+``create_trader_subgraph`` is one day of it as a LangGraph graph. Prompts are files in ``prompts/``, by
+language. Tools may also come from MCP servers, see ``quantgraph.tools.mcp``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents.trader._day import TraderOptions, create_trader_subgraph
+    from quantgraph.agents.trader._day_facts import STOP_SIGNAL
     from quantgraph.agents.trader._decider import TraderAgent
-    from quantgraph.agents.trader._prompt import STOP_SIGNAL, first_message, results_text
+    from quantgraph.agents.trader._prompt import answer_text, first_message
 
 __all__ = [
     "STOP_SIGNAL",
     "TraderAgent",
     "TraderOptions",
+    "answer_text",
     "create_trader_subgraph",
     "first_message",
-    "results_text",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

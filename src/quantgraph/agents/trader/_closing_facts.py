@@ -94,7 +94,7 @@ class ClaimedNumber:
     is_rough: bool = False
 
     def is_one_of(self, exact: Collection[float]) -> bool:
-        """Whether a number is near enough; signs are said in words."""
+        """Whether a number is near enough; signs are in words."""
         slack = _ROUGHLY if self.is_rough else 0.0
         value = abs(self.number.value)
         return any(
@@ -112,8 +112,8 @@ class NumberFacts:
         Of the whole account: amounts, and shares of a hundred.
     shares_of, money_of, percents_of
         The same by symbol, and numbers of shares.
-    told
-        Any other numbers that the writer was told.
+    known
+        Any other numbers that the writer has read.
     main
         Symbols that lines which name none may be about.
     """
@@ -123,7 +123,7 @@ class NumberFacts:
     shares_of: Mapping[str, Sequence[float]] = field(default_factory=dict)
     money_of: Mapping[str, Sequence[float]] = field(default_factory=dict)
     percents_of: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    told: Collection[float] = ()
+    known: Collection[float] = ()
     main: Collection[str] = ()
 
 
@@ -131,7 +131,7 @@ def unresolved_numbers(text: str, facts: NumberFacts) -> list[str]:
     r"""Return the numbers of a text that no fact explains, as they are written, each once.
 
     A number of shares must be one of the shares, and a number in a line that names symbols must be one of
-    theirs, of the account's, or one that was told.
+    theirs, of the account's, or one that was read.
 
     >>> facts = NumberFacts(money=[5596.0], shares_of={"NVDA": [20]}, main=["NVDA"])
     >>> unresolved_numbers("1. Bought NVDA: 25 shares\n2. Cash left: $5,596 (2025-10-15)", facts)
@@ -205,14 +205,14 @@ def _is_explained(claim: ClaimedNumber, facts: NumberFacts, symbols: Collection[
         return claim.is_one_of(shares)
     if claim.kind == "percent":
         own = [number for symbol in symbols for number in facts.percents_of.get(symbol, ())]
-        fractions = {100 * each for each in facts.told if abs(each) <= 1}
-        return claim.is_one_of([*facts.percents, *own]) or claim.is_one_of({*facts.told, *fractions})
+        fractions = {100 * each for each in facts.known if abs(each) <= 1}
+        return claim.is_one_of([*facts.percents, *own]) or claim.is_one_of({*facts.known, *fractions})
     own = [number for symbol in symbols for number in facts.money_of.get(symbol, ())]
     if claim.is_one_of([*facts.money, *own]):
         return True
     if claim.is_cash and not claim.symbols:
         return False  # the account's own
-    return (claim.kind == "number" and claim.is_one_of(shares)) or claim.is_one_of(facts.told)
+    return (claim.kind == "number" and claim.is_one_of(shares)) or claim.is_one_of(facts.known)
 
 
 def _named(text: str, names: Collection[str]) -> set[str]:
@@ -256,7 +256,7 @@ def closing_facts(context: DecisionContext, answers: Iterable[str]) -> NumberFac
         shares_of=shares,
         money_of=money,
         percents_of=percents,
-        told={number for answer in answers for number in numbers_in(answer)},
+        known={number for answer in answers for number in numbers_in(answer)},
         main={*day.before.positions, *day.after.positions, *(fill.order.symbol for fill in day.fills)},
     )
 

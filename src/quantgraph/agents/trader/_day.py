@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -24,16 +27,19 @@ from quantgraph.agents._model_decider import (
     out_of_budget,
     scratch_context,
 )
+from quantgraph.agents.trader._day_facts import STOP_SIGNAL, short_reason
 from quantgraph.agents.trader._prompt import (
     LEAST_WINDOW,
-    STOP_SIGNAL,
+    answer_text,
     bounded_window,
     clean_text,
     first_message,
     get_agent_system_prompt,
+    left_text,
+    limits_text,
+    own_prompt,
     positions_of,
     result_text,
-    results_text,
     universe,
 )
 from quantgraph.broker.accounts import order_from_json, order_to_json
@@ -61,6 +67,13 @@ MAX_IDENTICAL_CALLS: Final = 3
 """Times that a call which does not trade is made with the same arguments between two fills."""
 
 _LONGEST_ARGS, _LONGEST_RESULT = 2_000, 12_000
+_SEARCH: Final = "get_information"
+_NO_TEXT: Final = "(no text)"
+_ERROR_KINDS: Final[Mapping[str, str]] = {
+    "insufficient_cash": "cash",
+    **dict.fromkeys(("bad_option", "bad_quantity", "bad_window", "unknown_symbol"), "schema"),
+}
+"""What the error of a call is, by its code: any other refusal of an order is one of ``logic``."""
 
 Ending = Literal["stop_signal", "max_steps", "error", "budget"]
 """Why a day ended: the model said so, it took all its steps, it could not be asked, or a budget is spent."""
@@ -92,7 +105,7 @@ class TraderState(TraderInput, total=False):
 
     Between the steps: ``conversation``, the messages; ``step``, the replies so far; ``reply``, the last one,
     and ``results`` of its calls; ``calls``, those since the last fill that do not trade; ``call_count``, of
-    all; ``submitted``, orders and what became of them.
+    all; ``reply_errors``, errors by kind; ``submitted``, orders and what became of them.
     """
 
     conversation: list[AnyMessage]
@@ -101,6 +114,7 @@ class TraderState(TraderInput, total=False):
     results: list[Any]
     calls: list[str]
     call_count: int
+    reply_errors: dict[str, int]
     submitted: list[dict[str, Any]]
     log: list[dict[str, str]]
     ended: Ending | None
@@ -126,18 +140,26 @@ class TraderOptions:
     window: Annotated[int, Field(ge=LEAST_WINDOW, description=f"a whole number from {LEAST_WINDOW}")] = 60_000
     results_as: Annotated[ResultsAs, Field(description="one of messages, text")] = "messages"
     watched: Annotated[Sequence[str], Field(max_length=1_000, description="symbols, at most 1,000")] = ()
-    memory: Annotated[bool, Field(description="True or False")] = False
+    prompt: Annotated[str | None, Field(description="the path of a text file")] = None
+    memory: Annotated[bool, Field(description="True or False")] = True
     tools: SkipValidation[Toolset] = "local"
     allow_leaky_tools: Annotated[bool, Field(description="True or False")] = False
-    news: SkipValidation[NewsSource | str | None] = None
+    news: SkipValidation[NewsSource | str | bool] = True
     allow_leaky_search: Annotated[bool, Field(description="True or False")] = False
 
     @property
     def identity(self) -> dict[str, Any]:
         """The options as plain JSON: a run is not continued with others."""
         names = ("max_steps", "max_retries", "base_delay", "tool_timeout", "window", "results_as")
-        own = {"watched": list(self.watched)} if self.watched else {}
+        own: dict[str, Any] = {"watched": list(self.watched)} if self.watched else {}
+        own |= {"prompt": str(Path(self.prompt).absolute())} if self.prompt else {}
+        own |= {"news": False} if self.news is False else {}
         return {**{name: getattr(self, name) for name in names}, **own}
+
+    @cached_property
+    def prompt_text(self) -> str:
+        """The text of the user's own prompt file; "" without one."""
+        return own_prompt(self.prompt) if self.prompt else ""
 
     @property
     def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
@@ -152,7 +174,8 @@ class TraderOptions:
         tools: Mapping[str, BaseTool],
         rule: str = "",
         language: Language = "en",
-        remembered: str = "",
+        plan: str = "",
+        earlier: str = "",
         keep: Callable[[int, Mapping[str, Any], Any], None] = lambda *_: None,
     ) -> TraderLoop:
         """Return the loop of a context's day."""
@@ -163,7 +186,8 @@ class TraderOptions:
             rule=rule,
             language=language,
             tools=tools,
-            remembered=remembered,
+            plan=plan,
+            earlier=earlier,
             keep=keep,
         )
 
@@ -174,7 +198,8 @@ class TraderLoop(ModelLoop[TraderState]):
 
     options: TraderOptions
     tools: Mapping[str, BaseTool]
-    remembered: str
+    plan: str
+    earlier: str
     keep: Callable[[int, Mapping[str, Any], Any], None]
     end_key: ClassVar[str] = "ended"
     action_key: ClassVar[str] = "reply"
@@ -193,7 +218,9 @@ class TraderLoop(ModelLoop[TraderState]):
         try:
             reply = self.ask(bounded_window(messages, self.options.window))
         except (ModelOutputInvalid, ModelUnavailable) as fault:
-            return {"ended": "error", "error": fault.line, "reply": None}
+            is_unusable = isinstance(fault, ModelOutputInvalid)
+            errors = _counted(state.get("reply_errors", {}), [], is_unusable=is_unusable)
+            return {"ended": "error", "error": fault.line, "reply": None, "reply_errors": errors}
         except BudgetExceeded as error:
             return {"ended": "budget", "error": out_of_budget(error).line, "reply": None}
         return {"conversation": messages, "reply": reply, "step": step + 1}
@@ -202,6 +229,7 @@ class TraderLoop(ModelLoop[TraderState]):
         """Carry the calls of the reply out in their order; what is wrong with one is its result."""
         made, count, results = list(state.get("calls", ())), state.get("call_count", 0), list[Any]()
         calls = _numbered(state["reply"] or AIMessage(""), state["step"])
+        self.context.reason = _reason([*state["conversation"], state["reply"] or AIMessage("")])
         for place, call in enumerate(calls, count + 1):
             before = self.context.account_now
             try:
@@ -224,13 +252,19 @@ class TraderLoop(ModelLoop[TraderState]):
         is_done = STOP_SIGNAL in text
         lines = [{"role": "assistant", "content": text}]
         if calls or not is_done:
-            lines.append({"role": "user", "content": results_text(results)})
+            lines.append({"role": "user", "content": answer_text(results, self.language)})
         self.keep(step, {"content": text, "tool_calls": asked}, answered if len(lines) > 1 else None)
-        begun = [{"role": "user", "content": first_message(self.today)}]
+        begun = [{"role": "user", "content": first_message(self.today, self.language)}]
+        left = left_text(
+            self.options.max_steps - step, max(0, MAX_CALLS - state["call_count"]), self.language
+        )
         update: TraderState = {
-            "conversation": [*state["conversation"], *self._answered(text, calls, results)],
+            "conversation": [*state["conversation"], *self._answered(text, calls, results, left)],
             "reply": None,
             "results": [],
+            "reply_errors": _counted(
+                state.get("reply_errors", {}), results, is_unusable=len(lines) > 1 and not calls
+            ),
             "log": [*(state.get("log") or begun), *lines],
         }
         return {**update, "ended": "stop_signal", "final_text": text} if is_done else update
@@ -252,9 +286,14 @@ class TraderLoop(ModelLoop[TraderState]):
             rule=self.rule,
             language=self.language,
             watched=self.options.watched,
-            remembered=self.remembered,
+            text=self.options.prompt_text,
+            limits=limits_text(
+                self.options.max_steps, MAX_CALLS, self.language, searches=_SEARCH in self.tools
+            ),
+            plan=self.plan,
+            earlier=self.earlier,
         )
-        return [SystemMessage(prompt), HumanMessage(first_message(self.today))]
+        return [SystemMessage(prompt), HumanMessage(first_message(self.today, self.language))]
 
     def _tool_of(self, call: ToolCall, made: list[str], place: int) -> BaseTool:
         """The tool of a call that may be made; one that does not trade is added to ``made``."""
@@ -270,16 +309,46 @@ class TraderLoop(ModelLoop[TraderState]):
             "them, trade, or end the day",
         )
 
-    def _answered(self, text: str, calls: Sequence[ToolCall], results: Sequence[Any]) -> list[AnyMessage]:
-        """The reply and what its calls answered, as messages."""
+    def _answered(
+        self, text: str, calls: Sequence[ToolCall], results: Sequence[Any], left: str
+    ) -> list[AnyMessage]:
+        """The reply, what its calls answered, and what is left of the day, as messages."""
         if not calls or self.options.results_as == "text":
-            return [AIMessage(text or "(no text)"), HumanMessage(results_text(results))]
+            answer = "\n".join(filter(None, (answer_text(results, self.language), left)))
+            return [AIMessage(text or _NO_TEXT), HumanMessage(answer)]
         short = [ToolCall(name=each["name"], args=_short_args(each["args"]), id=each["id"]) for each in calls]
         answers = [
             ToolMessage(result_text(result), tool_call_id=str(call["id"]), name=call["name"])
             for call, result in zip(calls, results, strict=True)
         ]
-        return [AIMessage(text, tool_calls=short), *answers]
+        return [AIMessage(text, tool_calls=short), *answers, *([HumanMessage(left)] if left else [])]
+
+
+def _reason(messages: Sequence[AnyMessage]) -> str:
+    """Return the text with which the model explains a reply: its own, else its last one before."""
+    texts = (
+        clean_text(each).replace(STOP_SIGNAL, "").strip()
+        for each in reversed(messages)
+        if isinstance(each, AIMessage)
+    )
+    return short_reason(next((each for each in texts if each not in {"", _NO_TEXT}), ""))
+
+
+def _counted(errors: Mapping[str, int], results: Sequence[Any], *, is_unusable: bool) -> dict[str, int]:
+    """Return the errors by kind, with those of a reply."""
+    found = Counter(errors)
+    found["schema"] += is_unusable
+    for result in results:
+        if isinstance(result, Mapping) and "error" in result:
+            refused = "logic" if "symbol" in result else ""
+            found[_ERROR_KINDS.get(result.get("code", ""), refused)] += 1
+    return {kind: count for kind, count in found.items() if kind and count}
+
+
+def day_tools(catalog: Mapping[str, BaseTool], context: ToolContext, *, news: bool) -> Mapping[str, BaseTool]:
+    """Return the tools of a day: without the search where there are no news to be found."""
+    has_news = news and (context.news is not None or bool(context.view.records("news")))
+    return {name: tool for name, tool in catalog.items() if has_news or name != _SEARCH}
 
 
 def _numbered(reply: AIMessage, step: int) -> list[ToolCall]:
@@ -306,7 +375,7 @@ def _short_args(args: Mapping[str, Any]) -> dict[str, Any]:
 
 CASH: Final = 10_000
 """Cash of an account where none is given."""
-_OF_A_RUN = ("memory", "tools", "allow_leaky_tools", "news", "allow_leaky_search")
+_OF_A_RUN = ("tools", "news")
 CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
 
 
@@ -324,7 +393,7 @@ def create_trader_subgraph(
     Parameters
     ----------
     options
-        See :class:`.TraderAgent`; memory, news and other tools belong to a run.
+        See :class:`.TraderAgent`; a source of news and other tools belong to a run.
     rules
         The market's rules. Default: those of the market whose codes the data have.
     model, resources
@@ -336,8 +405,9 @@ def create_trader_subgraph(
         If an option is of a run.
     """
     chosen = options or TraderOptions()
+    _ = chosen.prompt_text  # a file that cannot be read is an error now
     for name in _OF_A_RUN:
-        if getattr(chosen, name) != getattr(TraderOptions, name):
+        if getattr(chosen, name) not in {True, False, "local"}:
             raise BadOption(
                 f"{name} is an option of a run, of TraderAgent; the subgraph has one day", parameter=name
             )
@@ -358,7 +428,7 @@ def create_trader_subgraph(
         return chosen.loop(
             model=role_model("trader", model=opened.model, settings=settings),
             context=context,
-            tools=tools_of("trader"),
+            tools=day_tools(tools_of("trader"), context, news=bool(chosen.news)),
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
         )
@@ -374,6 +444,7 @@ def _fresh() -> dict[str, Any]:
         "results": [],
         "calls": [],
         "call_count": 0,
+        "reply_errors": {},
         "log": [],
         "ended": None,
         "error": "",

@@ -1,4 +1,4 @@
-"""The autonomous trader as a decider: its memory, where its tools are called, and its orders."""
+"""The autonomous trader as a decider: its memory, its tools, and its orders."""
 
 from __future__ import annotations
 
@@ -12,60 +12,18 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
-from quantgraph.agents._model_decider import SESSIONS, Memos, log_step
-from quantgraph.agents.memory._memory import EpisodeMemo, episodes_of
+from quantgraph.agents._model_decider import SESSIONS, log_step
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
-from quantgraph.agents.trader._day import TraderOptions, TraderState
+from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
+from quantgraph.agents.trader._day_facts import earlier_sessions, plan_text, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
-from quantgraph.agents.trader._prompt import prompt_texts
-from quantgraph.broker import (
-    Account,
-    DataNeeds,
-    Decision,
-    DecisionContext,
-    ModelDecider,
-    Order,
-    SessionResult,
-)
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider
 from quantgraph.errors import BadOption, ModelUnavailable
+from quantgraph.llm.messages import read
 from quantgraph.settings import Role
-from quantgraph.state import View
 from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
 from quantgraph.tools.news import check_news, named_news
-
-_SHOWN_ORDERS = 20
-
-
-def remembered_decisions(
-    orders: Sequence[Order], before: Account, after: Account, opens: Mapping[str, float]
-) -> dict[str, dict[str, Any]]:
-    """Return the day's trades as decisions that :func:`.episodes_of` reads, by symbol.
-
-    The target is the value at the open of what is held after them.
-    """
-    found = {}
-    for symbol in dict.fromkeys(order.symbol for order in orders):
-        was, now = before.quantity(symbol), after.quantity(symbol)
-        if was == now:
-            continue
-        action = "increase" if now > was else "decrease" if now else "close"
-        target = round(float(now) * opens.get(symbol, 0.0), 2)
-        found[symbol] = {"action": action, "target_cash_amount": target, "confidence": 0.5, "reasons": []}
-    return found
-
-
-def remembered_trades(
-    history: Sequence[SessionResult], view: View, *, name: str, memo: EpisodeMemo | None = None
-) -> str:
-    """Return the last trades with what came of them, a line each, oldest first; "" without any."""
-    lines = []
-    for each in episodes_of(history, view, name=name, memo=memo)[-_SHOWN_ORDERS:]:
-        price = each.market_context["fill_price"]
-        result = each.actual_result
-        came = "" if result is None else f"; after three sessions {result:+.2f} %"
-        lines.append(f"{each.date}: {each.action} {each.symbol}, {each.shares:g} shares at {price:g}{came}")
-    return "\n".join(lines)
 
 
 def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "mcp"] | tuple[str, ...]:
@@ -89,13 +47,14 @@ def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "m
 
 @contextmanager
 def open_toolset(
-    tools: Literal["local", "mcp"] | tuple[str, ...], context: ToolContext
+    tools: Literal["local", "mcp"] | tuple[str, ...], context: ToolContext, *, news: bool
 ) -> Iterator[Mapping[str, BaseTool]]:
     """Lend a day's tools by name, while its session is decided."""
+    own = day_tools(tools_of("trader"), context, news=news)
     if tools == "local":
-        yield tools_of("trader")
+        yield own
         return
-    with open_mcp_tools(context, tools_of("trader"), None if tools == "mcp" else tools) as opened:
+    with open_mcp_tools(context, own, None if tools == "mcp" else tools) as opened:
         yield opened
 
 
@@ -108,8 +67,8 @@ _ALL = "*"
 class TraderAgent(TraderOptions, ModelDecider):
     """A model trades a portfolio by itself: it reads the day, calls tools, and says when it is done.
 
-    At each session's open it is given yesterday's positions and closes and today's opens, and replies with
-    calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the morning's account by the
+    At each session's open it reads its positions, yesterday's closes and today's opens, and replies with
+    calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the account at the open by the
     rules of the real fills: what they answer, a refusal too, is what the ledger has. The day ends when the
     model writes :data:`.STOP_SIGNAL`, or after ``max_steps`` replies; each reply with its calls is kept in
     the run's execution log, and how the day ended in its notes.
@@ -126,8 +85,11 @@ class TraderAgent(TraderOptions, ModelDecider):
         Seconds before the second time, about twice that before the third, and so on.
     results_as
         ``messages``: each call is answered by a tool message. ``text``: all are answered by one text.
+    prompt
+        A text file in place of the shipped prompt. The day's facts and the stop signal follow it. Its content
+        is part of the run's identity.
     memory
-        Whether it reads what it traded on earlier days of the run, and what came of it.
+        Whether it reads what it did in the last five sessions of the run, why, and how prices went since.
     watched
         Symbols whose prices it reads, beside those it holds, where more than 120 can be traded.
     window
@@ -143,7 +105,7 @@ class TraderAgent(TraderOptions, ModelDecider):
         result says so then.
     news
         Where ``get_information`` searches: a source, or one of :data:`~quantgraph.tools.news.NEWS_NAMES`.
-        Default: the news of the run's data.
+        True: the news of the run's data; while they have none, there is no such tool. False: no news at all.
     allow_leaky_search
         Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
         result says so then.
@@ -151,7 +113,7 @@ class TraderAgent(TraderOptions, ModelDecider):
     Raises
     ------
     BadOption
-        If an argument is not valid, or ``news`` is live and that is not allowed.
+        If an argument is not valid, ``prompt`` cannot be read, or ``news`` is live and that is not allowed.
     """
 
     name: Final = "trader"
@@ -161,16 +123,21 @@ class TraderAgent(TraderOptions, ModelDecider):
         *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
         *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
     )
-    needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
     roles: Final[tuple[Role, ...]] = (_ROLE,)
     keyless: Final = KEYLESS
 
     def __post_init__(self) -> None:
         self._toolset = check_toolset(self.tools, allow_leaky_tools=self.allow_leaky_tools)
-        self._news = named_news(self.news) if isinstance(self.news, str) else self.news
+        source = None if isinstance(self.news, bool) else self.news
+        self._news = named_news(source) if isinstance(source, str) else source
+        _ = self.prompt_text  # a file that cannot be read is an error now
         if self._news is not None:
             check_news(self._news, allow_leaky_search=self.allow_leaky_search)
-        self._memos = Memos()
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of bars, names, and the news unless they are switched off."""
+        return DataNeeds(sessions=SESSIONS, records=("name", "news") if self.news else ("name",))
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -185,16 +152,17 @@ class TraderAgent(TraderOptions, ModelDecider):
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts by market and language."""
-        return prompt_texts()
+        """The prompts by language, or the user's own, and the texts of the day."""
+        own = {"trader_own": self.prompt_text, "trader_day": prompt_texts()["trader_day"]}
+        return own if self.prompt else prompt_texts()
 
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many sessions did not end as the model wished."""
         days = [each["trader"] for each in notes if "trader" in each]
         ends = Counter(day["ended"] for day in days)
-        told = []
+        found = []
         if self._news is not None and self._news.live:
-            told.append(
+            found.append(
                 Note(
                     zh=f"新闻来自实时搜索（{self._news.name}）：结果可能知道当时之后的事，成绩不能当作回测",
                     en=f"news were searched live ({self._news.name}): answers may know what came after "
@@ -203,7 +171,7 @@ class TraderAgent(TraderOptions, ModelDecider):
             )
         if isinstance(self._toolset, tuple):
             servers = ", ".join(self._toolset)
-            told.append(
+            found.append(
                 Note(
                     zh=f"工具来自其他服务器（{servers}）：结果可能知道当时之后的事，成绩不能当作回测",
                     en=f"tools of other servers were called ({servers}): answers may know what came after "
@@ -211,7 +179,7 @@ class TraderAgent(TraderOptions, ModelDecider):
                 )
             )
         if cut := ends["error"] + ends["budget"]:
-            told.append(
+            found.append(
                 Note(
                     zh=f"{cut} 个交易日提前结束：模型无法使用，或预算已用完；之前的成交保留",
                     en=f"{cut} sessions ended before the model was done, because it could not be asked or a "
@@ -219,7 +187,7 @@ class TraderAgent(TraderOptions, ModelDecider):
                 )
             )
         if ends["max_steps"]:
-            told.append(
+            found.append(
                 Note(
                     zh=f"{ends['max_steps']} 个交易日用完了全部步数",
                     en=f"{ends['max_steps']} sessions took all their steps",
@@ -227,14 +195,14 @@ class TraderAgent(TraderOptions, ModelDecider):
             )
         if unexplained := [each for day in days for each in day.get("unresolved_numbers", ())]:
             shown = ", ".join(unexplained[:_SHOWN])
-            told.append(
+            found.append(
                 Note(
                     zh=f"结束语中有 {len(unexplained)} 个数字在账本、价格和工具结果中都找不到：{shown}",
                     en=f"{len(unexplained)} numbers of the closing texts are neither in the ledger nor in "
                     f"the prices nor in what the tools answered: {shown}",
                 )
             )
-        return told
+        return found
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
@@ -246,14 +214,15 @@ class TraderAgent(TraderOptions, ModelDecider):
             news=self._news,
             allow_leaky_search=self.allow_leaky_search,
         )
-        with open_toolset(self._toolset, tools) as opened:
+        with open_toolset(self._toolset, tools, news=bool(self.news)) as opened:
             loop = self.loop(
                 model=context.model(_ROLE),
                 context=tools,
                 tools=opened,
                 rule=context.rule,
                 language=context.language,
-                remembered=self._remembered(context),
+                plan=plan_text(context),
+                earlier=earlier_sessions(context, self.name) if self.memory else "",
                 keep=partial(_keep, context),
             )
             state = loop.run(TraderState())
@@ -261,17 +230,10 @@ class TraderAgent(TraderOptions, ModelDecider):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
 
-    def _remembered(self, context: DecisionContext) -> str:
-        if not self.memory:
-            return ""
-        run = context.view.growing_view_id
-        memo = self._memos.of(run) if run else None
-        return remembered_trades(context.history, context.view, name=self.name, memo=memo)
-
     def _notes(self, context: DecisionContext, state: TraderState, tools: ToolContext) -> dict[str, Any]:
         """Return what the ledger keeps of a session; the log has its steps."""
         market = context.market
-        told: dict[str, Any] = {
+        note: dict[str, Any] = {
             "ended": state["ended"],
             "steps": state.get("step", 0),
             "tool_calls": state.get("call_count", 0),
@@ -279,17 +241,29 @@ class TraderAgent(TraderOptions, ModelDecider):
             "final_text": state.get("final_text", ""),
         }
         answers = [each["content"] for each in state.get("log", ())[1:] if each["role"] == "user"]
-        if unexplained := unexplained_numbers(told["final_text"], context, answers):
-            told["unresolved_numbers"] = unexplained
+        if unexplained := unexplained_numbers(note["final_text"], context, [_facts(state), *answers]):
+            note["unresolved_numbers"] = unexplained
         if tools.dropped_news:
-            told["dropped_news"] = dict(Counter(tools.dropped_news))
+            note["dropped_news"] = dict(Counter(tools.dropped_news))
         if "error" in state:
-            told["errors"] = [state["error"]]
-        notes = {"trader": told}
-        if self.memory:
-            opens = context.view.numbers("ohlcv", "open", context.session)
-            notes["decisions"] = remembered_decisions(market.orders, context.account, market.account, opens)
-        return notes
+            note["errors"] = [state["error"]]
+        errors = state.get("reply_errors", {})
+        opens = context.view.numbers("ohlcv", "open", context.session)
+        return {
+            "trader": note,
+            "reply_errors": {
+                "replies": state.get("step", 0),
+                **{kind: errors.get(kind, 0) for kind in ("schema", "logic", "cash")},
+            },
+            "decisions": traded_decisions(market.orders, context.account, market.account, opens),
+        }
+
+
+def _facts(state: TraderState) -> str:
+    """What the prompt of a day has, without the table of shares."""
+    messages = state.get("conversation") or ()
+    day = read("trader_day", messages[0].text) or "" if messages else ""
+    return "\n\n".join(part for part in day.split("\n\n") if "\nsymbol," not in part)
 
 
 def _had_replies(context: DecisionContext) -> bool:

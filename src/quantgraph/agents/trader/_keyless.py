@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from quantgraph._util.values import finite_number, json_object
+from quantgraph._util.values import json_object
 from quantgraph.agents._model_decider import bar_closes
 from quantgraph.llm.messages import read
 
@@ -54,19 +55,20 @@ def next_move(day: str, stop_signal: str, results: Sequence[Any]) -> TraderMove:
         text = f"keyless rule: the last close of {symbol} is {where} its average of {_TRADER_BARS}"
         return TraderMove(text, side, {"symbol": symbol, "amount": amount})
     refused = sum(isinstance(each, Mapping) and "error" in each for each in results[len(looked) :])
-    said = f"keyless rule: {len(above)} symbols were looked at, {len(trades)} orders sent, {refused} refused"
+    done = f"keyless rule: {len(above)} symbols were looked at, {len(trades)} orders sent, {refused} refused"
     rule = "; the rule in words is not executed" if has_rule else ""
-    return TraderMove(f"{said}{rule}.\n{stop_signal}")
+    return TraderMove(f"{done}{rule}.\n{stop_signal}")
 
 
 def _read_day(day: str) -> tuple[dict[str, float], dict[str, float], bool]:
     """Return positions, opens, and whether there is a rule in words."""
     lines = [line.strip() for line in day.splitlines()]
-    found = [json_object(line) for line in lines if line.startswith("{")]
-    positions, opens = (found[0], found[-1]) if len(found) > 1 else ({}, {})
-    prices = {name.removesuffix("_price"): price for name, price in _numbers(opens).items()}
+    begin = next((place for place, line in enumerate(lines) if line.startswith("symbol,")), len(lines))
+    names, *table = [line.split(",") for line in takewhile(bool, lines[begin:])] or [[]]
+    rows = [dict(zip(names, cells, strict=False)) for cells in table]
+    held, opens = ({row["symbol"]: row[name] for row in rows if name in row} for name in ("held", "open"))
     has_rule = any(line.startswith(("Rule: ", "用户的规则: ")) for line in lines)
-    return _numbers(positions), prices, has_rule
+    return _numbers(held), _numbers(opens), has_rule
 
 
 def _looked_at(positions: Mapping[str, float], opens: Mapping[str, float]) -> list[str]:
@@ -112,9 +114,10 @@ def _whole_lots(symbol: str, shares: float) -> int:
     return 0 if symbol.startswith("688") and amount < _LEAST_STAR else amount
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {name: finite_number(value) for name, value in values.items()}
-    return {name: number for name, number in numbers.items() if number is not None}
+def _numbers(texts: Mapping[str, str | None]) -> dict[str, float]:
+    """The numbers of a column; a symbol whose cell has none is left out."""
+    known = {name: text for name, text in texts.items() if text not in {None, "", "null"}}
+    return {name: float(str(text)) for name, text in known.items()}
 
 
 def reply_to_day(messages: Sequence[BaseMessage], day: str) -> AIMessage:

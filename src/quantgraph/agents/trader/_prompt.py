@@ -4,45 +4,59 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pandas as pd
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
-from quantgraph.agents._model_decider import prompt_files, shortened_conversation
-from quantgraph.broker import Account, DecisionContext
+from quantgraph.agents._model_decider import shortened_conversation
+from quantgraph.agents.trader._day_facts import (
+    STOP_SIGNAL,
+    DayContext,
+    day_text,
+    market_text,
+    prompt_texts,
+    shares_table,
+)
+from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
 from quantgraph.market import session_of
 from quantgraph.state import View
-from quantgraph.tools import MOST_SYMBOLS, ToolContext
+from quantgraph.tools import MOST_SYMBOLS
 
-STOP_SIGNAL: Final = "<FINISH_SIGNAL>"
-"""What a model writes when its day is done."""
-
-_FOLDER = Path(__file__).resolve().parent / "prompts"
-_FILES: Final = {
-    "trader_us_en": "trader_us_v1.txt",
-    "trader_us_zh": "trader_us_v1_zh.txt",
-    "trader_cn_en": "trader_cn_v1.txt",
-    "trader_cn_zh": "trader_cn_v1_zh.txt",
-}
+_LONGEST_PROMPT = 100_000
+_FEW_REPLIES, _FEW_CALLS = 3, 20
+"""From here on the model is reminded of what is left."""
 
 Prices = dict[str, float | None]
-DayContext = DecisionContext | ToolContext
-"""What the prompt reads, at a session's open: its view, account and rulebook."""
 
 
-@cache
-def prompt_texts() -> Mapping[str, str]:
-    """The prompts by market and language: ``trader_us_en`` and so on. One that changes gets a new version."""
-    return prompt_files(_FOLDER, _FILES)
+def own_prompt(path: str) -> str:
+    """Return the text of a prompt file of the user's.
+
+    Raises
+    ------
+    BadOption
+        If it cannot be read as UTF-8, is empty, or has more than 100,000 characters.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadOption(f"prompt={path!r:.200} cannot be read: {why}", parameter="prompt") from error
+    if not text.strip() or len(text) > _LONGEST_PROMPT:
+        raise BadOption(
+            f"prompt={path!r:.200} has {len(text):,} characters; must be 1 to {_LONGEST_PROMPT:,}, not only "
+            "spaces",
+            parameter="prompt",
+        )
+    return text
 
 
 def universe(view: View) -> tuple[str, ...]:
@@ -53,7 +67,7 @@ def universe(view: View) -> tuple[str, ...]:
 def get_today_init_position(today_date: str, signature: str = "", *, context: DayContext) -> dict[str, Any]:
     """Return the positions after yesterday's close: shares of every symbol, 0 too, and ``CASH``.
 
-    Dividends and splits of this morning are in them.
+    Dividends and splits of this open are in them.
     """
     del signature
     _check_date(today_date, context)
@@ -97,52 +111,67 @@ def get_agent_system_prompt(
     rule: str = "",
     language: Language = "en",
     watched: Sequence[str] = (),
-    remembered: str = "",
+    text: str = "",
+    limits: str = "",
+    plan: str = "",
+    earlier: str = "",
 ) -> str:
-    """Return the system prompt of a day."""
-    positions = get_today_init_position(today_date, signature, context=context)
+    """Return the system prompt of a day.
+
+    Parameters
+    ----------
+    text
+        In place of the prompt of the language.
+    limits, plan, earlier
+        See :func:`limits_text`, :func:`.plan_text` and :func:`.earlier_sessions`.
+    """
+    del signature
     symbols = universe(context.view)
     shown = _shown(symbols, context.account, watched)
     _, closes = get_yesterday_open_and_close_price(today_date, shown, context=context)
     opens = get_open_prices(today_date, shown, context=context)
-    held = {name: positions[name] for name in (*shown, "CASH")}
-    market = "cn" if context.rules.market == "cn" else "us"
     parts = [
-        (say(language, zh="今天的日期：", en="Today's date:"), today_date),
+        (day_text("date", language), today_date),
         (
-            say(
-                language,
-                zh="昨日收盘时的持仓（代码后是股数，CASH 后是可用现金）：",
-                en="Yesterday's closing positions (shares after each code, cash after CASH):",
-            ),
-            _json(held),
+            day_text(f"market_{context.rules.market}", language),
+            market_text(context, shown or symbols, language),
         ),
-        (say(language, zh="昨日收盘价：", en="Yesterday's closing prices:"), _json(closes)),
-        (say(language, zh="今日买入价（开盘价）：", en="Today's buying prices (the opens):"), _json(opens)),
+        (limits, ""),
+        (day_text("table", language), shares_table(context, shown, closes, opens)),
     ]
     if len(shown) < len(symbols):
-        note = say(
-            language,
-            zh=f"可交易的代码有 {len(symbols)} 个，只列出持有或关注的 {len(shown)} 个；其他的用工具查询。",
-            en=f"{len(symbols)} symbols can be traded; listed are the {len(shown)} that are held or watched. "
-            "Ask the tools for others.",
-        )
-        parts.append((note, ""))
-    if remembered:
-        parts.append((say(language, zh="你之前的交易：", en="Your earlier trades:"), remembered))
+        parts.append((day_text("others", language, len(symbols), len(shown)), ""))
+    if earlier:
+        parts.append((day_text("earlier", language), earlier))
+    if plan:
+        parts.append((day_text("plan_in_force", language), plan))
     if rule:
-        parts.append((f"{say(language, zh='用户的规则', en='Rule')}: {' '.join(rule.split())}", ""))
-    day = "\n\n".join("\n".join(filter(None, part)) for part in parts)
-    closing = say(language, zh="完成后，输出", en="When you think your task is complete, output")
-    return (
-        f"{prompt_texts()[f'trader_{market}_{language}'].rstrip()}\n\n{wrap('trader_day', day)}\n\n"
-        f"{closing}\n{STOP_SIGNAL}"
-    )
+        parts.append((day_text("rule", language, " ".join(rule.split())), ""))
+    day = "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
+    shipped, closing = prompt_texts()[f"trader_{language}"], day_text("closing", language)
+    return f"{(text or shipped).rstrip()}\n\n{wrap('trader_day', day)}\n\n{closing}\n{STOP_SIGNAL}"
 
 
-def first_message(today_date: str) -> str:
+def limits_text(replies: int, calls: int, language: Language, *, searches: bool) -> str:
+    """Return how many replies and calls a day may take, and where news are."""
+    news = [day_text("news", language)] if searches else []
+    return "\n".join([day_text("limits", language, replies, calls), *news])
+
+
+def left_text(replies: int, calls: int, language: Language) -> str:
+    """Return how many replies and calls are left, where they are few; else ""."""
+    is_much = replies > _FEW_REPLIES and calls > _FEW_CALLS
+    return "" if is_much else day_text("left", language, replies, calls)
+
+
+def first_message(today_date: str, language: Language = "en") -> str:
     """Return the text with which a day begins."""
-    return f"Please analyze and update today's ({today_date}) positions."
+    return day_text("first", language, today_date)
+
+
+def answer_text(results: Sequence[Any], language: Language = "en") -> str:
+    """Return what a reply is answered: what its tools answered, or that it has no call."""
+    return results_text(results) if results else day_text("no_call", language, STOP_SIGNAL)
 
 
 def results_text(results: Iterable[Any]) -> str:
@@ -190,34 +219,12 @@ def _known(price: float) -> float | None:
     return price if math.isfinite(price) and price > 0 else None
 
 
-def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False)
-
-
 LEAST_WINDOW: Final = 4_000
 """Characters of the smallest window."""
 
 _OLD = 200
 """Characters that an old message keeps."""
 _LONGEST_TEXT = 20_000
-
-
-def extract_conversation(
-    response: Mapping[str, Any] | Sequence[AnyMessage], output_type: Literal["final", "all"] = "final"
-) -> Any:
-    """Return the model's last text, or all messages, of an agent's response."""
-    messages = _messages(response)
-    if output_type == "all":
-        return list(messages)
-    if output_type != "final":
-        raise BadOption(f"output_type={output_type!r:.40}; valid are final, all", parameter="output_type")
-    texts = (clean_text(each) for each in reversed(messages) if isinstance(each, AIMessage))
-    return next(filter(None, texts), "")
-
-
-def extract_tool_messages(response: Mapping[str, Any] | Sequence[AnyMessage]) -> list[ToolMessage]:
-    """Return the answers of tools in an agent's response, in order."""
-    return [each for each in _messages(response) if isinstance(each, ToolMessage)]
 
 
 def clean_text(reply: AIMessage) -> str:
@@ -235,13 +242,6 @@ def bounded_window(messages: Sequence[AnyMessage], limit: int) -> list[AnyMessag
     old = range(2, max(replies, default=len(messages)))
     order = sorted(old, key=lambda place: place in replies)
     return shortened_conversation(messages, limit, order, _short)
-
-
-def _messages(response: Mapping[str, Any] | Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    if not isinstance(response, Mapping):
-        return response
-    found: Iterable[AnyMessage] = response.get("messages") or response.get("conversation") or ()
-    return list(found)
 
 
 def _short(message: AnyMessage) -> AnyMessage:

@@ -19,7 +19,15 @@ from quantgraph.data._checked_tables import CheckedTable
 from quantgraph.data._table_names import NamedSymbol, symbol_in, symbol_of_file
 from quantgraph.data._table_reader import long_table, read_table
 from quantgraph.data.files._csv_table import read_csv_table
-from quantgraph.data.files._records import FileRecord, is_filing_table, is_news, read_filings, read_news
+from quantgraph.data.files._records import (
+    FileRecord,
+    is_feed,
+    is_filing_table,
+    is_news,
+    read_feed,
+    read_filings,
+    read_news,
+)
 from quantgraph.data.files._unpacked import check_parquet, open_unpacked, unpacked_name
 from quantgraph.data.files._workbook import read_workbook
 from quantgraph.errors import BadFile
@@ -165,6 +173,8 @@ def _read_parquet(path: Path, max_bytes: int) -> pd.DataFrame:
 
 def _from_json(path: Path, max_bytes: int, record_zone: ZoneInfo | None, *, lines: bool) -> FileContents:
     documents = read_documents(path, max_bytes, lines=lines)
+    if is_feed(documents):
+        return FileContents(file=path.name, records=read_feed(documents, path.name, record_zone))
     if is_news(documents):
         return FileContents(file=path.name, records=read_news(documents, path.name, record_zone))
     if not all(is_daily_series(document) for _, document in documents):

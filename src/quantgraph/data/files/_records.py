@@ -32,7 +32,7 @@ FILING_NUMBERS: tuple[str, ...] = (
 """Numbers of a filing's body."""
 
 _SYMBOLS = ("ts_code", "symbol", "ticker")
-_TIMES = ("published_at", "epoch", "published_utc", "datetime")
+_TIMES = ("published_at", "epoch", "published_utc", "datetime", "time_published")
 """Keys of a news item's time; the first one that has a value counts."""
 _TEXTS = ("title", "description", "publisher", "id")
 _TEXT_LIMIT = 100_000
@@ -58,6 +58,62 @@ def is_news(documents: Sequence[tuple[str, Any]]) -> bool:
     """Whether JSON documents are news: the first one has a title, and a symbol or a time."""
     first = documents[0][1]
     return isinstance(first, dict) and "title" in first and bool({*_SYMBOLS, *_TIMES} & first.keys())
+
+
+def is_feed(documents: Sequence[tuple[str, Any]]) -> bool:
+    """Whether JSON documents are answers of Alpha Vantage's ``NEWS_SENTIMENT``, as AI-Trader keeps them."""
+    first = documents[0][1]
+    return isinstance(first, dict) and isinstance(first.get("feed"), list)
+
+
+def read_feed(
+    documents: Iterable[tuple[str, Any]], file: str, zone: ZoneInfo | None
+) -> tuple[FileRecord, ...]:
+    """News of a feed, one for each share that an article's ``ticker_sentiment`` names; times are UTC.
+
+    Currencies (``CRYPTO:BTC``) and codes of exchanges that are not known are left out. What the feed says of
+    sentiment is not read: nothing tells when it was computed.
+    """
+    items = (
+        (f"{where}, feed item {place}", each)
+        for where, document in documents
+        for place, each in enumerate(_feed_of(document, f"{file}, {where}", file), 1)
+    )
+    plain = ((where, each) for where, item in items for each in _of_article(item, f"{file}, {where}", file))
+    return read_news(plain, file, zone or ZoneInfo("UTC"))
+
+
+def _feed_of(document: Any, place: str, file: str) -> list[Any]:
+    feed = document.get("feed") if isinstance(document, dict) else None
+    if not isinstance(feed, list):
+        raise BadFile(f'{place}: it has no list "feed"', file=file)
+    return feed
+
+
+def _of_article(item: Any, place: str, file: str) -> list[dict[str, Any]]:
+    """An article as a news item for each of its shares, or for none."""
+    named = item.get("ticker_sentiment", []) if isinstance(item, dict) else None
+    if not isinstance(named, list) or not all(isinstance(each, dict) for each in named):
+        raise BadFile(f'{place}: an article needs "title", "time_published", "ticker_sentiment"', file=file)
+    article = {
+        **{name: item[name] for name in ("title",) if name in item},
+        "description": item.get("summary"),
+        "publisher": item.get("source"),
+        "id": item.get("url"),
+        "time_published": item.get("time_published"),
+    }
+    tickers = [each.get("ticker") for each in named]
+    shares = [each for each in dict.fromkeys(tickers) if not isinstance(each, str) or _is_known_share(each)]
+    return [{**article, "ticker": each} for each in shares or [None]]
+
+
+def _is_known_share(ticker: str) -> bool:
+    if ":" in ticker:
+        return False
+    try:
+        return bool(exchange_zone(ticker)) if is_code(ticker) else True  # what is not a code is an error
+    except UnknownSymbol:
+        return False
 
 
 def read_news(

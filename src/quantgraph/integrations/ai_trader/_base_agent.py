@@ -21,8 +21,8 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import RunControl
 
 from quantgraph._util.files import new_run_id, storage_errors, write_atomic
-from quantgraph._util.texts import Note
-from quantgraph.agents.trader import TraderAgent, TraderOptions, first_message, results_text
+from quantgraph._util.texts import Language, Note, language_of
+from quantgraph.agents.trader import TraderAgent, TraderOptions, answer_text, first_message
 from quantgraph.broker import Account, Decider, SessionResult
 from quantgraph.broker.ledger import Ledger, LoggedExecution
 from quantgraph.data import SourceLike, open_source
@@ -44,6 +44,7 @@ from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, lock_folder, 
 from quantgraph.runtime import Resources, run_database_path
 from quantgraph.runtime.dialogue import RunEvent
 from quantgraph.settings import ROLES, Settings, load_settings
+from quantgraph.tools.news import NewsSource
 
 _FORMS: tuple[LogForm, ...] = ("messages", "ai-trader")
 
@@ -61,6 +62,7 @@ class TraderFiles:
         *,
         init_date: str,
         symbols: tuple[str, ...],
+        language: Language = "en",
         log_form: LogForm = "messages",
         with_price: bool = False,
         say: Callable[[Note], None] = lambda _note: None,
@@ -68,7 +70,7 @@ class TraderFiles:
         self.folder = folder
         self.position_file = folder / "position" / "position.jsonl"
         self._init_date, self._symbols = init_date, symbols
-        self._log_form, self._with_price, self._say = log_form, with_price, say
+        self._language, self._log_form, self._with_price, self._say = language, log_form, with_price, say
         self._last: PositionRecord | None = None
         self._lines: list[str] = []
         self._sessions = 0
@@ -116,7 +118,8 @@ class TraderFiles:
     def _write_log(self, book: Ledger, run_id: str, result: SessionResult) -> None:
         date = f"{result.session:%Y-%m-%d}"
         done = [each for each in book.executions(run_id, session=result.session) if each.symbol == "*"]
-        messages = session_messages(date, done[0] if done else None, result.notes.get("trader", {}))
+        notes = result.notes.get("trader", {})
+        messages = session_messages(date, done[0] if done else None, notes, self._language)
         name = self.folder.name
         content = session_log(messages, self._log_form, signature=name)
         others = [form for form in _FORMS if form != self._log_form]
@@ -146,10 +149,10 @@ class TraderFiles:
 
 
 def session_messages(
-    date: str, execution: LoggedExecution | None, notes: Mapping[str, Any]
+    date: str, execution: LoggedExecution | None, notes: Mapping[str, Any], language: Language = "en"
 ) -> list[SessionMessage]:
     """Return the messages of a session: the first, each step with its results, and the final answer."""
-    messages = [SessionMessage(role="user", content=first_message(date))]
+    messages = [SessionMessage(role="user", content=first_message(date, language))]
     for step in execution.steps if execution else ():
         answers = step.result
         ends = answers is None or step is execution.steps[-1]  # type: ignore[union-attr]  # it has steps
@@ -162,8 +165,8 @@ def session_messages(
             )
         )
         if answers is not None:
-            told = results_text(each["result"] for each in answers)
-            messages.append(SessionMessage(role="user", content=told, of_step=True))
+            answer = answer_text([each["result"] for each in answers], language)
+            messages.append(SessionMessage(role="user", content=answer, of_step=True))
     return messages
 
 
@@ -198,7 +201,7 @@ class BaseAgent:
         The universe. Default: all symbols of the source.
     log_path
         Folder of the signatures' folders. A relative one is below the working folder.
-    max_steps, max_retries, base_delay
+    max_steps, max_retries, base_delay, prompt, memory, news
         See :class:`~quantgraph.agents.trader.TraderAgent`.
     initial_cash
         In the market's currency.
@@ -239,6 +242,9 @@ class BaseAgent:
         max_steps: int = TraderOptions.max_steps,
         max_retries: int = TraderOptions.max_retries,
         base_delay: float = TraderOptions.base_delay,
+        prompt: str | None = TraderOptions.prompt,
+        memory: bool = TraderOptions.memory,
+        news: NewsSource | str | bool = TraderOptions.news,
         initial_cash: Decimal | float = 10_000,
         init_date: str,
         end_date: str | None = None,
@@ -262,7 +268,12 @@ class BaseAgent:
         self._source = self._settings.data_source if chosen is None else chosen
         self._data = open_source(self._source, settings=self._settings)
         self._decider = decider or TraderAgent(
-            max_steps=max_steps, max_retries=max_retries, base_delay=base_delay
+            max_steps=max_steps,
+            max_retries=max_retries,
+            base_delay=base_delay,
+            prompt=prompt,
+            memory=memory,
+            news=news,
         )
         self._models = _models(basemodel, self._settings, openai_base_url, openai_api_key)
         self._given = replace(given, settings=self._settings, source=self._source, model=None)
@@ -275,6 +286,7 @@ class BaseAgent:
             self.folder,
             init_date=f"{session_of(init_date, name='init_date'):%Y-%m-%d}",
             symbols=self._symbols,
+            language=language_of(self._question),
             log_form=log_form,
             with_price=with_price,
             say=self.notes.append,

@@ -52,6 +52,8 @@ _WINDOW = re.compile(
     rf"(?:\b(?:from|between)\s+)?{_DAY}"
     rf"(?:\s*(?:to|until|till|through|and|[-–~至到])\s*(?:{_DAY}|{_SAME_YEAR}))?"
 )
+_LABELS: frozenset[RecordKind] = frozenset({"name"})
+"""Kinds of records that are not missed where there are none."""
 _BEGINNING = pd.Timestamp("1970-01-01")
 
 
@@ -188,7 +190,7 @@ def needs_notes(
     notes = [
         Note(zh=f"没有数据源提供 {kind} 类记录", en=f"no source gives records of kind {kind}")
         for kind in decider.needs.records
-        if kind not in fetched and not data.records(kind)
+        if kind not in {*fetched, *_LABELS} and not data.records(kind)
     ]
     if there < needed:
         notes.append(_fewer_sessions(decider, there))
@@ -292,7 +294,7 @@ def fetch_needed_records(
             en=f"{source.name} has no records of kind {kind} about these symbols",
         )
         for kind in kinds
-        if not data.records(kind)
+        if kind not in _LABELS and not data.records(kind)
     ]
     return fetched, {**request, "records": kinds}, notes
 

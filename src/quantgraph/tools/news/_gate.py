@@ -269,13 +269,19 @@ class CommitNews:
         self.zone: tzinfo | None = zone
 
     def search(self, query: str, moment: Moment) -> list[NewsItem]:
-        """Return at most ten items; the newer one of two equals is first."""
+        """Return at most ten items; the newer one of two equals is first.
+
+        An article about several symbols is one item.
+        """
         named = self._named(query)
         records = self._records(named)
         texts = [_ranked_text(each) for each in records]
         boosts = {place: _NAMED for place, each in enumerate(records) if each.symbol in named}
         best = ranked(query, texts, now=_days(moment.timestamp.to_pydatetime()), boosts=boosts)
-        return [_item(records[place]) for place in best[:_MOST_RESULTS]]
+        items = {
+            (each.title, each.url, each.published): each for each in (_item(records[place]) for place in best)
+        }
+        return list(items.values())[:_MOST_RESULTS]
 
     def _records(self, named: set[str]) -> Sequence[Record]:
         """What is searched, in order of becoming known."""

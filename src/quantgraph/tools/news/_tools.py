@@ -105,9 +105,10 @@ def get_information(
 
 
 def _shown_item(item: NewsItem, when: str) -> dict[str, str]:
+    repeated = item.content == item.title
     return {
         "title": _line(item.title, _ITEM_TITLE),
-        "content": _line(item.content, _CONTENT),
+        "content": "" if repeated else _line(item.content, _CONTENT),
         "url": _line(item.url, _URL),
         "published": when,
     }
