@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_448,
-    "lines of statements": 46_107,
+    "lines": 87_453,
+    "lines of statements": 46_112,
     "modules": 339,
     "modules that a stranger sees": 76,
     "exported names": 614,

@@ -165,6 +165,21 @@ def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_t
     assert replay(folder).identical
 
 
+def test_what_was_bought_and_sold_on_one_day_is_told_too(tmp_path):
+    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
+    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
+    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", 7, "Out."), STOP]})
+    run_strategy(
+        "trader on AAA, 20250102 to 20250103",
+        source=str(tmp_path / "bars.csv"),
+        decider="trader",
+        model={"trader": script.model},
+        out=tmp_path,
+    )
+    told = "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."
+    assert told in script.asked["2025-01-03"][0][0].content
+
+
 def test_without_memory_no_earlier_session_is_told(tmp_path):
     script = Script({"2025-01-02": [buys(FIRST, 100, "It is cheap."), STOP]})
     _, folder = run(script, tmp_path, decider=TraderAgent(memory=False))
