@@ -294,13 +294,16 @@ def prompt_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     return {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
 
 
+_LONGEST_PROMPT = 100_000
+
+
 def own_prompt(path: str, placeholders: Collection[str] = ()) -> str:
     """The text of a caller's prompt file, in which each placeholder must stand as ``{name}``.
 
     Raises
     ------
     BadOption
-        If there is no such file, it is not UTF-8 text or empty, or it lacks a placeholder.
+        If there is no such file, it is not UTF-8 text of 1 to 100,000 characters, or lacks a placeholder.
     """
     shown = f"prompt={path!r:.120}"
     try:
@@ -310,10 +313,14 @@ def own_prompt(path: str, placeholders: Collection[str] = ()) -> str:
         raise BadOption(f"{shown}; must be a text file in UTF-8 ({why})", parameter="prompt") from error
     wanted = [f"{{{name}}}" for name in placeholders]
     missing = [each for each in wanted if each not in text]
-    if not text.strip() or missing:
-        what = f"it lacks {', '.join(missing)}" if missing else "it is empty"
-        valid = f"; must have {', '.join(wanted)}" if wanted else ""
-        raise BadOption(f"{shown}: {what}{valid}", parameter="prompt")
+    if not text.strip() or len(text) > _LONGEST_PROMPT:
+        raise BadOption(
+            f"{shown}: it has {len(text.strip()):,} characters; must be 1 to {_LONGEST_PROMPT:,}",
+            parameter="prompt",
+        )
+    if missing:
+        valid = f"it lacks {', '.join(missing)}; must have {', '.join(wanted)}"
+        raise BadOption(f"{shown}: {valid}", parameter="prompt")
     return text
 
 

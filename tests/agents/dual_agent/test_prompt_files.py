@@ -127,5 +127,5 @@ def test_a_file_of_the_user_s_own_is_a_prompt(tmp_path):
         with pytest.raises(BadOption, match="must be a text file in UTF-8"):
             configured_prompt(str(name))
     file.write_text(" ", encoding="utf-8")
-    with pytest.raises(BadOption, match="it is empty"):
+    with pytest.raises(BadOption, match="it has 0 characters; must be 1 to 100,000"):
         configured_prompt(str(file))

@@ -261,7 +261,7 @@ def test_a_prompt_that_changes_after_the_agent_was_made_changes_nothing(own_file
     ("content", "line"),
     [
         (None, r"prompt='other.txt'; must be a text file in UTF-8 \(No such file or directory\)"),
-        (b" \n", "prompt='other.txt': it is empty"),
+        (b" \n", "prompt='other.txt': it has 0 characters; must be 1 to 100,000"),
         (b"\xff\xfe", "prompt='other.txt'; must be a text file in UTF-8 .'utf-8' codec can't decode"),
     ],
 )

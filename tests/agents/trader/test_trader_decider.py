@@ -165,6 +165,21 @@ def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_t
     assert replay(folder).identical
 
 
+def test_what_was_bought_and_sold_on_one_day_is_told_too(tmp_path):
+    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
+    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
+    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", 7, "Out."), STOP]})
+    run_strategy(
+        "trader on AAA, 20250102 to 20250103",
+        source=str(tmp_path / "bars.csv"),
+        decider="trader",
+        model={"trader": script.model},
+        out=tmp_path,
+    )
+    told = "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."
+    assert told in script.asked["2025-01-03"][0][0].content
+
+
 def test_without_memory_no_earlier_session_is_told(tmp_path):
     script = Script({"2025-01-02": [buys(FIRST, 100, "It is cheap."), STOP]})
     _, folder = run(script, tmp_path, decider=TraderAgent(memory=False))
@@ -217,10 +232,10 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_shipped_one_and_is_part_of_
     file.write_text("Buy what is blue.", encoding="utf-8")
     with pytest.raises(RunMismatch, match=r"decider.prompt.trader_own"):
         replay(folder)
-    with pytest.raises(BadOption, match=r"none.txt' cannot be read: No such file"):
+    with pytest.raises(BadOption, match=r"none.txt'; must be a text file in UTF-8 .No such file"):
         TraderAgent(prompt=str(tmp_path / "none.txt"))
     file.write_text(" \n")
-    with pytest.raises(BadOption, match="must be 1 to 100,000, not only spaces"):
+    with pytest.raises(BadOption, match="it has 0 characters; must be 1 to 100,000"):
         TraderAgent(prompt=str(file))
 
 

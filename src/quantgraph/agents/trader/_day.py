@@ -25,6 +25,7 @@ from quantgraph.agents._model_decider import (
     loop_graph,
     options,
     out_of_budget,
+    own_prompt,
     scratch_context,
 )
 from quantgraph.agents.trader._day_facts import STOP_SIGNAL, short_reason
@@ -37,7 +38,6 @@ from quantgraph.agents.trader._prompt import (
     get_agent_system_prompt,
     left_text,
     limits_text,
-    own_prompt,
     positions_of,
     result_text,
     universe,

@@ -39,6 +39,7 @@ _SHOWN_SESSIONS: Final = 5
 _PAST: Final = 20
 """Sessions of the past return."""
 _MOST_TRADES, _MOST_CODES, _LONGEST_NAME, _LONGEST_REASON = 12, 10, 24, 160
+_VERBS: Final = {"buy": "bought", "sell": "sold"}
 _EXAMPLE = Decimal(10_000)
 _OF_THE_RUN = frozenset({"cash", "commission", "slippage_bps", "benchmark"})
 """Words of a plan that a decision cannot follow."""
@@ -138,7 +139,7 @@ def shares_table(
             else (str(plain_number(position.quantity)), f"{float(position.average_cost):.4f}")
         )
         prices = [_price(values[f"{symbol}_price"]) for values in (closes, opens)]
-        past = _past_return(tools.bars(symbol).values["close"])
+        past = _past_return(tools.bars(symbol).values["close"]) if symbol in tools.symbols else "null"
         rows.append([symbol, names.get(symbol, "")[:_LONGEST_NAME], held, cost, past, *prices])
     return "\n".join(",".join(row if names else [row[0], *row[2:]]) for row in rows)
 
@@ -210,20 +211,24 @@ def earlier_sessions(context: DecisionContext, name: str) -> str:
 
 
 def _session_line(result: SessionResult, view: View, name: str, age: int, language: Language) -> str:
-    trades = [
-        (each.reasoning, _trade(each, language))
-        for each in episodes_of([result], view, name=name, horizon=age)[:_MOST_TRADES]
-    ]
+    episodes = episodes_of([result], view, name=name, horizon=age)
+    trades = [(each.reasoning, _trade(each, language)) for each in episodes]
+    explained = {each.symbol for each in episodes}
     for fill in result.fills:
-        if fill.order.trigger:
-            sold = {"symbol": fill.order.symbol, "shares": fill.quantity, "price": fill.price, "since": ""}
-            why = day_text("by_plan", language, fill.order.trigger.partition(" ")[0])
-            trades.append((why, day_text("sold", language, **sold)))
+        order = fill.order
+        if order.trigger or order.symbol not in explained:  # by the plan, sold again, or by another decider
+            why = (
+                day_text("by_plan", language, order.trigger.partition(" ")[0])
+                if order.trigger
+                else order.reason
+            )
+            values = {"symbol": order.symbol, "shares": fill.quantity, "price": fill.price, "since": ""}
+            trades.append((why, day_text(_VERBS[fill.side], language, **values)))
     if not trades:
         text = result.notes.get(name, {}).get("final_text", "").replace(STOP_SIGNAL, "")
         trades = [(short_reason(text), day_text("no_trade", language))]
     by_reason: dict[str, list[str]] = {}
-    for reason, trade in trades:
+    for reason, trade in trades[:_MOST_TRADES]:
         by_reason.setdefault(reason, []).append(trade)
     join = day_text("join", language)
     parts = [
@@ -239,4 +244,4 @@ def _trade(episode: DecisionEpisode, language: Language) -> str:
     since = "" if outcome is None else day_text("since", language, outcome if is_buy else -outcome)
     price = episode.market_context["fill_price"]
     values = {"symbol": episode.symbol, "shares": episode.shares, "price": price, "since": since}
-    return day_text("bought" if is_buy else "sold", language, **values)
+    return day_text(_VERBS["buy" if is_buy else "sell"], language, **values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
@@ -30,33 +29,10 @@ from quantgraph.market import session_of
 from quantgraph.state import View
 from quantgraph.tools import MOST_SYMBOLS
 
-_LONGEST_PROMPT = 100_000
 _FEW_REPLIES, _FEW_CALLS = 3, 20
 """From here on the model is reminded of what is left."""
 
 Prices = dict[str, float | None]
-
-
-def own_prompt(path: str) -> str:
-    """Return the text of a prompt file of the user's.
-
-    Raises
-    ------
-    BadOption
-        If it cannot be read as UTF-8, is empty, or has more than 100,000 characters.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadOption(f"prompt={path!r:.200} cannot be read: {why}", parameter="prompt") from error
-    if not text.strip() or len(text) > _LONGEST_PROMPT:
-        raise BadOption(
-            f"prompt={path!r:.200} has {len(text):,} characters; must be 1 to {_LONGEST_PROMPT:,}, not only "
-            "spaces",
-            parameter="prompt",
-        )
-    return text
 
 
 def universe(view: View) -> tuple[str, ...]:
