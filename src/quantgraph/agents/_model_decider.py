@@ -3,6 +3,11 @@
 A :class:`ModelLoop` is one piece of work: a day of the trader, a symbol of the stepwise agent. Its subclass
 has the prompt, how its reply becomes an action, what an action does, and what ends the work. The
 state is a plain dict, so that the same steps run in a loop, or as nodes with a checkpoint after each.
+
+No loop retries a failed request: the chat model does, as often as its settings' ``max_attempts`` say. What a
+decider did earlier comes from ``context.history``, which is read from the ledger, so that a resumed run sees
+the same. An order is tried on ``context.market``, a copy of the account at the open; the broker then fills
+the decision's orders by the same rules, in the same order.
 """
 
 from __future__ import annotations
@@ -29,9 +34,9 @@ from quantgraph._util.texts import Language, say
 from quantgraph._util.values import finite_number, near_or_valid
 from quantgraph.agents._isolated import view_of
 from quantgraph.agents.memory._memory import EpisodeMemo
-from quantgraph.broker import DecisionContext, Session, TradePlan, plan_words
+from quantgraph.broker import DecisionContext, Session, plan_words
 from quantgraph.broker.ledger import LoggedStep
-from quantgraph.errors import BadOption, BudgetExceeded, NoProgress
+from quantgraph.errors import BadOption, BudgetExceeded, NoProgress, QuantGraphError
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, shown_offline
@@ -220,11 +225,9 @@ def asking(
     return ask
 
 
-def out_of_budget(error: BudgetExceeded) -> BudgetExceeded:
-    """The error, if it ends the session alone; one that ends the run is raised."""
-    if error.data.get("of") != "session":
-        raise error
-    return error
+def ends_session(error: QuantGraphError) -> bool:
+    """Whether an error is a spent budget of the session; that of the run ends the run."""
+    return isinstance(error, BudgetExceeded) and error.data.get("of") == "session"
 
 
 def allowed_tool(
@@ -324,19 +327,35 @@ def own_prompt(path: str, placeholders: Collection[str] = ()) -> str:
     return text
 
 
-_NOT_OF_TRADES = {"cash", "commission", "slippage_bps", "benchmark"}
+_OF_THE_RUN = frozenset({"cash", "benchmark"})
+"""Words of a plan that no decision can follow."""
 
 
-def plan_text(plan: TradePlan, executes: Collection[str], language: Language) -> str:
-    """A trade plan for a model: what code carries out where its decider trades, and what is left to it."""
-    words = {name: value for name, value in plan.to_json().items() if name not in _NOT_OF_TRADES}
-    by_code = {name: value for name, value in words.items() if name in executes}
-    left = {name: value for name, value in words.items() if name not in executes}
+def plan_text(context: DecisionContext, executes: Collection[str], symbol: str = "") -> str:
+    """The trade plan in words for a model: what code carries out, what is left to it, what code sells now.
+
+    ``executes`` are the words that are carried out; sales are of all symbols or of one. "" without any.
+    """
+    language = context.language
+    words = {name: value for name, value in context.plan.to_json().items() if name not in _OF_THE_RUN}
+    by_code, left = (
+        plan_words({name: value for name, value in words.items() if (name in executes) == is_done}, language)
+        for is_done in (True, False)
+    )
+    sold = dict.fromkeys(each.symbol for each in context.exits if symbol in ("", each.symbol))
     parts = [
         (by_code, say(language, zh="由代码执行：", en="carried out by code: ")),
         (left, say(language, zh="由你遵守：", en="yours to follow: ")),
+        (
+            sold,
+            say(
+                language,
+                zh="这次开盘已由代码卖出，不要再卖：",
+                en="sold by code at this open, do not sell again: ",
+            ),
+        ),
     ]
-    return "; ".join(f"{who}{', '.join(plan_words(part, language))}" for part, who in parts if part)
+    return say(language, zh="；", en="; ").join(f"{who}{', '.join(what)}" for what, who in parts if what)
 
 
 def log_step(

@@ -76,8 +76,8 @@ def test_an_order_of_the_plan_is_told_with_its_reason_and_exits_in_words(small_m
     market = small_market({SYMBOL: [100.0] * 32 + [85.0, 85.0]})
     plan = TradePlan(stop_loss=0.1, max_holding=20)
     _, told = play(market, [[decide("buy", 0.5)], [decide()], [decide()]], plan=plan)
-    assert told[0]["plan"] == "stop loss 10%; held at most 20 sessions"
-    assert "sold by the plan at this open (stop_loss 20240213)" in told[1]["plan"]
+    assert told[0]["plan"] == "carried out by code: stop loss 10%, held at most 20 sessions"
+    assert f"sold by code at this open, do not sell again: {SYMBOL}" in told[1]["plan"]
     assert "sold 5000 at 85 (stop_loss 20240213)" in told[2]["earlier_decisions"][1]
 
 

@@ -205,8 +205,11 @@ def test_the_plan_in_force_is_told_and_what_it_sells_at_the_open(tmp_path):
     )
     run(script, tmp_path, sentence=spec)
     prompts = {day: asked[0][0].content for day, asked in script.asked.items()}
-    assert "Trade plan in force:\nstop loss 20%; held at most 3 sessions. Stops" in prompts["2025-01-02"]
-    told = f"The plan sells at this open by itself: {FIRST}."
+    assert (
+        "Trade plan in force:\ncarried out by code: stop loss 20%, held at most 3 sessions"
+        in prompts["2025-01-02"]
+    )
+    told = f"sold by code at this open, do not sell again: {FIRST}"
     assert [day for day, text in prompts.items() if told in text] == ["2025-01-07"]
     assert f"2025-01-07: sold 100 {FIRST}" in prompts["2025-01-08"]
     assert "Why: the plan: max_holding" in prompts["2025-01-08"]

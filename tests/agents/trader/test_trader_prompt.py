@@ -23,7 +23,7 @@ from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
 from quantgraph.tools import ToolContext
 
-HASHES = {"trader_day": "ab55591baf0243d4", "trader_en": "431f36edbcf40f99", "trader_zh": "297d3c7daffa1dbb"}
+HASHES = {"trader_day": "f2c483c7afcfc607", "trader_en": "431f36edbcf40f99", "trader_zh": "297d3c7daffa1dbb"}
 
 
 def context(market, day=-1, account=None, rules=None):

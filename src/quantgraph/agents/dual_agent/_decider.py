@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
-from quantgraph.agents._model_decider import Memos, plan_text
+from quantgraph.agents._model_decider import Memos, ends_session, plan_text
 from quantgraph.agents.dual_agent._config import Agents, Meter, read_config
 from quantgraph.agents.dual_agent._decide import (
     ROLES,
@@ -31,7 +31,7 @@ from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection, Session
-from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
+from quantgraph.errors import BadOption
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.recording.scope import current_scope
 from quantgraph.settings import Role
@@ -295,7 +295,7 @@ class DualAgent(ModelDecider):
             portfolio=portfolio_of(features, float(context.account.cash)),
             history=self._recalled(context, [item["symbol"] for item in features]),
             rule=context.rule,
-            plan=plan_text(context.plan, self.executes, context.language),
+            plan=plan_text(context, self.executes),
             prompt=self._prompts[context.language][1],
             language=context.language,
             min_cash_ratio=self._config.portfolio.min_cash_ratio,
@@ -331,7 +331,7 @@ class DualAgent(ModelDecider):
             filter_prompt=self._prompts[context.language][0],
             ask=meter.counting(ask),
             meter=meter,
-            ends_asking=_ends_session,
+            ends_asking=ends_session,
         )
 
 
@@ -357,11 +357,6 @@ def _plain(cfg: Mapping[str, Any] | None) -> dict[str, Any]:
             parameter="cfg",
         ) from error
     return plain
-
-
-def _ends_session(error: QuantGraphError) -> bool:
-    """Whether an error is the end of the session's budget; any other one ends the run."""
-    return isinstance(error, BudgetExceeded) and error.data.get("of") == "session"
 
 
 def _lots(context: DecisionContext, symbol: str) -> str:

@@ -68,7 +68,7 @@ class Calculation(_Part):
 
 
 class TradeDecision(_Part):
-    """What the model wants for the symbol; a size is not its to choose."""
+    """What the model wants for the symbol; of the size it sets the confidence alone."""
 
     action: Annotated[Literal["buy", "sell", "hold"], BeforeValidator(_small)] = Field(
         description="buy, sell or hold"

@@ -1,4 +1,4 @@
-"""The stepwise agent as a decider: its decisions become orders in sizes that the model does not choose."""
+"""The stepwise agent as a decider: code sizes the orders by its options and the confidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from quantgraph._util.texts import Note
-from quantgraph.agents._model_decider import SESSIONS, log_step
+from quantgraph.agents._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._run_facts import account_value, facts_of_run
@@ -172,7 +172,11 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
         symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
         size = account_value(context), len(symbols)
         tools = {each: ToolContext(context.view, context.account, context.rules) for each in symbols}
-        facts = {each: facts_of_run(context, tools[each], each, self, size) for each in symbols}
+        plans = {each: plan_text(context, self.executes, each) for each in symbols}
+        facts = {
+            each: facts_of_run(context, tools[each], each, self, size=size, plan=plans[each])
+            for each in symbols
+        }
         done = self._side_by_side(context, tools, facts)
         decisions = {symbol: state["decision"] for symbol, state in done.items()}
         orders = orders_of(decisions, context, self)

@@ -11,7 +11,7 @@ import numpy as np
 
 from quantgraph._util.texts import Language, say, short_line
 from quantgraph.agents.execution._steps import ExecutionOptions
-from quantgraph.broker import DecisionContext, Fill, Rejection, SessionResult, plan_words
+from quantgraph.broker import DecisionContext, Fill, Rejection, SessionResult
 from quantgraph.market.money import to_decimal
 from quantgraph.tools import ToolContext
 
@@ -19,7 +19,6 @@ EARLIER_DECISIONS: Final = 5
 """Sessions whose decision on a symbol its next execution is shown."""
 
 _REASON, _REFUSAL = 80, 120
-_PLAN_WORDS = ("stop_loss", "take_profit", "trailing_stop", "max_holding", "commission", "slippage_bps")
 
 
 def account_value(context: DecisionContext) -> Decimal:
@@ -38,16 +37,18 @@ def facts_of_run(
     tools: ToolContext,
     symbol: str,
     options: ExecutionOptions,
+    *,
     size: tuple[Decimal, int],
+    plan: str,
 ) -> dict[str, Any]:
     """Return the facts of an execution that its run alone knows.
 
-    ``size`` has the account's value and the number of symbols.
+    ``plan`` is of :func:`.plan_text`, and ``size`` has the account's value and the number of symbols.
     """
     earlier = list(_earlier_decisions(context, tools, symbol))
     return {
         "order_size": _size_text(context, symbol, options, *size),
-        "plan": _plan_text(context, symbol),
+        "plan": plan or say(context.language, zh="没有自动的退出", en="no exits"),
         **({"earlier_decisions": earlier} if earlier else {}),
     }
 
@@ -72,24 +73,6 @@ def _size_text(
         zh=f"，至少买 {lots.first} 股，即 {least:.2f}",
         en=f"; least buy: {lots.first} shares, {least:.2f}",
     )
-
-
-def _plan_text(context: DecisionContext, symbol: str) -> str:
-    """Say which exits and costs of the trade plan are in force, and whether they sell at this open."""
-    plan = context.plan.to_json()
-    words = plan_words({name: plan[name] for name in _PLAN_WORDS if name in plan}, context.language)
-    if not context.plan.exits:
-        words.append(say(context.language, zh="没有自动的退出", en="no exits"))
-    words += [
-        say(
-            context.language,
-            zh=f"这次开盘已按计划卖出（{order.trigger}）",
-            en=f"sold by the plan at this open ({order.trigger})",
-        )
-        for order in context.exits
-        if order.symbol == symbol
-    ]
-    return say(context.language, zh="，", en="; ").join(words)
 
 
 def _earlier_decisions(context: DecisionContext, tools: ToolContext, symbol: str) -> Iterator[str]:

@@ -28,9 +28,9 @@ from quantgraph.agents._model_decider import (
     allowed_tool,
     asking,
     call_key,
+    ends_session,
     loop_graph,
     options,
-    out_of_budget,
     scratch_context,
 )
 from quantgraph.agents.execution._actions import (
@@ -275,7 +275,9 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         except ModelOutputInvalid as fault:
             return self._unusable(state, messages, reply, fault)
         except BudgetExceeded as error:
-            return _held(messages, step, "budget", out_of_budget(error).message)
+            if not ends_session(error):
+                raise
+            return _held(messages, step, "budget", error.message)
         return {
             "conversation": messages,
             "sent_back": 0,

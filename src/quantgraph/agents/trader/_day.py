@@ -22,9 +22,9 @@ from quantgraph.agents._model_decider import (
     ModelLoop,
     allowed_tool,
     asking,
+    ends_session,
     loop_graph,
     options,
-    out_of_budget,
     own_prompt,
     scratch_context,
 )
@@ -76,7 +76,7 @@ _ERROR_KINDS: Final[Mapping[str, str]] = {
 """What the error of a call is, by its code: any other refusal of an order is one of ``logic``."""
 
 Ending = Literal["stop_signal", "max_steps", "error", "budget"]
-"""Why a day ended: the model said so, it took all its steps, it could not be asked, or a budget is spent."""
+"""Why a day ended: the model wrote so, all steps are taken, no usable reply came, or a budget is spent."""
 
 ResultsAs = Literal["messages", "text"]
 """How results go back: a tool message for each call, or one text, ``Tool results: ...``."""
@@ -222,7 +222,9 @@ class TraderLoop(ModelLoop[TraderState]):
             errors = _counted(state.get("reply_errors", {}), [], is_unusable=is_unusable)
             return {"ended": "error", "error": fault.line, "reply": None, "reply_errors": errors}
         except BudgetExceeded as error:
-            return {"ended": "budget", "error": out_of_budget(error).line, "reply": None}
+            if not ends_session(error):
+                raise
+            return {"ended": "budget", "error": error.line, "reply": None}
         return {"conversation": messages, "reply": reply, "step": step + 1}
 
     def act(self, state: TraderState) -> TraderState:

@@ -19,7 +19,7 @@ from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
 from quantgraph.agents._model_decider import prompt_files
 from quantgraph.agents.memory import DecisionEpisode, episodes_of
-from quantgraph.broker import Account, DecisionContext, Order, SessionResult, plan_words
+from quantgraph.broker import Account, DecisionContext, Order, SessionResult
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.errors import UnknownSymbol
 from quantgraph.llm.messages import escape_markup
@@ -41,8 +41,6 @@ _PAST: Final = 20
 _MOST_TRADES, _MOST_CODES, _LONGEST_NAME, _LONGEST_REASON = 12, 10, 24, 160
 _VERBS: Final = {"buy": "bought", "sell": "sold"}
 _EXAMPLE = Decimal(10_000)
-_OF_THE_RUN = frozenset({"cash", "commission", "slippage_bps", "benchmark"})
-"""Words of a plan that a decision cannot follow."""
 
 
 @cache
@@ -151,15 +149,6 @@ def _past_return(closes: NDArray[np.float64]) -> str:
 
 def _price(price: float | None) -> str:
     return "null" if price is None else f"{price:.10g}"
-
-
-def plan_text(context: DecisionContext) -> str:
-    """Return the trade plan in force in words, and what it sells at this open; "" without either."""
-    language, plan = context.language, context.plan.to_json()
-    words = plan_words({name: each for name, each in plan.items() if name not in _OF_THE_RUN}, language)
-    leaving = dict.fromkeys(order.symbol for order in context.exits)
-    lines = [day_text("plan", language, day_text("part", language).join(words))] if words else []
-    return "\n".join([*lines, *([day_text("leaving", language, ", ".join(leaving))] if leaving else [])])
 
 
 def short_reason(text: str) -> str:

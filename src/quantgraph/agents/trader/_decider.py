@@ -12,10 +12,10 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
-from quantgraph.agents._model_decider import SESSIONS, log_step
+from quantgraph.agents._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
-from quantgraph.agents.trader._day_facts import earlier_sessions, plan_text, prompt_texts, traded_decisions
+from quantgraph.agents.trader._day_facts import earlier_sessions, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider
 from quantgraph.errors import BadOption, ModelUnavailable
@@ -221,7 +221,7 @@ class TraderAgent(TraderOptions, ModelDecider):
                 tools=opened,
                 rule=context.rule,
                 language=context.language,
-                plan=plan_text(context),
+                plan=plan_text(context, self.executes),
                 earlier=earlier_sessions(context, self.name) if self.memory else "",
                 keep=partial(_keep, context),
             )

@@ -69,10 +69,11 @@ def is_feed(documents: Sequence[tuple[str, Any]]) -> bool:
 def read_feed(
     documents: Iterable[tuple[str, Any]], file: str, zone: ZoneInfo | None
 ) -> tuple[FileRecord, ...]:
-    """News of a feed, one for each share that an article's ``ticker_sentiment`` names; times are UTC.
+    """News of a feed, one for each share that an article's ``ticker_sentiment`` names.
 
-    Currencies (``CRYPTO:BTC``) and codes of exchanges that are not known are left out. What the feed says of
-    sentiment is not read: nothing tells when it was computed.
+    The vendor does not say in which zone its times are. Of UTC and New York the latter is later, so that no
+    story is known too early. Currencies (``CRYPTO:BTC``) and codes of exchanges that are not known are left
+    out. What the feed says of sentiment is not read: nothing tells when it was computed.
     """
     items = (
         (f"{where}, feed item {place}", each)
@@ -80,7 +81,7 @@ def read_feed(
         for place, each in enumerate(_feed_of(document, f"{file}, {where}", file), 1)
     )
     plain = ((where, each) for where, item in items for each in _of_article(item, f"{file}, {where}", file))
-    return read_news(plain, file, zone or ZoneInfo("UTC"))
+    return read_news(plain, file, zone or ZoneInfo("America/New_York"))
 
 
 def _feed_of(document: Any, place: str, file: str) -> list[Any]:
