@@ -100,7 +100,7 @@ def test_a_file_that_gives_no_signal_is_refused_in_one_line(run, code, options, 
     [
         (["--strategy", "none.py"], "none.py cannot be read"),
         (["--said", SAID], "--said needs --strategy"),
-        ([SAID, "--strategy", "none.py"], "both given; write --said"),
+        ([SAID, "--strategy", "none.py"], "both set; write --said"),
         ([], "missing argument 'SENTENCE'"),
     ],
 )

@@ -45,7 +45,7 @@ def view_of(
         "language": "en",
         "result": result,
         "decider": "signal_rule",
-        "said": ["rule: buy A"],
+        "understood": ["rule: buy A"],
         "parameters": {"rules.market": "cn"},
         "hashes": {"ledger": "abc (3)"},
         "days": days,

@@ -477,7 +477,7 @@ def test_intent_missing_parts_and_fields(
 
 
 @pytest.mark.parametrize(
-    ("text", "unread"),
+    ("text", "unparsed"),
     [
         ("获取600519 2024年的龙虎榜数据", ("龙虎榜",)),
         ("获取600519 2024年收盘价100以上的数据", ("100", "以上")),

@@ -428,10 +428,10 @@ class CapabilityChatModel(BaseChatModel):
             "native" if is_plain else self._capabilities.mode()
         )  # a plain conversation has one form
         while True:
-            model, sent, counts = self._request(mode, messages, form, options)
+            model, sent, extra = self._request(mode, messages, form, options)
             try:
                 # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
-                message = _reply_message(model._generate_with_cache(sent, **counts))  # noqa: SLF001
+                message = _reply_message(model._generate_with_cache(sent, **extra))  # noqa: SLF001
                 parsed = parse_reply(message, form, mode=mode, turn=len(messages))
             except Exception as error:
                 if reason := _unusable_reason(error, self.inner):

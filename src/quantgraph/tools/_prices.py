@@ -432,9 +432,9 @@ def _whole(shares: float) -> float | None:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _values(passed: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
+def _values(text: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
     """The rows of one indicator, or why there are none."""
-    name = passed.strip().upper()
+    name = text.strip().upper()
     kind = name.rstrip("0123456789")
     period = name[len(kind) :]
     try:
