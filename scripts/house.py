@@ -24,15 +24,15 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_167,
-    "lines of statements": 46_263,
+    "lines": 87_134,
+    "lines of statements": 46_249,
     "modules": 340,
     "modules that a stranger sees": 76,
     "exported names": 615,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 291,
+    "lines with words of our own": 194,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
 OWN_WORDS = re.compile(

@@ -264,11 +264,9 @@ def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[st
             }
         case "lot_size":
             lots = rules.lots(symbol, day)
-            return {
-                "amount": amount,
-                "lot": plain_number(lots.first),
-                "step": plain_number(lots.step),
-            } | ({"have": plain_number(held.quantity)} if held else {})
+            return {"amount": amount, "lot": plain_number(lots.first), "step": plain_number(lots.step)} | (
+                {"have": plain_number(held.quantity)} if held else {}
+            )
         case "order_size_cap":
             cap = rules.order_cap(symbol, day)
             return {"amount": amount, "most": None if cap is None else int(cap)}

@@ -32,10 +32,7 @@ _NEWS_TIMES = ("published_at", "published_utc", "date")
 
 
 def build_features(
-    view: View,
-    account: Account,
-    symbols: Sequence[str],
-    options: FeatureOptions = _DEFAULT,
+    view: View, account: Account, symbols: Sequence[str], options: FeatureOptions = _DEFAULT
 ) -> list[FeatureItem]:
     """Features of symbols at the open of the view's session.
 

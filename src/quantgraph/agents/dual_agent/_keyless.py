@@ -51,12 +51,7 @@ def filter_symbols(facts: Facts) -> dict[str, Any]:
 
 
 def decide_portfolio(
-    facts: Facts,
-    *,
-    symbols: Collection[str],
-    universe: int,
-    retries: int = 0,
-    rejected: Collection[str] = (),
+    facts: Facts, *, symbols: Collection[str], universe: int, retries: int = 0, rejected: Collection[str] = ()
 ) -> dict[str, Any]:
     """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
     portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))

@@ -212,11 +212,8 @@ def _target(action: Action | None, value: Any, current: float) -> float:
 
 
 def _contradiction(action: Action, target: float, current: float) -> _FaultFound:
-    wanted = {
-        "increase": ("高于", "above"),
-        "decrease": ("低于", "below"),
-        "close": ("等于", "equal to"),
-    }[action]
+    relations = {"increase": ("高于", "above"), "decrease": ("低于", "below"), "close": ("等于", "equal to")}
+    wanted = relations[action]
     value = _amount(current)
     zh, en = ("0", "0") if action == "close" else (f"当前市值 {value}", f"the current value {value}")
     if action == "increase":

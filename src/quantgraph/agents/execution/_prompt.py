@@ -189,10 +189,7 @@ def as_table(result: Any) -> Any:
     if not all(isinstance(row, Mapping) and "date" in row for row in result):
         return result
     columns = [name for name in dict.fromkeys(name for row in result for name in row) if name != "time"]
-    return {
-        "columns": columns,
-        "rows": [[short_number(row.get(name)) for name in columns] for row in result],
-    }
+    return {"columns": columns, "rows": [[short_number(row.get(name)) for name in columns] for row in result]}
 
 
 def short_number(value: Any) -> Any:
