@@ -81,7 +81,7 @@ def test_names_are_records_known_from_their_first_day_and_without_one_always(fol
         "ts_code,name,start_date\n600519.SH,Old,20200101\n600519.SH,New,20240103\n", encoding="utf-8"
     )
     (folder / "weights.csv").write_text(
-        "index_code,con_code,trade_date,weight,stock_name\n000016.SH,000001.SZ,20231229,1,平安银行\n"
+        "index_code,con_code,trade_date,weight,stock_name\n000016.SH,000001.SZ,20231229,1,*ST平安银行\n"
     )
     source = FileSource(folder)
     assert source.record_kinds == ("name",)

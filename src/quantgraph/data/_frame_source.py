@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ from quantgraph.state.frames import check_record_kind
 _SHOWN = 5
 _ALWAYS = pd.Timestamp("1970-01-01")
 """First day of a name that has none."""
+_STATUS = re.compile(r"^(?:S?\*?ST|XD|XR|DR|N|C)(?=[\u4e00-\u9fff])|退$")
+"""Marks of a status in a Chinese name: special treatment, a day without dividend, a new or leaving share."""
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 
 DatedName = tuple[pd.Timestamp, str]
@@ -408,8 +411,11 @@ def complete_bars(panel: Panel) -> Panel:
 
 
 def _name_records(market: MarketTables) -> Iterator[Record]:
-    """The names of stocks, each known from its first day on; one without a first day always holds."""
+    """The names of stocks, each known from its first day on.
+
+    One without a first day always holds, without the marks of a status, which may have come later.
+    """
     for code in market.symbols:
-        undated = ((_ALWAYS, market.names[code]),) if code in market.names else ()
+        undated = ((_ALWAYS, _STATUS.sub("", market.names[code])),) if code in market.names else ()
         for start, name in market.dated_names.get(code, undated):
             yield Record("name", start.date(), code, {"name": name})
