@@ -104,3 +104,28 @@ def test_a_decider_may_be_given_by_its_name_wherever_one_is_given():
     assert as_decider(own) is own
     with pytest.raises(BadOption, match=r"must be one of .*, or FILE\.py:CLASS"):
         create_trading_graph(decider="executor")
+
+
+def test_a_place_has_the_options_of_its_class(file):
+    agent = make_decider('execution?{"rounds": 5, "calling": "native"}')
+    assert (agent.rounds, agent.calling) == (5, "native")
+    assert decider_place(agent) == 'execution?{"rounds": 5, "calling": "native"}'
+    held = make_decider(f'{file}:Holds?{{"size": 7}}')
+    assert held.size == 7
+    assert decider_place(held) == f'{file}:Holds?{{"size": 7}}'
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ('execution?{"round": 5}', "there is no option round; did you mean 'rounds'"),
+        ('execution?{"rounds": 0}', "rounds=0; must be a whole number from 1 to 50"),
+        ('dual_agent?{"cfg": {"features": {"new": false}}}', "cfg: features.new"),
+        ('dual_agent?{"rounds": 5}', "unexpected keyword argument 'rounds'"),
+        ("execution?{rounds: 5}", "behind the [?] must be a JSON object"),
+    ],
+)
+def test_an_option_that_is_not_valid_is_named(place, told):
+    with pytest.raises(BadOption, match=told) as caught:
+        make_decider(place)
+    assert "\n" not in str(caught.value)

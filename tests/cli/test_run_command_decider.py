@@ -125,3 +125,35 @@ def test_what_is_no_decider_is_one_line(desk):
     assert err.startswith(
         "bad_option: decider='nobody' must be one of buy_and_hold, dual_agent, execution, mcp_client, signal_rule, trader, or FILE.py:CLASS"
     )
+
+
+def test_options_of_the_command_are_the_deciders_and_a_replay_knows_them(tmp_path):
+    desk = Desk(tmp_path)
+    run = ("run", SENTENCE, "--decider", "dual_agent", "--headless", "--json")
+    off = ("--option", "cfg.features.fundamentals=false", "--option", "cfg.portfolio.min_cash_ratio=0.5")
+    with OpenAIStub(lambda _request: "no JSON") as stub:
+        done = desk.command(*run, *off, url=stub.base_url)
+        assert done[0] == 0, done
+        replayed = desk.command("replay", "--json", url=stub.base_url)
+    assert replayed[0] == 0, replayed
+    (folder,) = (tmp_path / "runs").glob("2*")
+    told = json.loads((folder / "run.json").read_text("utf-8"))
+    assert told["decider"].startswith('dual_agent?{"cfg": {"features": {"fundamentals": false}')
+    roles = {row["role"] for row in json.loads(done[1])["usage"]}
+    assert "decision" in roles
+    assert "filter" not in roles
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--option", "rounds=5"), "--option without --decider"),
+        (("--decider", "execution", "--option", "rounds"), "must be NAME=VALUE"),
+        (("--decider", "execution", "--option", "rounds=0"), "rounds=0; must be a whole number from 1 to 50"),
+    ],
+)
+def test_an_option_that_is_not_valid_is_one_line(tmp_path, options, told):
+    code, _, err = Desk(tmp_path).command("run", SENTENCE, *options, url="http://127.0.0.1:9/v1")
+    assert code == 2
+    assert told in err
+    assert len(err.strip().splitlines()) == 1

@@ -127,10 +127,10 @@ def load_entry(entry: metadata.EntryPoint) -> Any:
         return entry.load()
 
 
-def call_entry(entry: metadata.EntryPoint, *arguments: Any) -> Any:
+def call_entry(entry: metadata.EntryPoint, *arguments: Any, **options: Any) -> Any:
     """Call what an entry point names; ``BadFile`` if its code fails."""
     with _failing(entry):
-        return entry.load()(*arguments)
+        return entry.load()(*arguments, **options)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.packages import (
@@ -19,6 +19,7 @@ from quantgraph._util.packages import (
     load_entry,
     package_of,
 )
+from quantgraph._util.values import json_object
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def decider_names() -> list[str]:
     return sorted({*_OWN, *(each.name for each in entries(_GROUP))})
 
 
-def _named(name: str) -> Decider | None:
+def _named(name: str, options: Mapping[str, Any]) -> Decider | None:
     """A decider by name, imported now; one of this package comes before another package's."""
     if name in _OWN:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
-        return own()
+        return own(**options)
     entry = find_entry(_GROUP, name)
     if entry is None:
         return None
@@ -55,10 +56,12 @@ def _named(name: str) -> Decider | None:
             f"decider={name}: {entry.value} of {package_of(entry)} must be a subclass of Decider",
             parameter="decider",
         )
-    made: Decider = call_entry(entry)
+    made: Decider = call_entry(entry, **options)
     return made
 
 
+_PLACE = "_quantgraph_place"
+"""Attribute of a decider that was made with options: its place, of which a resume and a replay make it."""
 _MODULE = "quantgraph_decider_"
 """Beginning of the names of modules that are loaded from a file."""
 
@@ -66,18 +69,36 @@ _MODULE = "quantgraph_decider_"
 def make_decider(place: str) -> Decider:
     """Make a decider of its name, or of ``FILE.py:CLASS``, whose class needs no arguments.
 
-    A name is one of this package, or an entry point of the group ``quantgraph.deciders``. The code runs in
-    this process with its rights: a file or package must be as trusted as this package.
+    Behind a ``?`` may be its class's arguments, a JSON object: ``execution?{"rounds": 5}``. A name is one of
+    this package, or an entry point of the group ``quantgraph.deciders``. The code runs in this process with
+    its rights: a file or package must be as trusted as this package.
     (:class:`~quantgraph.agents.IsolatedDecider` runs code in a sealed process.)
 
     Raises
     ------
     BadOption
-        If there is no such decider, or the class is not one.
+        If there is no such decider, the class is not one, or an argument is not valid.
     BadFile
         If the file cannot be read or its code fails.
     """
-    named = _named(place)
+    name, mark, text = place.partition("?{")
+    options = json_object(mark[1:] + text)
+    if mark and not options:
+        raise BadOption(f"decider={place}: behind the ? must be a JSON object", parameter="decider")
+    try:
+        made = _made(name, options)
+    except BadFile as error:
+        if options and isinstance(error.__cause__, TypeError):
+            raise BadOption(f"decider={name}: {error.__cause__}", parameter="decider") from error
+        raise
+    if options:
+        with suppress(AttributeError):  # of an object with slots the caller names the decider again
+            object.__setattr__(made, _PLACE, place)
+    return made
+
+
+def _made(place: str, options: Mapping[str, Any]) -> Decider:
+    named = _named(place, options)
     file = None if named is not None else _split(place)
     from quantgraph.broker import Decider, check_decider  # a wrong place is refused before this is imported
 
@@ -94,7 +115,9 @@ def make_decider(place: str) -> Decider:
     try:
         spec.loader.exec_module(module)
         make = getattr(module, name, None)
-        made = make() if isinstance(make, type) and issubclass(make, Decider) else None
+        made = make(**options) if isinstance(make, type) and issubclass(make, Decider) else None
+    except BadOption:
+        raise
     except Exception as error:
         raise BadFile(f"{path} fails: {type(error).__name__}: {error}", file=str(path)) from error
     if made is None:
@@ -118,10 +141,12 @@ def decider_place(decider: Decider | None) -> str | None:
     """
     if decider is None or decider.name == "signal_rule":
         return None
+    if place := getattr(decider, _PLACE, None):
+        return str(place)
     kind = type(decider)
     name = decider.name if kind.__module__.startswith("quantgraph.") else _entry_name(kind)
     with suppress(BadFile):  # a class with arguments is not made by its name
-        made = _named(name) if name else None
+        made = _named(name, {}) if name else None
         if type(made) is kind and decider.options == made.options:
             return name
     file = _file(decider)

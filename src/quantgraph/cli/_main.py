@@ -58,7 +58,16 @@ from quantgraph.cli._plan import (
     TrailingStop,
     plan_of,
 )
-from quantgraph.cli._run import DeciderPlace, ShowCode, decider_of, replay, resume, settings_with, showing_run
+from quantgraph.cli._run import (
+    DeciderOptions,
+    DeciderPlace,
+    ShowCode,
+    decider_of,
+    replay,
+    resume,
+    settings_with,
+    showing_run,
+)
 from quantgraph.cli._runs import compare, logs, runs, show
 from quantgraph.errors import BadOption
 
@@ -184,6 +193,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     trailing_stop: TrailingStop = None,
     max_holding: MaxHolding = None,
     decider: DeciderPlace = None,
+    option: DeciderOptions = None,
     confirm: Annotated[
         bool,
         typer.Option(
@@ -238,7 +248,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         settings, symbols = own.settings, own.symbols
         if costs == "none" and market is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
-        made = decider_of(decider)
+        made = decider_of(decider, option)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
         from quantgraph.runs import run_strategy

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,6 +85,15 @@ DeciderPlace = Annotated[
         "file or a package must be as trusted as a program that you start.",
     ),
 ]
+DeciderOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        rich_help_panel="Account",
+        metavar="NAME=VALUE",
+        help="An option of --decider, as JSON or text: rounds=5, cfg.features.news=false. May be repeated.",
+    ),
+]
 ShowCode = Annotated[
     bool, typer.Option("--code", help="Show the signal's code too.", rich_help_panel="Output")
 ]
@@ -106,13 +116,33 @@ def settings_with(budget: str | None, session_budget: str | None) -> Settings:
     return load_settings(**{name: text for name, text in budgets.items() if text})
 
 
-def decider_of(place: str | None) -> Decider | None:
-    """Make the decider of ``--decider``; None for the default."""
+def decider_of(place: str | None, options: Sequence[str] | None = None) -> Decider | None:
+    """Make the decider of ``--decider`` and ``--option``; None for the default."""
     if place is None:
+        if options:
+            raise BadOption("--option without --decider, whose option it is", parameter="option")
         return None
     from quantgraph.agents import make_decider
 
-    return make_decider(place)
+    return make_decider(f"{place}?{json.dumps(_option_values(options))}" if options else place)
+
+
+def _option_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Values by name; a dot leads into an object, and a value that is not JSON is a text."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        *parents, last = name.split(".")
+        inside: Any = found
+        for parent in parents:
+            inside = inside.setdefault(parent, {}) if isinstance(inside, dict) else None
+        if not equals or not all((*parents, last)) or not isinstance(inside, dict):
+            raise BadOption(f"--option {text!r:.80}; must be NAME=VALUE, each name once", parameter="option")
+        try:
+            inside[last] = json.loads(value)
+        except ValueError:
+            inside[last] = value
+    return found
 
 
 @contextmanager
