@@ -101,7 +101,7 @@ def test_a_prompt_of_ones_own_and_the_switches_reach_the_model(tmp_path, prices,
     run = next((tmp_path / "agents" / "one" / "runs").glob("2*"))
     assert command("replay", run).exit_code == 0
     missing = command("trader", "--source", prices, "--prompt", "none.txt")
-    assert (missing.exit_code, "prompt='none.txt' cannot be read" in missing.stderr) == (2, True)
+    assert (missing.exit_code, "prompt='none.txt'; must be a text file" in missing.stderr) == (2, True)
 
 
 def test_the_dates_of_the_environment_are_not_read(tmp_path, prices, config, monkeypatch):

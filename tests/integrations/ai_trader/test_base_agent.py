@@ -91,9 +91,9 @@ def test_the_news_of_ai_traders_folder_are_found_once_they_are_published(prices)
         for day in ("2025-08-29", "2025-09-02", "2025-09-03")
     ]
     assert [[each["published"] for each in day] for day in found] == [
-        ["2025-08-28 17:00"],
-        ["2025-08-28 17:00"],  # the second one came at eleven in New York
-        ["2025-08-28 17:00", "2025-09-02 11:00"],
+        ["2025-08-28 21:00"],
+        ["2025-08-28 21:00"],  # the second one came after the open
+        ["2025-08-28 21:00", "2025-09-02 15:00"],
     ]
     assert "</trader_day>" not in found[0][0]["content"]
 
