@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_205,
-    "lines of statements": 46_295,
+    "lines": 87_297,
+    "lines of statements": 46_356,
     "modules": 340,
     "modules that a stranger sees": 76,
     "exported names": 615,

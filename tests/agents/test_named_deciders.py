@@ -115,6 +115,18 @@ def test_a_place_has_the_options_of_its_class(file):
     assert decider_place(held) == f'{file}:Holds?{{"size": 7}}'
 
 
+def test_a_place_is_found_from_another_folder(file, monkeypatch):
+    (file.parent / "own.txt").write_text("Hold.")
+    monkeypatch.chdir(file.parent)
+    places = [
+        decider_place(make_decider(text))
+        for text in ('mine.py:Holds?{"size": 7}', 'trader?{"prompt": "own.txt"}')
+    ]
+    monkeypatch.chdir("/")
+    held, trader = map(make_decider, places)
+    assert (held.size, trader.prompt_text) == (7, "Hold.")
+
+
 @pytest.mark.parametrize(
     ("place", "told"),
     [

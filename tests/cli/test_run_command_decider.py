@@ -149,6 +149,8 @@ def test_options_of_the_command_are_the_deciders_and_a_replay_knows_them(tmp_pat
     [
         (("--option", "rounds=5"), "--option without --decider"),
         (("--decider", "execution", "--option", "rounds"), "must be NAME=VALUE"),
+        (("--decider", "execution", "--option", "rounds=5", "--option", "rounds=6"), "each name once"),
+        (("--decider", "buy_and_hold", "--option", "x=1"), "decider=buy_and_hold: "),
         (("--decider", "execution", "--option", "rounds=0"), "rounds=0; must be a whole number from 1 to 50"),
     ],
 )

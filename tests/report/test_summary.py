@@ -15,7 +15,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
 from quantgraph.report import summarise
-from quantgraph.report._summary import summary_notes
+from quantgraph.report._summary import _reply_errors, summary_notes
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
@@ -390,3 +390,8 @@ def test_the_errors_of_replies_are_summed_by_kind_and_noted_with_their_shares(tm
         "market's rules, and 4 (67%) spent more than there was"
     )
     assert note.zh.startswith("决策模型的 6 个回复中，1 (17%) 个无法使用")
+
+
+@pytest.mark.parametrize("noted", [None, {"replies": 0, "schema": 1}, {"replies": "3"}, [1]])
+def test_notes_of_another_form_under_that_name_count_nothing(noted):
+    assert _reply_errors([{"reply_errors": noted}, {}]) is None

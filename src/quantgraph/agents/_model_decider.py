@@ -331,10 +331,13 @@ _OF_THE_RUN = frozenset({"cash", "benchmark"})
 """Words of a plan that no decision can follow."""
 
 
-def plan_text(context: DecisionContext, executes: Collection[str], symbol: str = "") -> str:
+def plan_text(
+    context: DecisionContext, executes: Collection[str], symbol: str = "", *, with_rest: bool = True
+) -> str:
     """The trade plan in words for a model: what code carries out, what is left to it, what code sells now.
 
-    ``executes`` are the words that are carried out; sales are of all symbols or of one. "" without any.
+    ``executes`` are the words that are carried out, ``with_rest`` tells the others, too; sales are of all
+    symbols or of one. "" without any.
     """
     language = context.language
     words = {name: value for name, value in context.plan.to_json().items() if name not in _OF_THE_RUN}
@@ -345,7 +348,7 @@ def plan_text(context: DecisionContext, executes: Collection[str], symbol: str =
     sold = dict.fromkeys(each.symbol for each in context.exits if symbol in ("", each.symbol))
     parts = [
         (by_code, say(language, zh="由代码执行：", en="carried out by code: ")),
-        (left, say(language, zh="由你遵守：", en="yours to follow: ")),
+        (left if with_rest else [], say(language, zh="由你遵守：", en="yours to follow: ")),
         (
             sold,
             say(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -44,7 +45,10 @@ def _named(name: str, options: Mapping[str, Any]) -> Decider | None:
     if name in _OWN:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
-        return own(**options)
+        try:
+            return own(**options)
+        except TypeError as error:
+            raise BadOption(f"decider={name}: {error}", parameter="decider") from error
     entry = find_entry(_GROUP, name)
     if entry is None:
         return None
@@ -85,6 +89,8 @@ def make_decider(place: str) -> Decider:
     options = json_object(mark[1:] + text)
     if mark and not options:
         raise BadOption(f"decider={place}: behind the ? must be a JSON object", parameter="decider")
+    if isinstance(prompt := options.get("prompt"), str):
+        options["prompt"] = str(Path(prompt).expanduser().absolute())  # found from another folder, too
     try:
         made = _made(name, options)
     except BadFile as error:
@@ -92,8 +98,10 @@ def make_decider(place: str) -> Decider:
             raise BadOption(f"decider={name}: {error.__cause__}", parameter="decider") from error
         raise
     if options:
+        file, colon, kind = name.rpartition(":")
+        whole = f"{Path(file).absolute()}{colon}{kind}" if colon else name
         with suppress(AttributeError):  # of an object with slots the caller names the decider again
-            object.__setattr__(made, _PLACE, place)
+            object.__setattr__(made, _PLACE, f"{whole}?{json.dumps(options, ensure_ascii=False)}")
     return made
 
 

@@ -136,7 +136,7 @@ def _option_values(texts: Sequence[str]) -> dict[str, Any]:
         inside: Any = found
         for parent in parents:
             inside = inside.setdefault(parent, {}) if isinstance(inside, dict) else None
-        if not equals or not all((*parents, last)) or not isinstance(inside, dict):
+        if not equals or not all((*parents, last)) or not isinstance(inside, dict) or last in inside:
             raise BadOption(f"--option {text!r:.80}; must be NAME=VALUE, each name once", parameter="option")
         try:
             inside[last] = json.loads(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import threading
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,8 @@ from quantgraph.state.frames import check_record_kind
 _SHOWN = 5
 _ALWAYS = pd.Timestamp("1970-01-01")
 """First day of a name that has none."""
-_STATUS = re.compile(r"^(?:S?\*?ST|XD|XR|DR|N|C)(?=[\u4e00-\u9fff])|退$")
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+_STATUS = re.compile(r"^(?:退市|S?\*?ST|PT|XD|XR|DR|[NCGS](?=[\u4e00-\u9fff]|\*?ST))\s*|\s*\(退\)$|(?<=.)退$")
 """Marks of a status in a Chinese name: special treatment, a day without dividend, a new or leaving share."""
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 
@@ -416,6 +418,21 @@ def _name_records(market: MarketTables) -> Iterator[Record]:
     One without a first day always holds, without the marks of a status, which may have come later.
     """
     for code in market.symbols:
-        undated = ((_ALWAYS, _STATUS.sub("", market.names[code])),) if code in market.names else ()
+        undated = ((_ALWAYS, _without_status(market.names[code])),) if code in market.names else ()
         for start, name in market.dated_names.get(code, undated):
             yield Record("name", start.date(), code, {"name": name})
+
+
+def _without_status(name: str) -> str:
+    """A name without the marks of a status.
+
+    >>> [_without_status(name) for name in ("*ST康美", "退市海润", "大通退(退)", "XD*ST华", "STARBUCKS")]
+    ['康美', '海润', '大通', '华', 'STARBUCKS']
+    """
+    plain = unicodedata.normalize("NFKC", name).strip()
+    if not _CHINESE.search(plain):
+        return re.sub(r"^S?\*ST\s*", "", plain) or plain
+    before = ""
+    while plain != before:
+        before, plain = plain, _STATUS.sub("", plain) or plain
+    return plain

@@ -81,20 +81,24 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
 
 
 def _plan_notes(state: TradingState, trading: Trading, user_language: Language) -> list[str]:
-    """A line where the caller's plan has other values than the sentence."""
+    """Lines of what the decider does not carry out, and where the caller's plan replaces the sentence's."""
     replaced, plan = trading.replaced_plan(state), trading.plan_of(state).to_json()
-    if not replaced:
-        return []
-    join = say(user_language, zh="、", en=", ")
-    taken = join.join(plan_words({name: plan[name] for name in replaced}, user_language))
+    join, name = say(user_language, zh="、", en=", "), trading.decider.name
+    left = {word: each for word, each in plan.items() if word not in trading.decider.executes}
+    left_words = join.join(plan_words(left, user_language))
+    taken = join.join(plan_words({word: plan[word] for word in replaced}, user_language))
     replaced_words = join.join(plan_words(replaced, user_language))
-    return [
-        say(
-            user_language,
-            zh=f"计划以给出的参数为准：{taken}，不是句子里的{replaced_words}",
-            en=f"the plan of the options holds: {taken}, not {replaced_words} of the sentence",
-        )
-    ]
+    up_to = say(
+        user_language,
+        zh=f"计划的这一部分没有代码执行，由 {name} 自行决定：{left_words}",
+        en=f"no code carries out this part of the plan, it is up to {name}: {left_words}",
+    )
+    holds = say(
+        user_language,
+        zh=f"计划以给出的参数为准：{taken}，不是句子里的{replaced_words}",
+        en=f"the plan of the options holds: {taken}, not {replaced_words} of the sentence",
+    )
+    return [*([up_to] if left else []), *([holds] if replaced else [])]
 
 
 def _lacking_notes(benchmark: str | None, user_language: Language) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
+from quantgraph._util.values import is_whole
 from quantgraph.audit.bars import signal_counts
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order, TradePlan
 from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
@@ -213,8 +214,9 @@ def _as_traded(signal: pd.DataFrame, days: pd.Index, plan: TradePlan) -> pd.Data
 
 def _reply_errors(notes: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
     """The sums of the ``reply_errors`` of each session's notes."""
-    counts = [each["reply_errors"] for each in notes if "reply_errors" in each]
-    return {kind: sum(each.get(kind, 0) for each in counts) for kind in _OF_REPLIES} if counts else None
+    counts = [each["reply_errors"] for each in notes if isinstance(each.get("reply_errors"), Mapping)]
+    sums = {kind: sum(each[kind] for each in counts if is_whole(each.get(kind))) for kind in _OF_REPLIES}
+    return sums if sums["replies"] > 0 else None
 
 
 def _mean_purchase(orders: OrderTable) -> float | None:

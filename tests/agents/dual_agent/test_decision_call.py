@@ -463,3 +463,20 @@ def test_120_symbols_are_decided_in_batches():
     assert [facts["portfolio_info"]["available_cash"] for facts in models.facts] == [100_000, 75_000, 50_000]
     assert sum(each["cash_change"] for name, each in results.items() if name != "__meta__") == 60_000
     assert json.dumps(results)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"previous_decisions": {"AAPL": 5}},
+        {"bars_data": {"AAPL": 5}},
+        {"rejected_orders": [5]},
+        {"rejected_orders": [{"symbol": ["AAPL"]}]},
+        {"rejected_orders": [{"symbol": "AAPL", "context": 5}]},
+        {"rejected_orders": [{"symbol": "AAPL", "retry_count": "x"}]},
+    ],
+)
+def test_arguments_of_another_form_are_one_typed_line(features, given):
+    (name,) = given
+    with pytest.raises(BadOption, match=f"^{name}"):
+        decide_batch_dual_agent(features, enable_llm=False, **given)

@@ -20,8 +20,8 @@ from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "9cb2b5c2ba45a56af87d4e9ca9ba97de",
-    "decision_agent_v1_zh.txt": "1808667e4fa420899e29ff98e0570803",
+    "decision_agent_v1.txt": "5d1ea7f5ab15fd90873ee09b1e86f29b",
+    "decision_agent_v1_zh.txt": "6b505214d7cdf79e82ac8e881736ee0a",
     "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
     "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
 }

@@ -189,3 +189,20 @@ def test_only_the_last_result_asks_for_an_action():
 def test_a_shortened_conversation_is_shortened_once():
     once = with_short_results(conversation(5, AIMessage("{}"), BARS * 5))
     assert with_short_results(once) == once
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"columns": ["date", "close"], "index": [0], "data": [["2025-01-02", 1.0]]},  # a DataFrame, "split"
+        {"columns": ["date", "close"], "rows": []},
+        {"columns": ["date", "close"], "rows": ["2 left out"]},
+        {"columns": 5, "rows": 7},
+        ["columns"],
+    ],
+)
+def test_a_result_that_is_no_table_of_bars_stays_as_it_is(result):
+    action = Action(step=1, type="tool_call", reasoning="", action=ToolCall(tool_name="mine", params={}))
+    messages = observed(AIMessage("call"), action, result, next_step=2, rounds=5)
+    (short,) = [each for each in with_short_results(messages) if read("observation", each.text) is not None]
+    assert json.loads(read("observation", short.text))["result"] == result

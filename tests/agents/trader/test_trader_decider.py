@@ -136,7 +136,7 @@ def test_errors_are_counted_by_kind(tmp_path):
     script = Script({"2025-01-02": [slips, "I hold.", STOP]})
     _, folder = run(script, tmp_path)
     first, second, _ = [each.notes["reply_errors"] for each in sessions(folder)]
-    assert first == {"replies": 3, "schema": 4, "logic": 2, "cash": 1}  # "I hold." is a reply without a call
+    assert first == {"replies": 3, "schema": 2, "logic": 1, "cash": 1}  # "I hold." is a reply without a call
     assert second == {"replies": 1, "schema": 0, "logic": 0, "cash": 0}
 
 
@@ -178,6 +178,21 @@ def test_what_was_bought_and_sold_on_one_day_is_told_too(tmp_path):
     )
     told = "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."
     assert told in script.asked["2025-01-03"][0][0].content
+
+
+def test_a_part_that_was_sold_again_is_told_with_its_own_reason(tmp_path):
+    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
+    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
+    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", 3, "Trim."), STOP]})
+    run_strategy(
+        "trader on AAA, 20250102 to 20250103",
+        source=str(tmp_path / "bars.csv"),
+        decider="trader",
+        model={"trader": script.model},
+        out=tmp_path,
+    )
+    prompt = script.asked["2025-01-03"][0][0].content
+    assert "bought 7 AAA (at 10, price since +0.00 %). Why: In.; sold 3 AAA (at 10). Why: Trim." in prompt
 
 
 def test_without_memory_no_earlier_session_is_told(tmp_path):

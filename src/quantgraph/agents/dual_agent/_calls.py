@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from quantgraph._util.values import is_whole
 from quantgraph.agents.dual_agent._config import (
     Agents,
     DualAgentConfig,
@@ -107,6 +108,8 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     NotConfigured
         If the model needs a key that is not there.
     """
+    _check_mappings(bars_data=bars_data, previous_decisions=previous_decisions)
+    _check_rejected(rejected_orders)
     pipeline = ctx if isinstance(ctx, PipelineContext) else None
     config = _checked_config(cfg, ctx, enable_llm)
     features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
@@ -234,6 +237,29 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     if pipeline_ctx is not None:
         _remember(pipeline_ctx, decisions, asked.features)
     return decisions
+
+
+def _check_mappings(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        if not isinstance(value, Mapping) or not all(isinstance(each, Mapping) for each in value.values()):
+            raise BadOption(f"{name} must be a dict of dicts by symbol, not {value!r:.60}", parameter=name)
+
+
+def _check_rejected(orders: Any) -> None:
+    for order in orders or ():
+        if not (
+            isinstance(order, Mapping)
+            and isinstance(order.get("symbol"), str)
+            and isinstance(order.get("context") or {}, Mapping)
+            and is_whole(order.get("retry_count") or 0)
+        ):
+            raise BadOption(
+                f"rejected_orders: {order!r:.60}; must be a dict with symbol, a text, and if any "
+                "context, a dict, and retry_count, a whole number",
+                parameter="rejected_orders",
+            )
 
 
 def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:

@@ -58,6 +58,7 @@ def try_decisions(
     decisions, positions = dict(decided.decisions), batch.positions
     numbers = count(1)
     refused = _submit(market, decisions, positions, numbers)
+    _count_refusals(agents.meter, decisions, refused)
     for turn in range(1, batch.max_attempts + 1):
         again = [name for name in refused if decided.attempts[name] + turn <= batch.max_attempts]
         renewed = _decided_again(market, batch, again, refused, turn, agents, lots)
@@ -66,7 +67,18 @@ def try_decisions(
                 decisions[name], positions[name], each, batch.timestamp
             )
         refused = _submit(market, renewed, positions, numbers)
+        _count_refusals(agents.meter, renewed, refused)
     return decisions
+
+
+def _count_refusals(
+    meter: Meter, decisions: Mapping[str, Mapping[str, Any]], refused: Mapping[str, _Refused]
+) -> None:
+    """Count a reply whose orders the market refuses; one with a faulty decision is counted already."""
+    if refused and all(each.get("hold_reason") != "fallback" for each in decisions.values()):
+        of_cash = any(each.rejection.code == "insufficient_cash" for each in refused.values())
+        meter.cash_errors += of_cash
+        meter.logic_errors += not of_cash
 
 
 def _submit(
@@ -254,8 +266,11 @@ class DualAgent(ModelDecider):
     @property
     def needs(self) -> DataNeeds:
         """A year of sessions, news, filings, dividends, and the daily valuation where a source has one."""
-        records: tuple[RecordKind, ...] = ("news", "filing", "action")
-        return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=records)
+        shown = self._config.features
+        wanted: dict[RecordKind, bool] = {"news": shown.news, "filing": shown.fundamentals, "action": True}
+        records = tuple(kind for kind, is_read in wanted.items() if is_read)
+        indicators = ("total_mv", "pe_ttm") if shown.fundamentals else ()
+        return DataNeeds(sessions=_SESSIONS, indicators=indicators, records=records)
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ def errors_of_orders(
 _ROLE: Role = "execution"
 _RULE_NAME_LENGTH = 60
 _REASON = 500
-_NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
+_NO_ORDER = {"buy": "nothing_to_buy", "sell": "nothing_held"}
 
 
 class ExecutionAgent(ExecutionOptions, ModelDecider):
@@ -172,7 +172,7 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
         symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
         size = account_value(context), len(symbols)
         tools = {each: ToolContext(context.view, context.account, context.rules) for each in symbols}
-        plans = {each: plan_text(context, self.executes, each) for each in symbols}
+        plans = {each: plan_text(context, self.executes, each, with_rest=False) for each in symbols}
         facts = {
             each: facts_of_run(context, tools[each], each, self, size=size, plan=plans[each])
             for each in symbols

@@ -215,21 +215,25 @@ def _short_answer(message: AnyMessage) -> AnyMessage:
 
 def _earlier(result: Any) -> Any:
     """A table of bars by its closes and dates alone; any other result."""
-    if not isinstance(result, Mapping) or not {"date", "close"} <= set(result.get("columns", ())):
+    dates, closes = (_cells(result, name) for name in ("date", "close"))
+    if not dates or not closes:
         return result
-    dates, closes = (column_of(result, name) for name in ("date", "close"))
     return {"dates": f"{dates[0]} to {dates[-1]}", "close": closes}
 
 
 def column_of(result: Any, name: str) -> list[Any]:
     """A column of a result in the conversation, in full or in short; empty if it has none."""
-    if not isinstance(result, Mapping):
+    found = result.get(name) if isinstance(result, Mapping) else None
+    return _cells(result, name) or (found if isinstance(found, list) else [])
+
+
+def _cells(table: Any, name: str) -> list[Any]:
+    """A column of a table of :func:`as_table`; empty if it is not one, or has no such column."""
+    columns, rows = (table.get(key) if isinstance(table, Mapping) else None for key in ("columns", "rows"))
+    if not isinstance(columns, list) or not isinstance(rows, list) or name not in columns:
         return []
-    if name in result.get("columns", ()):
-        place = result["columns"].index(name)
-        return [row[place] for row in result["rows"] if isinstance(row, list)]
-    found = result.get(name)
-    return found if isinstance(found, list) else []
+    place = columns.index(name)
+    return [row[place] for row in rows if isinstance(row, list) and len(row) == len(columns)]
 
 
 def sent_back(

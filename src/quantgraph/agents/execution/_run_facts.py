@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from quantgraph._util.texts import Language, say, short_line
+from quantgraph._util.texts import Language, Note, say, short_line
 from quantgraph.agents.execution._steps import ExecutionOptions
 from quantgraph.broker import DecisionContext, Fill, Rejection, SessionResult
 from quantgraph.market.money import to_decimal
@@ -19,6 +19,10 @@ EARLIER_DECISIONS: Final = 5
 """Sessions whose decision on a symbol its next execution is shown."""
 
 _REASON, _REFUSAL = 80, 120
+_NO_ORDER: Final = {
+    "nothing_to_buy": Note(zh="持仓已到目标，或不足一手", en="the size is held already, or less than a lot"),
+    "nothing_held": Note(zh="没有持仓", en="nothing is held"),
+}
 
 
 def account_value(context: DecisionContext) -> Decimal:
@@ -93,7 +97,8 @@ def _outcomes(
 ) -> Iterator[str]:
     """Say what became of the orders of a session: the decision's, and the plan's."""
     if "no_order" in note:
-        yield say(language, zh=f"没有委托（{note['no_order']}）", en=f"no order, {note['no_order']}")
+        why = _NO_ORDER[note["no_order"]]
+        yield say(language, zh=f"没有委托（{why.zh}）", en=f"no order, {why.en}")
     for each in result.outcomes:
         if each.order.symbol != symbol:
             continue

@@ -152,7 +152,7 @@ class TraderOptions:
         """The options as plain JSON: a run is not continued with others."""
         names = ("max_steps", "max_retries", "base_delay", "tool_timeout", "window", "results_as")
         own: dict[str, Any] = {"watched": list(self.watched)} if self.watched else {}
-        own |= {"prompt": str(Path(self.prompt).absolute())} if self.prompt else {}
+        own |= {"prompt": str(Path(self.prompt).expanduser().absolute())} if self.prompt else {}
         own |= {"news": False} if self.news is False else {}
         return {**{name: getattr(self, name) for name in names}, **own}
 
@@ -220,7 +220,8 @@ class TraderLoop(ModelLoop[TraderState]):
         except (ModelOutputInvalid, ModelUnavailable) as fault:
             is_unusable = isinstance(fault, ModelOutputInvalid)
             errors = _counted(state.get("reply_errors", {}), [], is_unusable=is_unusable)
-            return {"ended": "error", "error": fault.line, "reply": None, "reply_errors": errors}
+            end = TraderState(ended="error", error=fault.line, reply=None, reply_errors=errors)
+            return {**end, "step": step + 1} if is_unusable else end
         except BudgetExceeded as error:
             if not ends_session(error):
                 raise
@@ -337,14 +338,14 @@ def _reason(messages: Sequence[AnyMessage]) -> str:
 
 
 def _counted(errors: Mapping[str, int], results: Sequence[Any], *, is_unusable: bool) -> dict[str, int]:
-    """Return the errors by kind, with those of a reply."""
-    found = Counter(errors)
-    found["schema"] += is_unusable
+    """Return the errors by kind, with those of a reply, each kind once."""
+    kinds = {"schema"} if is_unusable else set[str]()
     for result in results:
         if isinstance(result, Mapping) and "error" in result:
             refused = "logic" if "symbol" in result else ""
-            found[_ERROR_KINDS.get(result.get("code", ""), refused)] += 1
-    return {kind: count for kind, count in found.items() if kind and count}
+            kinds.add(_ERROR_KINDS.get(result.get("code", ""), refused))
+    found = Counter(errors) + Counter(kind for kind in sorted(kinds) if kind)
+    return dict(found)
 
 
 def day_tools(catalog: Mapping[str, BaseTool], context: ToolContext, *, news: bool) -> Mapping[str, BaseTool]:
@@ -409,7 +410,7 @@ def create_trader_subgraph(
     chosen = options or TraderOptions()
     _ = chosen.prompt_text  # a file that cannot be read is an error now
     for name in _OF_A_RUN:
-        if getattr(chosen, name) not in {True, False, "local"}:
+        if getattr(chosen, name) not in (True, False, "local"):
             raise BadOption(
                 f"{name} is an option of a run, of TraderAgent; the subgraph has one day", parameter=name
             )

@@ -171,7 +171,10 @@ def traded_decisions(
             continue
         action = "increase" if now > was else "decrease" if now else "close"
         target = round(float(now) * opens.get(symbol, 0.0), 2)
-        reasons = list(dict.fromkeys(each.reason for each in orders if each.symbol == symbol and each.reason))
+        own = (
+            each for each in orders if (each.symbol, each.side) == (symbol, "buy" if now > was else "sell")
+        )
+        reasons = list(dict.fromkeys(each.reason for each in own if each.reason))
         found[symbol] = {
             "action": action,
             "target_cash_amount": target,
@@ -202,10 +205,10 @@ def earlier_sessions(context: DecisionContext, name: str) -> str:
 def _session_line(result: SessionResult, view: View, name: str, age: int, language: Language) -> str:
     episodes = episodes_of([result], view, name=name, horizon=age)
     trades = [(each.reasoning, _trade(each, language)) for each in episodes]
-    explained = {each.symbol for each in episodes}
+    explained = {(each.symbol, "buy" if each.action == "increase" else "sell") for each in episodes}
     for fill in result.fills:
         order = fill.order
-        if order.trigger or order.symbol not in explained:  # by the plan, sold again, or by another decider
+        if order.trigger or (order.symbol, fill.side) not in explained:  # the plan's, or traded back
             why = (
                 day_text("by_plan", language, order.trigger.partition(" ")[0])
                 if order.trigger
@@ -224,6 +227,7 @@ def _session_line(result: SessionResult, view: View, name: str, age: int, langua
         day_text("why", language, join.join(done), reason) if reason else join.join(done)
         for reason, done in by_reason.items()
     ]
+    parts += [f"… (+{len(trades) - _MOST_TRADES})"] if len(trades) > _MOST_TRADES else []
     return f"{result.session:%Y-%m-%d}: {day_text('part', language).join(parts)}"
 
 

@@ -103,8 +103,11 @@ def _of_article(item: Any, place: str, file: str) -> list[dict[str, Any]]:
         "id": item.get("url"),
         "time_published": item.get("time_published"),
     }
-    tickers = [each.get("ticker") for each in named]
-    shares = [each for each in dict.fromkeys(tickers) if not isinstance(each, str) or _is_known_share(each)]
+    tickers = [each["ticker"] for each in named if each.get("ticker") is not None]
+    for ticker in tickers:
+        if not isinstance(ticker, str):
+            raise BadFile(f"{place}: ticker={ticker!r:.60} is not a code", file=file)
+    shares = [each for each in dict.fromkeys(tickers) if _is_known_share(each)]
     return [{**article, "ticker": each} for each in shares or [None]]
 
 
