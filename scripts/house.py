@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_297,
-    "lines of statements": 46_356,
+    "lines": 87_338,
+    "lines of statements": 46_371,
     "modules": 340,
     "modules that a stranger sees": 76,
-    "exported names": 615,
+    "exported names": 616,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -17,10 +17,19 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents._isolated import IsolatedDecider
+    from quantgraph.agents._model_decider import ModelLoop
     from quantgraph.agents._registry import as_decider, decider_code, decider_place, make_decider
     from quantgraph.agents._signal_rule import SignalRule
 
-__all__ = ["IsolatedDecider", "SignalRule", "as_decider", "decider_code", "decider_place", "make_decider"]
+__all__ = [
+    "IsolatedDecider",
+    "ModelLoop",
+    "SignalRule",
+    "as_decider",
+    "decider_code",
+    "decider_place",
+    "make_decider",
+]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

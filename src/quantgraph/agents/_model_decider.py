@@ -88,19 +88,16 @@ def options(cls: type[T]) -> type[T]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLoop(ABC, Generic[S]):
-    """One piece of work of a model over a state, with what it is worked with.
+    """One piece of work over a state: of a model, or of a program that decides by its tools.
 
     Attributes
     ----------
-    ask
-        Asks the model, to which the tools are bound.
     context
         The moment, the account, and the market that tools touch.
     rule, language
         The user's rule in words, and the language of the prompt.
     """
 
-    ask: Ask
     context: ToolContext
     rule: str = ""
     language: Language = "en"
@@ -111,7 +108,7 @@ class ModelLoop(ABC, Generic[S]):
 
     @abstractmethod
     def think(self, state: S) -> S:
-        """Ask the model for its next action; where there is none, the update says why, or asks again."""
+        """Ask for the next action; where there is none, the update says why, or asks again."""
 
     @abstractmethod
     def act(self, state: S) -> S:

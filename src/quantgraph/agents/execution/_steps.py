@@ -24,6 +24,7 @@ from quantgraph._util.texts import Language
 from quantgraph._util.values import is_number, plain_number
 from quantgraph.agents._isolated import check_symbols
 from quantgraph.agents._model_decider import (
+    Ask,
     ModelLoop,
     allowed_tool,
     asking,
@@ -252,6 +253,7 @@ class ExecutionOptions:
 class ExecutionLoop(ModelLoop[ExecutionState]):
     """One execution of a symbol: the model takes an action a round, until one is a decision."""
 
+    ask: Ask
     options: ExecutionOptions
     symbol: str
     facts: Mapping[str, Any]

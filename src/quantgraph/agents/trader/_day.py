@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 from quantgraph.agents._model_decider import (
+    Ask,
     ModelLoop,
     allowed_tool,
     asking,
@@ -196,6 +197,7 @@ class TraderOptions:
 class TraderLoop(ModelLoop[TraderState]):
     """A day: the model replies, its calls are carried out, until it says that it is done."""
 
+    ask: Ask
     options: TraderOptions
     tools: Mapping[str, BaseTool]
     plan: str

@@ -10,11 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, ClassVar, Final, TextIO
 
 from langgraph.runtime import RunControl
+from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph.agents import ModelLoop
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
@@ -165,6 +167,48 @@ def _id(name: str, value: object) -> str:
     )
 
 
+class _ClientState(TypedDict, total=False):
+    number: int
+    call: dict[str, Any] | None
+    answer: Any
+    finished: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ClientLoop(ModelLoop[_ClientState]):
+    """A day: the client calls a tool and is answered, until it finishes the day."""
+
+    day: ClientDay
+    decision: DecisionContext
+    handler: ClientHandler | None
+    end_key: ClassVar[str] = "finished"
+    action_key: ClassVar[str] = "call"
+
+    def think(self, state: _ClientState) -> _ClientState:
+        """Wait for the client's next call, or take it from the record."""
+        number = state.get("number", 0) + 1
+        return {"number": number, "call": call_once("tool", {"client": number}, self._next_call)}
+
+    def act(self, state: _ClientState) -> _ClientState:
+        """Carry the call out."""
+        call = state["call"] or {}
+        return {"answer": self.day.answer(call["tool"], call["args"])}
+
+    def observe(self, state: _ClientState) -> _ClientState:
+        """Keep the call with its answer, and answer the client; ``finish_day`` when the next day begins."""
+        self.decision.log_step(_step(self.decision, state["number"], state["call"] or {}, state["answer"]))
+        if self.handler is not None and not self.day.finished:
+            self.handler.answer(state["answer"])
+        return {"call": None, "finished": self.day.finished}
+
+    def _next_call(self) -> dict[str, Any]:
+        if self.handler is None:
+            raise NotConfigured(
+                "the decisions of this run come from an MCP client; 'quantgraph mcp RUN' goes on with it"
+            )
+        return self.handler.next_call(partial(_check_stop, current_run_control()))
+
+
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
 
@@ -211,23 +255,10 @@ class McpClient(ModelDecider):
         day = ClientDay(tools=tools, rule=context.rule, sessions=lambda: context.history)
         if self._handler is not None and self._committed not in (None, day.committed):
             self._handler.answer({**(self._committed or {}), "next": day.date})
-        number = 0
-        while not day.finished:
-            number += 1
-            call = call_once("tool", {"client": number}, self._next_call)
-            answer = day.answer(call["tool"], call["args"])
-            context.log_step(_step(context, number, call, answer))
-            if self._handler is not None and not day.finished:
-                self._handler.answer(answer)
+        loop = _ClientLoop(context=tools, rule=context.rule, day=day, decision=context, handler=self._handler)
+        loop.run(_ClientState())
         self._committed = day.committed
         return Decision(context.market.submitted, notes=day.notes, in_order=True)
-
-    def _next_call(self) -> dict[str, Any]:
-        if self._handler is None:
-            raise NotConfigured(
-                "the decisions of this run come from an MCP client; 'quantgraph mcp RUN' goes on with it"
-            )
-        return self._handler.next_call(partial(_check_stop, current_run_control()))
 
     def close_handler(self, answer: Mapping[str, Any], *, is_done: bool) -> None:
         """Answer all calls from now on by one answer, when the run has ended.
