@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_338,
-    "lines of statements": 46_371,
+    "lines": 87_345,
+    "lines of statements": 46_377,
     "modules": 340,
     "modules that a stranger sees": 76,
     "exported names": 616,

@@ -134,6 +134,8 @@ def test_a_place_is_found_from_another_folder(file, monkeypatch):
         ('execution?{"rounds": 0}', "rounds=0; must be a whole number from 1 to 50"),
         ('dual_agent?{"cfg": {"features": {"new": false}}}', "cfg: features.new"),
         ('dual_agent?{"rounds": 5}', "unexpected keyword argument 'rounds'"),
+        ('trader?{"news": 5}', "news=5; must be a source of news, a name, True or False"),
+        ('dual_agent?{"memory": "x"}', "memory='x'; must be an EpisodicMemory"),
         ("execution?{rounds: 5}", "behind the [?] must be a JSON object"),
     ],
 )

@@ -219,6 +219,8 @@ class DualAgent(ModelDecider):
                 f"completion_tokens={budget.max_completion_tokens}' of the settings",
                 parameter="cfg",
             )
+        if memory is not None and not isinstance(memory, EpisodicMemory):
+            raise BadOption(f"memory={memory!r:.60}; must be an EpisodicMemory", parameter="memory")
         if memory is not None and not memory.name:
             raise BadOption(
                 "memory has no store, so a resumed run would not find it; give EpisodicMemory(FILE) or one on"

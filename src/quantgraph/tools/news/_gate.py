@@ -356,8 +356,13 @@ def check_news(source: NewsSource, *, allow_leaky_search: bool) -> None:
     Raises
     ------
     BadOption
-        If it is live and was not allowed: what a server of today returns knows what came later.
+        If it is not a source, or is live and was not allowed: what a server of today returns knows what came
+        later.
     """
+    if not isinstance(getattr(source, "live", None), bool):
+        raise BadOption(
+            f"news={source!r:.60}; must be a source of news, a name, True or False", parameter="news"
+        )
     if source.live and not allow_leaky_search:
         raise BadOption(
             f"news={source.name!r} asks a live server, whose answers may know what came after the simulated "
