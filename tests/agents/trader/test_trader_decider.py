@@ -165,10 +165,17 @@ def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_t
     assert replay(folder).identical
 
 
-def test_what_was_bought_and_sold_on_one_day_is_told_too(tmp_path):
+@pytest.mark.parametrize(
+    ("sold", "told"),
+    [
+        (7, "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."),
+        (3, "bought 7 AAA (at 10, price since +0.00 %). Why: In.; sold 3 AAA (at 10). Why: Out."),
+    ],
+)
+def test_what_was_bought_and_sold_on_one_day_is_told_with_its_own_reasons(tmp_path, sold, told):
     rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
     (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
-    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", 7, "Out."), STOP]})
+    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", sold, "Out."), STOP]})
     run_strategy(
         "trader on AAA, 20250102 to 20250103",
         source=str(tmp_path / "bars.csv"),
@@ -176,23 +183,7 @@ def test_what_was_bought_and_sold_on_one_day_is_told_too(tmp_path):
         model={"trader": script.model},
         out=tmp_path,
     )
-    told = "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."
     assert told in script.asked["2025-01-03"][0][0].content
-
-
-def test_a_part_that_was_sold_again_is_told_with_its_own_reason(tmp_path):
-    rows = [f"AAA,2025-01-0{day},10,11,9,10,1000" for day in (2, 3)]
-    (tmp_path / "bars.csv").write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]))
-    script = Script({"2025-01-02": [buys("AAA", 7, "In."), sells("AAA", 3, "Trim."), STOP]})
-    run_strategy(
-        "trader on AAA, 20250102 to 20250103",
-        source=str(tmp_path / "bars.csv"),
-        decider="trader",
-        model={"trader": script.model},
-        out=tmp_path,
-    )
-    prompt = script.asked["2025-01-03"][0][0].content
-    assert "bought 7 AAA (at 10, price since +0.00 %). Why: In.; sold 3 AAA (at 10). Why: Trim." in prompt
 
 
 def test_without_memory_no_earlier_session_is_told(tmp_path):
