@@ -6,7 +6,7 @@ trades the signal by fixed rules and asks no model. The deciders that ask models
 
 To add one: subclass ``Decider`` in a file and name it ``FILE.py:CLASS``, or ship it in a package with an
 entry point of the group ``quantgraph.deciders``. Its roles, prompts and keyless replies are its class's. A
-folder here has ``_decider``, ``_graph``, ``_keyless`` and its prompts.
+folder here has ``_decider``, ``_keyless``, its loop or graph, and its prompts.
 """
 
 from __future__ import annotations

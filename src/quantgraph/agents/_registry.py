@@ -45,10 +45,7 @@ def _named(name: str, options: Mapping[str, Any]) -> Decider | None:
     if name in _OWN:
         room, class_name = _OWN[name]
         own: type[Decider] = getattr(importlib.import_module(room), class_name)
-        try:
-            return own(**options)
-        except TypeError as error:
-            raise BadOption(f"decider={name}: {error}", parameter="decider") from error
+        return own(**options)
     entry = find_entry(_GROUP, name)
     if entry is None:
         return None
@@ -93,9 +90,10 @@ def make_decider(place: str) -> Decider:
         options["prompt"] = str(Path(prompt).expanduser().absolute())  # found from another folder, too
     try:
         made = _made(name, options)
-    except BadFile as error:
-        if options and isinstance(error.__cause__, TypeError):
-            raise BadOption(f"decider={name}: {error.__cause__}", parameter="decider") from error
+    except (BadFile, TypeError) as error:
+        fault = error if isinstance(error, TypeError) else error.__cause__
+        if options and isinstance(fault, TypeError):  # the class takes other arguments
+            raise BadOption(f"decider={name}: {fault}", parameter="decider") from error
         raise
     if options:
         file, colon, kind = name.rpartition(":")

@@ -52,7 +52,9 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
-    own = ModelDecider.of(trading.decider).result_notes(list(ledger.notes(run_id).values()))
+    own = []
+    if isinstance(trading.decider, ModelDecider):
+        own = [*trading.decider.result_notes(list(ledger.notes(run_id).values()))]
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}

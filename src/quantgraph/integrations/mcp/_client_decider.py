@@ -152,10 +152,10 @@ class ClientDay:
 
 def _check_args(name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     valid = served_tool(name).parameters["properties"]
-    for resources in args:
-        if resources not in valid:
+    for parameter in args:
+        if parameter not in valid:
             listed = f"valid are {', '.join(valid)}" if valid else "it has none"
-            raise BadOption(f"{name} has no parameter {resources[:60]!r}; {listed}", parameter=resources[:60])
+            raise BadOption(f"{name} has no parameter {parameter[:60]!r}; {listed}", parameter=parameter[:60])
     return args
 
 
