@@ -64,7 +64,7 @@ def test_pictures_are_small() -> None:
 
 
 def test_the_settings_table_names_every_setting_and_its_variable() -> None:
-    from quantgraph.settings import ROLES, AuditOptions, RoleModel, Settings, TableOptions
+    from quantgraph.settings import ROLES, AssistantOptions, AuditOptions, RoleModel, Settings, TableOptions
 
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| `([A-Z_]+)` \|", text, re.MULTILINE))
@@ -75,11 +75,13 @@ def test_the_settings_table_names_every_setting_and_its_variable() -> None:
         (table, key): default
         for table, key, default in re.findall(r"^\| `(\w+)\.(\w+)` \| `?([\w.]+)`? \|", text, re.MULTILINE)
     }
-    assert {*keys} == {
-        (table, key)
-        for table, kind in {"models": RoleModel, "tables": TableOptions, "audit": AuditOptions}.items()
-        for key in kind.model_fields
+    kinds = {
+        "models": RoleModel,
+        "tables": TableOptions,
+        "audit": AuditOptions,
+        "assistants": AssistantOptions,
     }
+    assert {*keys} == {(table, key) for table, kind in kinds.items() for key in kind.model_fields}
     assert all(f"`{role}`" in text for role in ROLES)
 
 

@@ -133,7 +133,27 @@ class AuditOptions(BaseModel):
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
 
 
-_TABLES: Mapping[str, type[BaseModel]] = {"models": RoleModel, "tables": TableOptions, "audit": AuditOptions}
+class AssistantOptions(BaseModel):
+    """What an assistant of a LangGraph server may choose by name, and what it has if it does not choose."""
+
+    model_config = _TABLE
+
+    sources: dict[str, str] = Field(
+        default_factory=dict, description="by name a source, like {shares = 'data/shares'}"
+    )
+    models: list[str] = Field(default_factory=list, description="names of models, like ['qwen3']")
+    deciders: list[str] = Field(default_factory=list, description="names of deciders, like ['signal_rule']")
+    defaults: dict[str, Any] = Field(
+        default_factory=dict, description="a context, like {decider = 'trader', cash = 500000}"
+    )
+
+
+_TABLES: Mapping[str, type[BaseModel]] = {
+    "models": RoleModel,
+    "tables": TableOptions,
+    "audit": AuditOptions,
+    "assistants": AssistantOptions,
+}
 """Settings that are tables, each with its keys; ``models`` has one for each role."""
 _IN_MODELS = "[models.<role>] {} = …, or in QUANTGRAPH_MODELS"
 _MOVED = {
@@ -206,6 +226,9 @@ class Settings(BaseSettings):
     )
     sandbox_packages: list[Annotated[str, AfterValidator(_installed)]] = Field(
         default_factory=list, description="names of installed packages, like scipy,statsmodels"
+    )
+    assistants: AssistantOptions = Field(
+        default_factory=AssistantOptions, description="a table like {models = ['qwen3']}"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")

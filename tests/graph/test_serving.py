@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -11,13 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
+from langgraph_sdk.runtime import _ExecutionRuntime, _ReadRuntime
 
+from quantgraph.broker.ledger import Ledger
 from quantgraph.graph import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,8 +42,8 @@ sys.addaudithook(watch)
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[httpx.Client]:
-    """A development server whose state is in ``folder``, and a client of it; it is stopped like by Ctrl-C."""
+def server(folder: Path, *, killed: bool = False) -> Iterator[httpx.Client]:
+    """A development server whose state is in ``folder``, and a client; it is stopped like by Ctrl-C, or killed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -60,7 +65,7 @@ def server(folder: Path) -> Iterator[httpx.Client]:
             _await(client, process)
             yield client
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGKILL if killed else signal.SIGINT)
             process.wait(timeout=20)
 
 
@@ -100,7 +105,7 @@ def test_a_question_is_asked_and_answered_over_http_even_if_the_server_is_starte
         resumed = {"assistant_id": "trading", "command": {"resume": "from 20250102 to 20250331"}}
         parts = _streamed(client, thread, resumed)
         done = client.get(f"/threads/{thread}/state").json()["values"]
-        known = client.post("/assistants/search", json={}).json()
+        known = _known(client)
 
     assert done["ended_because"] == "done"
     assert done["summary"]["account"]["trades"] > 0
@@ -118,8 +123,192 @@ def test_a_question_is_asked_and_answered_over_http_even_if_the_server_is_starte
     assert "OUTSIDE" not in log
 
 
-def test_the_factories_take_nothing_and_give_graphs_that_leave_the_checkpointer_to_the_server():
+def _known(client: httpx.Client) -> list[dict[str, Any]]:
+    return client.post("/assistants/search", json={}).json()
+
+
+def _schemas(client: httpx.Client) -> dict[str, dict[str, Any]]:
+    """What the server shows of each graph."""
+    return {
+        each["graph_id"]: client.get(f"/assistants/{each['assistant_id']}/schemas").json()
+        for each in _known(client)
+    }
+
+
+def _await_flush(folder: Path, threads: list[str]) -> None:
+    """Wait until the development server has written what it has in memory, as it does every few seconds."""
+    for _ in range(300):
+        kept = b"".join(path.read_bytes() for path in (folder / ".langgraph_api").glob("*checkpoint*"))
+        if all(thread.encode() in kept for thread in threads):
+            time.sleep(0.5)
+            return
+        time.sleep(0.1)
+    pytest.fail("the server has written nothing")
+
+
+def _cash(folder: Path, run_id: str) -> str:
+    with Ledger(folder / "runs" / run_id / "ledger.sqlite") as ledger:
+        return str(ledger.cash(run_id))
+
+
+APPROVE = {"decisions": [{"type": "approve"}]}
+
+
+def _answered(client: httpx.Client, thread: str, assistant: str, resume: Any) -> dict[str, Any]:
+    """Resume a thread of an assistant; the output of the run."""
+    body = {"assistant_id": assistant, "command": {"resume": resume}}
+    return client.post(f"/threads/{thread}/runs/wait", json=body).json()
+
+
+def _assistant(client: httpx.Client, graph: str = "trading", **context: Any) -> str:
+    made = client.post("/assistants", json={"graph_id": graph, "context": context})
+    return made.raise_for_status().json()["assistant_id"]
+
+
+def _begun(client: httpx.Client, assistant: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """A new thread, and the output of its first run."""
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    body = {"assistant_id": assistant, "input": {"messages": [{"role": "user", "content": text}]}, **more}
+    return thread, client.post(f"/threads/{thread}/runs/wait", json=body).json()
+
+
+@pytest.mark.proof
+def test_two_assistants_at_once_do_not_mix_and_go_on_after_the_server_was_killed(tmp_path):
+    words = f"{SENTENCE}, 20250102 to 20250110"
+    with server(tmp_path, killed=True) as client:
+        contexts = [
+            {"cash": 300_000, "approve": True, "questions": "hitl", "plan": {"max_positions": 2}},
+            {"decider": "buy_and_hold", "cash": 500_000, "approve": True},
+        ]
+        assistants = [_assistant(client, **context) for context in contexts]
+        with ThreadPoolExecutor(2) as pool:
+            begun = list(pool.map(lambda assistant: _begun(client, assistant, words), assistants))
+        values = [output["__interrupt__"][0]["value"] for _, output in begun]
+        assert [value["kind"] for value in values] == ["approval", "approval"]
+        # On 3 January one symbol has its signal; buy and hold buys all that the sample trades on 2 January.
+        first = values[0]["action_requests"]
+        assert (len(first), "orders" in values[0]) == (1, False)
+        assert len(values[1]["orders"]) == 30
+        assert "action_requests" not in values[1]
+        _await_flush(tmp_path, [thread for thread, _ in begun])
+
+    with server(tmp_path) as client:
+        shown = [client.get(f"/threads/{thread}/state").json() for thread, _ in begun]
+        assert [state["tasks"][0]["interrupts"][0]["value"] for state in shown] == values
+        thread = begun[0][0]
+        output = _answered(client, thread, assistants[0], APPROVE)
+        while "__interrupt__" in output:
+            count = len(output["__interrupt__"][0]["value"]["action_requests"])
+            output = _answered(client, thread, assistants[0], {"decisions": APPROVE["decisions"] * count})
+        outputs = [output, _answered(client, begun[1][0], assistants[1], "approve all that follow")]
+    assert [output["ended_because"] for output in outputs] == ["done", "done"]
+    assert [_cash(tmp_path, output["run_id"]) for output in outputs] == ["300000.00", "500000.00"]
+    accounts = [output["summary"]["account"] for output in outputs]
+    assert accounts[1]["trades"] == 30
+    assert 0 < accounts[0]["trades"] < 10
+
+
+HOSTILE = [
+    ({"decider": "x.py:Evil"}, "decider='x.py:Evil' is not offered by this server"),
+    ({"decider": "mcp_client"}, "decider='mcp_client' is not offered"),
+    ({"decider": 'execution?{"rounds": 500}'}, "is not offered by this server; valid are"),
+    ({"source": "/etc/passwd"}, "source='/etc/passwd' is not offered by this server; valid are sample"),
+    ({"source": "qlib:/"}, "is not offered"),
+    ({"models": {"reflection": "http://127.0.0.1:1/v1"}}, "is not offered by this server; valid are keyless"),
+    ({"models": {"reflecton": "keyless"}}, "models.reflecton is not a role; did you mean 'reflection'?"),
+    ({"models": {"reflection": {"name": "keyless", "key": "sk"}}}, "must be by role the name of a model"),
+    ({"openai_api_key": "sk-1"}, "openai_api_key is not a key; valid are source, models"),
+    ({"settings": {"runs_dir": "/tmp"}}, "settings is not a key"),
+    ({"cash": -1}, "cash is -1; must be the starting cash, above 0 and at most 1e12"),
+    ({"cash": 1e13}, "at most 1e12"),
+    ({"cash": "all"}, "must be the starting cash"),
+    ({"cash": 0.001}, "cash"),
+    ({"market": "uk"}, "must be cn or us"),
+    ({"plan": {"stop_loss": 9}}, "plan: stop_loss=9; must be a fraction in (0, 1)"),
+    ({"plan": {"stop_los": 0.1}}, "did you mean stop_loss?"),
+    ({"plan": {"size": {"weights": {str(n): 0.1 for n in range(3000)}}}}, "more than 16384 characters"),
+    ({"questions": "html"}, "must be hitl, which chat pages answer, or quantgraph"),
+    ({"approve": "maybe"}, "must be true or false"),
+]
+
+
+@pytest.mark.proof
+def test_a_hostile_context_is_refused_in_one_line_before_a_node_runs(tmp_path):
+    with server(tmp_path) as client:
+        for context, line in HOSTILE:
+            thread, output = _begun(client, "trading", SENTENCE, context=context)
+            error = output["__error__"]
+            assert (error["error"], line in error["message"]) == ("BadOption", True), (context, error)
+            assert "\n" not in error["message"]
+            assert client.get(f"/threads/{thread}/history").json() == []
+    assert not list((tmp_path / "runs").rglob("*.sqlite"))
+
+
+@pytest.mark.proof
+def test_the_servers_own_mcp_and_a2a_endpoints_take_a_sentence_and_an_answer(tmp_path):
+    accept = {"accept": "application/json, text/event-stream"}
+    with server(tmp_path) as client:
+
+        def call(path: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return client.post(path, json=body, headers=accept).json()["result"]
+
+        tools = {tool["name"]: tool for tool in call("/mcp", "tools/list", {})["tools"]}
+        assert len(json.dumps(tools)) < 2500
+        for sentence, ended in ((SENTENCE, "needs_answer"), (f"{SENTENCE}, 20250102 to 20250110", "done")):
+            arguments = {"messages": [{"role": "user", "content": sentence}]}
+            jsonschema.validate(arguments, tools["trading"]["inputSchema"])
+            (part,) = call("/mcp", "tools/call", {"name": "trading", "arguments": arguments})["content"]
+            result = ast.literal_eval(part["text"])  # the server writes Python's repr
+            assert result["ended_because"] == ended
+            jsonschema.validate(result, _schemas(client)["trading"]["output_schema"])
+        (signal_id,) = [each["assistant_id"] for each in _known(client) if each["graph_id"] == "signal"]
+
+        def send(text: str, **task: str) -> dict[str, Any]:
+            message = {
+                "role": "user",
+                "messageId": text[:9],
+                "parts": [{"kind": "text", "text": text}],
+            } | task
+            return call(f"/a2a/{signal_id}", "message/send", {"message": message})
+
+        asked = send(SENTENCE)
+        assert asked["status"]["state"] == "input-required"
+        done = send("20250102 to 20250110", contextId=asked["contextId"], taskId=asked["id"])
+        assert done["status"]["state"] == "completed"
+        assert "sma_cross_5_20 is ready" in json.dumps(done)
+
+
+@pytest.mark.proof
+def test_what_the_server_shows_of_a_graph_is_small_and_described(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "QUANTGRAPH_ASSISTANTS", json.dumps({"sources": {"shares": "/nowhere"}, "models": ["m"]})
+    )
+    with server(tmp_path) as client:
+        shown = _schemas(client)
+    for schemas in shown.values():
+        for name in ("input_schema", "output_schema", "context_schema"):
+            assert len(json.dumps(schemas[name])) < 2000
+            assert all("description" in field for field in schemas[name]["properties"].values())
+    form = shown["trading"]["context_schema"]["properties"]
+    assert form["source"]["anyOf"][0]["enum"] == ["sample", "shares"]
+    assert "signal_rule" in form["decider"]["anyOf"][0]["enum"]
+    assert "nowhere" not in json.dumps(shown)
+
+
+def test_a_factory_makes_one_graph_for_each_context_and_leaves_the_checkpointer_to_the_server():
+    def made(factory: Any, context: Any = None, *, reads: bool = False) -> Any:
+        kind = _ReadRuntime if reads else _ExecutionRuntime
+        more = {"access_context": "threads.read"} if reads else {"context": context}
+        runtime = kind(**{"access_context": "threads.create_run", "store": None} | more)
+        return asyncio.run(factory({"configurable": {"__pregel_checkpointer": object()}}, runtime))
+
     for factory in (serving.signal_graph, serving.trading_graph):
-        first, again = asyncio.run(factory()), asyncio.run(factory())
+        first, again = made(factory), made(factory, {})
         assert first.checkpointer is None
         assert again is first
+        assert made(factory, {"questions": "hitl"}) is not first
+        every = set(made(factory, reads=True).get_graph(xray=True).nodes)
+        contexts = [{}] if factory is serving.signal_graph else [{"approve": True}, {"decider": "trader"}]
+        for context in contexts:
+            assert set(made(factory, context).get_graph(xray=True).nodes) <= every

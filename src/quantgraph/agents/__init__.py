@@ -18,7 +18,13 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.agents._isolated import IsolatedDecider
     from quantgraph.agents._model_decider import ModelLoop
-    from quantgraph.agents._registry import as_decider, decider_code, decider_place, make_decider
+    from quantgraph.agents._registry import (
+        as_decider,
+        decider_code,
+        decider_names,
+        decider_place,
+        make_decider,
+    )
     from quantgraph.agents._signal_rule import SignalRule
 
 __all__ = [
@@ -27,6 +33,7 @@ __all__ = [
     "SignalRule",
     "as_decider",
     "decider_code",
+    "decider_names",
     "decider_place",
     "make_decider",
 ]

@@ -43,6 +43,7 @@ _WORDS: dict[Language, tuple[str, str, str]] = {
 _YES, _NO, _ALL_LATER = (tuple(words) for words in zip(*_WORDS.values(), strict=True))
 _ALSO_YES, _ALSO_NO = ("是", "yes", "y"), ("否", "no", "n")
 _SEPARATOR = r"[\s,，、;；]+"
+_COLON = "[:：]"
 _SIDES = {"buy": "买入", "sell": "卖出"}
 _TYPES = {
     "open": ("开盘", "at the open"),
@@ -63,10 +64,11 @@ class Approval:
 def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     """Read an answer that fits the question's schema.
 
-    Numbers are the orders' positions in the question, from 1; a symbol stands for all of its orders.
+    Numbers are the orders' positions in the question, from 1; a symbol stands for all of its orders. What
+    follows a colon is the reason, which decides nothing.
 
     >>> orders = [{"sequence": 7, "symbol": "AAPL"}, {"sequence": 3, "symbol": "MSFT"}]
-    >>> for answer in ("yes", "2", "reject msft", "后续全部同意"):
+    >>> for answer in ("yes", "2", "reject msft: too large", "后续全部同意"):
     ...     approval = parse_approval(answer, orders)
     ...     print(sorted(approval.sequences), approval.all_later)
     [3, 7] False
@@ -75,7 +77,7 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     [3, 7] True
     """
     everything = frozenset(order["sequence"] for order in orders)
-    reply = answer.strip().casefold()
+    reply = re.split(_COLON, answer, maxsplit=1)[0].strip().casefold()
     if reply in {*_YES, *_ALL_LATER}:
         return Approval(sequences=everything, all_later=reply in _ALL_LATER)
     chosen = {
@@ -136,7 +138,8 @@ def _pattern(orders: Sequence[OrderProposal]) -> str:
     named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *(order["symbol"] for order in orders)])
     one = f"(?:{'|'.join(map(re.escape, named))})"
     some = rf"(?:(?:{'|'.join([*_YES, *_NO])})\s*)?{one}(?:{_SEPARATOR}{one})*"
-    return rf"^\s*(?:{'|'.join([*_YES, *_NO, *_ALL_LATER, *_ALSO_YES, *_ALSO_NO, some])})\s*$"
+    words = "|".join([*_YES, *_NO, *_ALL_LATER, *_ALSO_YES, *_ALSO_NO, some])
+    return rf"^\s*(?:{words})\s*(?:{_COLON}[\s\S]*)?$"
 
 
 def _without_verb(reply: str) -> str:
@@ -318,4 +321,4 @@ def _ask(task: Clarification, trading: Trading) -> tuple[str, AnsweredBy | None]
     if trading.resources.on_clarify == "default":
         answer = cast("str", task["default"])
         return answer, keep_answer(task["id"], answer, "default")
-    return ask_question(task, trading.resources.on_clarify)
+    return ask_question(task, trading.resources.on_clarify, trading.resources.questions)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph.agents import SignalRule, as_decider
-from quantgraph.broker import Account, Decider, TradePlan, check_decider
+from quantgraph.agents import as_decider
+from quantgraph.broker import Decider, TradePlan
 from quantgraph.broker.accounts import MarkAt
-from quantgraph.data import FrameSource, MarketDataSource, SourceLike, open_source
-from quantgraph.data.symbols import rules_of
-from quantgraph.errors import BadFile, BadOption
+from quantgraph.data import SourceLike
 from quantgraph.graph._approval import approve_node, propose_node, route_after_approve, route_after_propose
 from quantgraph.graph._loop import (
     begin_node,
@@ -30,14 +27,14 @@ from quantgraph.graph._loop import (
 )
 from quantgraph.graph._report import report_node
 from quantgraph.graph._state import TradingState
-from quantgraph.graph._trading import Trading
+from quantgraph.graph._trading import Trading, make_trading
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
-from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, open_resources, run_node, shown_offline
-from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, run_node, shown_offline
+from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.runtime.graph_state import check_version
-from quantgraph.settings import Settings, load_settings
+from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
@@ -54,6 +51,7 @@ def create_trading_graph(
     mark_at: MarkAt = "close",
     plan: TradePlan | None = None,
     on_clarify: OnClarify | None = None,
+    questions: QuestionForm | None = None,
     approve: bool = False,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     settings: Settings | None = None,
@@ -66,7 +64,7 @@ def create_trading_graph(
 
     Parameters
     ----------
-    model, source, decider, on_clarify, checkpointer, settings
+    model, source, decider, on_clarify, questions, checkpointer, settings
         See :class:`~quantgraph.runtime.Resources`. A decider may be its name, see
         :func:`~quantgraph.agents.make_decider`.
     cash
@@ -97,44 +95,38 @@ def create_trading_graph(
         source=source,
         decider=as_decider(decider),
         on_clarify=on_clarify,
+        questions=questions,
         checkpointer=checkpointer,
         settings=settings,
     )
-    _check_arguments(rules, resources.decider, mark_at, plan)
-    trader, settings = resources.decider or SignalRule(), resources.settings or load_settings()
-    market = open_source(resources.source, settings=settings)
-    book = rules or _rules_of(market)
-    market = market.of_market(book.market) if isinstance(market, FrameSource) else market
-    resources = replace(resources, decider=trader, source=market, settings=settings)
-    trading = Trading(
-        resources=open_resources(resources, in_run_folders=True),
-        decider=trader,
-        rules=book,
-        cash=None if cash is None else _positive(cash),
-        mark_at=mark_at,
-        plan=plan or TradePlan(),
-        approve=approve,
-    )
-    compiled = build_trading_graph(trading).compile(checkpointer=resources.checkpointer, name="trading")
+    trading = make_trading(resources, rules=rules, cash=cash, mark_at=mark_at, plan=plan, approve=approve)
+    return compile_trading_graph(build_trading_graph(trading), checkpointer=resources.checkpointer)
+
+
+def compile_trading_graph(
+    graph: TradingGraph, *, checkpointer: BaseCheckpointSaver[Any] | None = None
+) -> CompiledTradingGraph:
+    """Compile the graph, with a step limit that leaves the daily loop to its own limits."""
+    compiled = graph.compile(checkpointer=checkpointer, name="trading")
     return shown_offline(compiled.with_config({"recursion_limit": STEP_LIMIT}))
 
 
-def _rules_of(source: MarketDataSource) -> Rulebook:
-    try:
-        return rules_of(source)
-    except BadFile:  # the run that reads it says so
-        return Rulebook.mainland()
+def build_trading_graph(
+    trading: Trading, *, schemas: Mapping[str, type] | None = None, whole: bool = False
+) -> TradingGraph:
+    """Return the uncompiled graph, for hosts that add nodes or compile it differently.
 
-
-def build_trading_graph(trading: Trading) -> TradingGraph:
-    """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
+    ``schemas`` are LangGraph's ``input_schema``, ``output_schema`` and ``context_schema``. A ``whole`` graph
+    has the nodes of every decider and of approvals: a server reads the threads of all assistants with it.
+    """
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         step, recorder = partial(node, trading=trading), trading.resources.recorder
         check = None if name == "given_data" else check_version
         return partial(run_node, step, name, recorder, on_error=trading.close, check_state=check)
 
-    graph: TradingGraph = StateGraph(TradingState)
+    begins_on_data, approves = whole or not trading.resources.makes_signal, whole or trading.approve
+    graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))
     signal = build_signal_graph(trading.resources, check_symbols=trading.check_tradable)
     graph.add_node("signal", signal.compile(name="signal"))
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
@@ -142,20 +134,20 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", begin_node, input_schema=TradingState)
     graph.add_edge(START, "begin")
-    if trading.resources.makes_signal:
-        graph.add_edge("begin", "signal")
-        graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
-    else:
+    if begins_on_data:
         graph.add_node("given_data", bound(given_data_node, "given_data"), input_schema=TradingState)
         graph.add_conditional_edges("begin", route_after_begin, ["given_data", "signal"])
         for node in ("given_data", "signal"):
             graph.add_conditional_edges(node, route_after_data, ["daily_loop", END])
+    else:
+        graph.add_edge("begin", "signal")
+        graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
     graph.add_conditional_edges(
         "daily_loop",
         route_after_daily_loop,
-        {"decision": "propose" if trading.approve else "decision", "report": "report", END: END},
+        {"decision": "propose" if approves else "decision", "report": "report", END: END},
     )
-    if trading.approve:
+    if approves:
         graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
         graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
         graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", "report"])
@@ -163,29 +155,6 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     graph.add_conditional_edges("decision", route_after_decision, ["daily_loop", "report"])
     graph.add_edge("report", END)
     return graph
-
-
-def _check_arguments(rules: object, decider: object, mark_at: str, plan: object) -> None:
-    if not isinstance(plan, TradePlan | None):
-        raise BadOption(
-            f"plan must be a TradePlan, such as TradePlan(stop_loss=0.08), not {plan!r}", parameter="plan"
-        )
-    if not isinstance(rules, Rulebook | None):
-        raise BadOption(
-            f"rules must be a Rulebook, such as Rulebook.mainland() or Rulebook.us(), not {rules!r}",
-            parameter="rules",
-        )
-    if decider is not None:
-        check_decider(decider)
-    if mark_at not in get_args(MarkAt):
-        raise BadOption(f"mark_at must be 'close' or 'open', not {mark_at!r}", parameter="mark_at")
-
-
-def _positive(cash: Decimal | float | str) -> Decimal:
-    amount = Account.opening(cash).cash
-    if amount <= 0:
-        raise BadOption(f"cash must be above 0, not {cash}", parameter="cash")
-    return amount
 
 
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:

@@ -10,23 +10,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
 
-from quantgraph.broker import Decider, Market, ModelDecider, RunContext, TradePlan
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Decider, Market, ModelDecider, RunContext, TradePlan, check_decider
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_identity
-from quantgraph.errors import BadOption, NoOpenPrices, NoSignal, UnknownSymbol
+from quantgraph.data import FrameSource, MarketDataSource, open_source
+from quantgraph.data.symbols import rules_of
+from quantgraph.errors import BadFile, BadOption, NoOpenPrices, NoSignal, UnknownSymbol
 from quantgraph.graph._state import TradingState
 from quantgraph.llm import role_model
 from quantgraph.market import Moment, Rulebook, session_of, sessions_between
 from quantgraph.recording.scope import branch, current_scope
-from quantgraph.runtime import OpenResources, run_database_path, settings_of
+from quantgraph.runtime import OpenResources, Resources, open_resources, run_database_path, settings_of
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import request_of, strategy_of
+from quantgraph.settings import load_settings
 from quantgraph.state import GrowingView
 from quantgraph.tools import split_codes
 
@@ -240,3 +244,60 @@ class Trading:
         except UnknownSymbol:
             return False
         return True
+
+
+def make_trading(
+    resources: Resources,
+    *,
+    rules: Rulebook | None = None,
+    cash: Decimal | float | str | None = None,
+    mark_at: MarkAt = "close",
+    plan: TradePlan | None = None,
+    approve: bool = False,
+) -> Trading:
+    """Check the arguments of :func:`create_trading_graph`, and fill in their defaults."""
+    _check_arguments(rules, resources.decider, mark_at, plan)
+    trader, settings = resources.decider or SignalRule(), resources.settings or load_settings()
+    market = open_source(resources.source, settings=settings)
+    book = rules or _rules_of(market)
+    market = market.of_market(book.market) if isinstance(market, FrameSource) else market
+    resources = replace(resources, decider=trader, source=market, settings=settings)
+    return Trading(
+        resources=open_resources(resources, in_run_folders=True),
+        decider=trader,
+        rules=book,
+        cash=None if cash is None else _positive(cash),
+        mark_at=mark_at,
+        plan=plan or TradePlan(),
+        approve=approve,
+    )
+
+
+def _rules_of(source: MarketDataSource) -> Rulebook:
+    try:
+        return rules_of(source)
+    except BadFile:  # the run that reads it says so
+        return Rulebook.mainland()
+
+
+def _check_arguments(rules: object, decider: object, mark_at: str, plan: object) -> None:
+    if not isinstance(plan, TradePlan | None):
+        raise BadOption(
+            f"plan must be a TradePlan, such as TradePlan(stop_loss=0.08), not {plan!r}", parameter="plan"
+        )
+    if not isinstance(rules, Rulebook | None):
+        raise BadOption(
+            f"rules must be a Rulebook, such as Rulebook.mainland() or Rulebook.us(), not {rules!r}",
+            parameter="rules",
+        )
+    if decider is not None:
+        check_decider(decider)
+    if mark_at not in get_args(MarkAt):
+        raise BadOption(f"mark_at must be 'close' or 'open', not {mark_at!r}", parameter="mark_at")
+
+
+def _positive(cash: Decimal | float | str) -> Decimal:
+    amount = Account.opening(cash).cash
+    if amount <= 0:
+        raise BadOption(f"cash must be above 0, not {cash}", parameter="cash")
+    return amount

@@ -100,6 +100,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -
             store=resources.store or DataState(folder / "data"),
             ledger=stack.enter_context(Ledger(place)) if spec.trade else None,
             on_clarify=resources.on_clarify or cast("OnClarify", spec.on_clarify),
+            questions="quantgraph",
             confirm=spec.confirm,
         )
         resources = open_resources(own)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import RunControl
@@ -19,6 +19,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm import Model
 from quantgraph.recording import Budget, Recorder, recorded_source
 from quantgraph.runtime.dialogue._events import RunEvent
+from quantgraph.runtime.dialogue._forms import QuestionForm
 from quantgraph.runtime.dialogue._questions import Answer, OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, check_role, load_settings
@@ -61,6 +62,9 @@ class Resources:
         the :class:`~quantgraph.runtime.endings.Clarification` and returns the answer; it runs up to
         three times until the answer is valid. Defaults taken and answers of a function are listed in
         ``assumptions``. Default: ``ask``; of a run, what its :class:`~quantgraph.runs.RunSpec` says.
+    questions
+        How an interrupt shows a question: ``quantgraph``, as a ``Clarification``, or ``hitl``, as LangChain's
+        human-in-the-loop middleware does, for chat pages. Default: ``quantgraph``.
     confirm
         Whether the understanding of the sentence is a question, before data are fetched and anything is
         traded. A run declined there ends as ``cancelled``.
@@ -84,6 +88,7 @@ class Resources:
     recorder: Recorder | None = None
     checkpointer: BaseCheckpointSaver[Any] | None = None
     on_clarify: OnClarify | None = None
+    questions: QuestionForm | None = None
     confirm: bool = False
     answer: Answer | None = None
     watch: Callable[[RunEvent], None] | None = None
@@ -106,6 +111,7 @@ class OpenResources(Resources):
     ledger: Ledger | None
     recorder: Recorder
     on_clarify: OnClarify
+    questions: QuestionForm
 
     @property
     def makes_signal(self) -> bool:
@@ -148,6 +154,9 @@ def open_resources(resources: Resources | None = None, *, in_run_folders: bool =
     settings, on_clarify = resources.settings or load_settings(), resources.on_clarify or "ask"
     if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
         raise BadOption(f"on_clarify must be ask, default, fail or a function, not {on_clarify!r}")
+    questions = resources.questions or "quantgraph"
+    if questions not in get_args(QuestionForm):
+        raise BadOption(f"questions must be quantgraph or hitl, not {questions!r}", parameter="questions")
     if resources.confirm and on_clarify in ("default", "fail"):
         raise BadOption(
             "confirm=True asks before anything is traded; on_clarify must be ask or a function, not "
@@ -166,6 +175,7 @@ def open_resources(resources: Resources | None = None, *, in_run_folders: bool =
         "ledger": ledger,
         "recorder": recorder,
         "on_clarify": on_clarify,
+        "questions": questions,
     }
     kept = {field.name: getattr(resources, field.name) for field in fields(resources)}
     return OpenResources(**kept | filled)

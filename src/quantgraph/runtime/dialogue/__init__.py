@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         emit_session,
         update_line,
     )
+    from quantgraph.runtime.dialogue._forms import QuestionForm, numbered_options
     from quantgraph.runtime.dialogue._questions import (
         Answer,
         AnswerFunction,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         check_answers_question,
         check_checkpointer,
         check_not_async,
-        numbered_options,
         parse_answer,
         question_id,
     )
@@ -33,6 +33,7 @@ __all__ = [
     "Answer",
     "AnswerFunction",
     "OnClarify",
+    "QuestionForm",
     "RunEvent",
     "answer_schema",
     "ask_question",

@@ -14,6 +14,14 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired, UnknownQuestion
 from quantgraph.recording.scope import OWN_NAME, AnsweredBy, ask_once, current_scope, keep_answer
 from quantgraph.runtime._run_node import has_checkpointer, interrupt_host
+from quantgraph.runtime.dialogue._forms import (
+    QuestionForm,
+    answer_in_text,
+    named_questions,
+    numbered_options,
+    question_as,
+    schema_as,
+)
 from quantgraph.runtime.graph_state import Clarification, ClarificationKind, Update, dialogue_of
 
 Answer = Callable[[Mapping[str, Any]], str | None]
@@ -49,6 +57,7 @@ def answer_schema(question_id: str, pattern: str = ANY_TEXT) -> dict[str, Any]:
 def parse_answer(task: Clarification, answer: object) -> str | Note:
     """Return the text of an answer, stripped; or, as a note, what is wrong with it and what is valid.
 
+    An answer is a text, ``{"answer": text, "id": id}``, or made of decisions, see :func:`answer_in_text`.
     Lone surrogates, which no database takes, are replaced by ``?``.
 
     Raises
@@ -61,9 +70,11 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
     if pattern != ANY_TEXT:
         zh = f"请回答{'、'.join(task['options'])}，或订单的编号、代码，如 1, 2"
         en = f"answer with {', '.join(task['options'])}, or numbers or symbols of orders, like 1, 2"
-    text = answer
-    if isinstance(answer, Mapping) and "answer" in answer:
-        text = check_answers_question(answer, task)["answer"]
+    text = answer_in_text(task, check_answers_question(answer, task))
+    if isinstance(text, Note):
+        return text
+    if isinstance(text, Mapping) and "answer" in text:
+        text = text["answer"]
     if not isinstance(text, str):
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
@@ -95,18 +106,13 @@ def check_answers_question(answer: T, task: Mapping[str, Any]) -> T:
     UnknownQuestion
         If it names another one.
     """
-    named = answer.get("id", task["id"]) if isinstance(answer, Mapping) else task["id"]
-    if named != task["id"]:
+    named = next((each for each in named_questions(answer) if each != task["id"]), None)
+    if named is not None:
         raise UnknownQuestion(
             f"the answer is for question {named}, but the open one is {task['id']}: {task['reason']}",
             question=named,
         )
     return answer
-
-
-def numbered_options(task: Clarification) -> list[str]:
-    """Return the options of a question with the numbers that stand for them."""
-    return [f"{number}. {option}" for number, option in enumerate(task["options"], start=1)]
 
 
 def _numbered(task: Clarification, text: str) -> str | Note:
@@ -122,10 +128,13 @@ def _numbered(task: Clarification, text: str) -> str | Note:
     return Note(zh=f"没有第 {text} 项；{zh}", en=f"there is no option {text}; {en}")
 
 
-def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> tuple[str, AnsweredBy | None]:
+def ask_question(
+    task: Clarification, who: Literal["ask"] | AnswerFunction, form: QuestionForm = "quantgraph"
+) -> tuple[str, AnsweredBy | None]:
     """Ask by interrupting the graph (``ask``) or by calling a function; the answer is recorded.
 
-    After an invalid answer the question is asked again, with ``error`` saying what was wrong.
+    An interrupt shows the question in ``form``; a function gets the ``Clarification``. After an
+    invalid answer the question is asked again, with ``error`` saying what was wrong.
 
     Returns
     -------
@@ -139,7 +148,7 @@ def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> t
     """
     if who != "ask":
         return ask_once(task["id"], lambda: _ask_function(task, who))
-    text = _ask_host(task)
+    text = _ask_host(task, form)
     return text, keep_answer(task["id"], text)
 
 
@@ -175,10 +184,10 @@ def check_checkpointer(reason: str) -> None:
         )
 
 
-def _ask_host(task: Clarification) -> str:
-    shown = task
+def _ask_host(task: Clarification, form: QuestionForm) -> str:
+    shown, check = task, partial(check_answers_question, task=task)
     while True:
-        answer = interrupt_host(shown, task["answer_schema"], partial(check_answers_question, task=task))
+        answer = interrupt_host(question_as(form, shown), schema_as(form, task), check)
         read = parse_answer(task, answer)
         if isinstance(read, str):
             return read

@@ -13,7 +13,7 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
-from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.graph_state import changed, check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
@@ -43,6 +43,7 @@ def create_signal_subgraph(
     model: Model | None = None,
     source: SourceLike | None = None,
     on_clarify: OnClarify | None = None,
+    questions: QuestionForm | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     settings: Settings | None = None,
     resources: Resources | None = None,
@@ -51,7 +52,7 @@ def create_signal_subgraph(
 
     Parameters
     ----------
-    model, source, on_clarify, settings
+    model, source, on_clarify, questions, settings
         See :class:`~quantgraph.runtime.Resources`.
     checkpointer
         Only to run the subgraph on its own. As a node of another graph it uses the host's.
@@ -76,6 +77,7 @@ def create_signal_subgraph(
         model=model,
         source=source,
         on_clarify=on_clarify,
+        questions=questions,
         checkpointer=checkpointer,
         settings=settings,
     )
@@ -83,11 +85,15 @@ def create_signal_subgraph(
 
 
 def build_signal_graph(
-    resources: Resources | None = None, *, check_symbols: Callable[[Sequence[str]], None] | None = None
+    resources: Resources | None = None,
+    *,
+    check_symbols: Callable[[Sequence[str]], None] | None = None,
+    schemas: Mapping[str, type] | None = None,
 ) -> SignalGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently.
 
-    ``check_symbols``: see :func:`~quantgraph.subgraphs.signal.reflection_node`.
+    ``check_symbols``: see :func:`~quantgraph.subgraphs.signal.reflection_node`. ``schemas`` are LangGraph's
+    ``input_schema``, ``output_schema`` and ``context_schema``.
     """
     opened = open_resources(resources)
 
@@ -102,7 +108,7 @@ def build_signal_graph(
     data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     validate = bound(validation_node, "validate", agent=build_agent("validation", opened))
     clarify = bound(clarify_node, "clarify", model=build_clarify_model(opened))
-    graph: SignalGraph = StateGraph(SignalSubgraphState)
+    graph: SignalGraph = StateGraph(SignalSubgraphState, **(schemas or {}))
     graph.add_node("reflection", reflection, input_schema=SignalSubgraphState)
     graph.add_node("data_fetch", data_fetch, input_schema=SignalSubgraphState)
     code = ["signal_generate"] if opened.makes_signal else []  # else the graph has no node that writes code

@@ -219,7 +219,8 @@ def _take_default(
 
 def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
     try:
-        text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
+        answerer = cast("Literal['ask'] | AnswerFunction", resources.on_clarify)
+        text, who = ask_question(task, answerer, resources.questions)
     except BadOption as error:
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
         return {**ended, "open_question": task}

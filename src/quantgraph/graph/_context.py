@@ -1,0 +1,216 @@
+"""What a LangGraph server shows of the graphs, and what an assistant may choose.
+
+The values of a context come from a client, so they are names that the server offers and numbers within
+bounds: no path, no address, no key, no code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from typing_extensions import TypedDict
+
+from quantgraph._util.values import faults_of, first_of, near_or_valid
+from quantgraph.agents import decider_names, make_decider
+from quantgraph.broker import ModelDecider, TradePlan
+from quantgraph.data import open_source
+from quantgraph.errors import BadOption
+from quantgraph.market import Rulebook
+from quantgraph.runtime import Resources
+from quantgraph.runtime.dialogue import QuestionForm
+from quantgraph.settings import ROLES, Settings
+
+_WAITS_FOR_A_CLIENT = frozenset({"mcp_client"})
+_LONGEST = 16_384
+"""Characters of a context as JSON."""
+
+
+class SignalContext(BaseModel):
+    """What an assistant chooses for the signal graph; the rest is as the server's settings say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    source: str | None = Field(None, description="the name of a source of market data of this server")
+    models: dict[str, str] = Field(
+        default_factory=dict,
+        description='by role the name of a model of this server, like {"reflection": "keyless"}',
+    )
+    questions: QuestionForm = Field("quantgraph", description="hitl, which chat pages answer, or quantgraph")
+
+
+class TradingContext(SignalContext):
+    """What an assistant chooses for the trading graph."""
+
+    decider: str | None = Field(None, description="the name of what turns signals into trades")
+    cash: float | None = Field(None, gt=0, le=1e12, description="the starting cash, above 0 and at most 1e12")
+    market: Literal["cn", "us"] | None = Field(None, description="cn or us, whose trading rules hold")
+    plan: dict[str, Any] = Field(
+        default_factory=dict,
+        description='words of the trade plan, like {"max_positions": 5, "stop_loss": 0.08}',
+    )
+    approve: bool = Field(
+        False, description="true or false, whether orders need approval before they are sent"
+    )
+
+
+class RequestMessage(TypedDict):
+    """A message of the conversation."""
+
+    role: Annotated[Literal["user", "assistant"], Field(description="who says it")]
+    content: Annotated[str, Field(description="the text, in Chinese or English")]
+
+
+class SignalRequest(TypedDict):
+    """A sentence about a trading strategy."""
+
+    messages: Annotated[
+        list[RequestMessage],
+        Field(description="the strategy in words, with stocks and dates, or a change of the last request"),
+    ]
+
+
+class TradingRequest(SignalRequest):
+    """A sentence about a trading strategy that shall be traded."""
+
+    run_id: NotRequired[Annotated[str, Field(description="a name for the run; one is made without it")]]
+
+
+class ReplyMessage(TypedDict):
+    """A message of the conversation, as LangChain writes it."""
+
+    type: Annotated[str, Field(description="human or ai")]
+    content: Annotated[str, Field(description="the text")]
+
+
+class SignalReply(TypedDict):
+    """How the request ended, and what there is to say about it."""
+
+    messages: Annotated[
+        list[ReplyMessage], Field(description="the conversation; its last message is the result")
+    ]
+    ended_because: NotRequired[
+        Annotated[str | None, Field(description="done, or why there is no result; absent at a question")]
+    ]
+    error_messages: NotRequired[Annotated[list[str], Field(description="open errors, as code: message")]]
+    data_ref: NotRequired[Annotated[str, Field(description="name of the data and the signal on the server")]]
+
+
+class TradingReply(SignalReply):
+    """How the run ended, and its figures."""
+
+    run_id: NotRequired[Annotated[str, Field(description="name of the run in its ledger")]]
+    summary: NotRequired[
+        Annotated[dict[str, Any], Field(description="account, returns and costs of the run")]
+    ]
+
+
+C = TypeVar("C", bound=SignalContext)
+
+
+def context_schema(kind: type[SignalContext], settings: Settings) -> type[SignalContext]:
+    """Return the schema that a server shows as a form, with the names that it offers as choices."""
+    offered = {"source": _sources(settings), "decider": _deciders(settings)}
+    choices: dict[str, Any] = {
+        name: (Literal[tuple(offered[name])] | None, field)
+        for name, field in kind.model_fields.items()
+        if name in offered
+    }
+    return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **choices)
+
+
+def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Settings) -> C:
+    """Return a client's context with the server's defaults behind it.
+
+    Raises
+    ------
+    BadOption
+        If a key is not known, or a value is not a name of the server or not within bounds.
+    """
+    own = {name: value for name, value in (values or {}).items() if value is not None}
+    if len(json.dumps(own, default=str)) > _LONGEST:
+        raise BadOption(f"context: more than {_LONGEST} characters of JSON", parameter="context")
+    fields = kind.model_fields
+    defaults = {name: value for name, value in settings.assistants.defaults.items() if name in fields}
+    try:
+        context = kind.model_validate(defaults | own)
+    except ValidationError as error:
+        faults = faults_of(error, kind)
+        line = first_of([fault.line for fault in faults])
+        problem = BadOption(f"context: {line}", parameter=f"context.{faults[0].place}")
+    else:
+        _check_name("source", context.source, _sources(settings))
+        for role, model in context.models.items():
+            _check_name(f"models.{role}", model, _models(settings))
+        if isinstance(context, TradingContext):
+            _check_name("decider", context.decider, _deciders(settings))
+            _check_plan(context.plan)
+        return context
+    raise problem
+
+
+def signal_resources(context: SignalContext, settings: Settings, resources: Resources) -> Resources:
+    """Return the live objects of a context; ``resources`` are what it shares with others."""
+    spec = settings.assistants.sources.get(context.source or "", context.source)
+    settings = _with_models(settings, context.models, ROLES)
+    source = open_source(spec, settings=settings)
+    return replace(resources, settings=settings, source=source, questions=context.questions)
+
+
+def trading_options(context: TradingContext, settings: Settings, resources: Resources) -> dict[str, Any]:
+    """Return the arguments of :func:`~quantgraph.graph._trading.make_trading` for a context."""
+    decider = make_decider(context.decider) if context.decider else None
+    roles = (*ROLES, *(ModelDecider.of(decider).roles if decider else ()))
+    settings = _with_models(settings, context.models, roles)
+    rest = context.model_copy(update={"models": {}})
+    rules = {"cn": Rulebook.mainland(), "us": Rulebook.us(), None: None}
+    return {
+        "resources": replace(signal_resources(rest, settings, resources), decider=decider),
+        "rules": rules[context.market],
+        "cash": None if context.cash is None else Decimal(str(context.cash)),
+        "plan": TradePlan.of(context.plan) if context.plan else None,
+        "approve": context.approve,
+    }
+
+
+def _with_models(settings: Settings, models: Mapping[str, str], roles: Collection[str]) -> Settings:
+    for role, name in models.items():
+        if role not in roles:
+            raise BadOption(
+                f"context: models.{role:.60} is not a role; {near_or_valid(role, roles)}",
+                parameter=f"context.models.{role:.60}",
+            )
+        settings = settings.with_model(role, {"name": name})
+    return settings
+
+
+def _check_name(place: str, name: str | None, offered: Collection[str]) -> None:
+    if name is not None and name not in offered:
+        raise BadOption(
+            f"context: {place}={name!r:.60} is not offered by this server; {near_or_valid(name, offered)}",
+            parameter=f"context.{place}",
+        )
+
+
+def _check_plan(plan: Mapping[str, Any]) -> None:
+    try:
+        TradePlan.of(plan)
+    except BadOption as error:
+        raise BadOption(f"context: plan: {error.message}", parameter="context.plan") from error
+
+
+def _sources(settings: Settings) -> list[str]:
+    return sorted({"sample", *settings.assistants.sources})
+
+
+def _models(settings: Settings) -> list[str]:
+    named = [settings.model, *(each.name for each in settings.models.values())]
+    return sorted({"keyless", *settings.assistants.models, *filter(None, named)})
+
+
+def _deciders(settings: Settings) -> list[str]:
+    return sorted({*(settings.assistants.deciders or decider_names())} - _WAITS_FOR_A_CLIENT)

@@ -1,0 +1,182 @@
+"""Questions in the form of LangChain's human-in-the-loop middleware, and answers in the forms of chat pages.
+
+A question of the form ``hitl`` is a ``HITLRequest`` (``action_requests``, ``review_configs``), and beside it
+the earlier ``HumanInterrupt`` (``action_request``, ``config``), so that agent-chat-ui and agent-inbox of any
+age show it with its buttons. Answers of all forms are understood, whichever was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from quantgraph._util.texts import Note, say
+from quantgraph.runtime.graph_state import Clarification
+
+QuestionForm = Literal["quantgraph", "hitl"]
+"""How a question is shown: as a ``Clarification``, or as a request of the human-in-the-loop middleware."""
+
+_TYPES = {
+    **{name: name for name in ("approve", "edit", "reject", "respond")},
+    "accept": "approve",
+    "ignore": "reject",
+    "response": "respond",
+}
+"""Types of decisions, and the names that ``HumanInterrupt`` has for them."""
+_ASK, _SEND = "answer_question", "send_order"
+_ORDER_FIELDS = ("side", "symbol", "shares", "type", "price")
+
+
+def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
+    """Return the value of the interrupt that asks a question.
+
+    ``hitl`` has one action for each order of an approval, else one whose argument ``answer`` is the default.
+    The argument ``id`` names the question, so that an edited action answers no other one.
+    """
+    if form == "quantgraph":
+        return task
+    text = "\n\n".join(filter(None, [task.get("error"), task["question"]]))
+    if task["kind"] == "approval":
+        name, allowed = _SEND, ["approve", "reject", "respond"]
+        orders = task.get("orders", [])
+        actions = [
+            {
+                "name": name,
+                "args": {field: order[field] for field in _ORDER_FIELDS if order.get(field) is not None},
+                "description": text if place == 1 else f"{task['reason']} ({place}/{len(orders)})",
+            }
+            for place, order in enumerate(orders, 1)
+        ]
+    else:
+        default = _default(task)
+        name, allowed = _ASK, [*(["approve"] if default else []), "edit", "respond", "reject"]
+        lines = "\n".join([text, *numbered_options(task)])
+        actions = [{"name": name, "args": {"answer": default, "id": task["id"]}, "description": lines}]
+    accepts = {f"allow_{old}": _TYPES[old] in allowed for old in ("accept", "ignore")}
+    return {
+        "id": task["id"],
+        "kind": task["kind"],
+        "action_requests": actions,
+        "review_configs": [{"action_name": name, "allowed_decisions": allowed}],
+        "action_request": {"action": name, "args": actions[0]["args"] if name == _ASK else {}},
+        "config": {**accepts, "allow_edit": False, "allow_respond": True},
+        "description": actions[0]["description"],
+    }
+
+
+def numbered_options(task: Clarification) -> list[str]:
+    """Return the options of a question with the numbers that stand for them."""
+    return [f"{number}. {option}" for number, option in enumerate(task["options"], start=1)]
+
+
+def schema_as(form: QuestionForm, task: Clarification) -> dict[str, Any]:
+    """Return the JSON schema of the answers to a question that is shown in a form."""
+    if form == "quantgraph":
+        return task["answer_schema"]
+    allowed = question_as(form, task)["review_configs"][0]["allowed_decisions"]
+    decision = {"type": "object", "properties": {"type": {"enum": allowed}}, "required": ["type"]}
+    decisions = {
+        "type": "object",
+        "properties": {"decisions": {"type": "array", "items": decision}, "id": {"const": task["id"]}},
+        "required": ["decisions"],
+    }
+    return {"anyOf": [decisions, *task["answer_schema"]["anyOf"]]}
+
+
+def named_questions(answer: object) -> Iterator[str]:
+    """Yield the ids of questions that an answer of any form names."""
+    if isinstance(answer, Mapping):
+        if answer.get("id") is not None:
+            yield str(answer["id"])
+        for part in ("decisions", "edited_action", "args"):
+            yield from named_questions(answer.get(part))
+    elif isinstance(answer, list | tuple):
+        for each in answer:
+            yield from named_questions(each)
+
+
+def answer_in_text(task: Clarification, answer: object) -> object:
+    """Return the text that an answer made of decisions stands for; any other answer as it is.
+
+    What cannot answer the question gives a note that says what can.
+    """
+    found = _decisions(answer)
+    if found is None:
+        return answer
+    allowed = question_as("hitl", task)["review_configs"][0]["allowed_decisions"]
+    types = [_TYPES.get(str(each.get("type"))) if isinstance(each, Mapping) else None for each in found]
+    for each, kind in zip(found, types, strict=True):
+        if kind not in allowed:
+            wrong = each.get("type") if isinstance(each, Mapping) else each
+            return Note(
+                zh=f"这里不能用 {wrong!r:.80}；可用 {'、'.join(allowed)}",
+                en=f"{wrong!r:.80} is not a decision here; use {', '.join(allowed)}",
+            )
+    if task["kind"] == "approval":
+        whole = not isinstance(answer, Mapping) or "decisions" not in answer
+        return _approval_text(task, found, [str(kind) for kind in types], for_all=whole)
+    if len(found) != 1:
+        return _count(1, len(found))
+    return _answer_text(task, found[0], str(types[0]))
+
+
+def _decisions(answer: object) -> Sequence[Any] | None:
+    """The decisions of an answer: a list under ``decisions`` or alone, or one; None for another form."""
+    if isinstance(answer, Mapping):
+        if "decisions" in answer:
+            found = answer["decisions"]
+            return found if isinstance(found, list | tuple) else [found]
+        return [answer] if "answer" not in answer and "type" in answer else None
+    if isinstance(answer, list | tuple) and answer and all(isinstance(each, Mapping) for each in answer):
+        return answer
+    return None
+
+
+def _approval_text(
+    task: Clarification, found: Sequence[Mapping[str, Any]], types: list[str], *, for_all: bool
+) -> object:
+    """The words of decisions about orders: one for each order, or one for all."""
+    yes, no, _ = task["options"]
+    count = len(task.get("orders", []))
+    if "respond" in types:
+        return _message(found[types.index("respond")]) if len(types) == 1 else _count(1, len(types))
+    if len(types) != (1 if for_all else count):
+        return _count(count, len(types))
+    why = "; ".join(filter(None, map(_message, found)))
+    chosen = [str(place) for place, kind in enumerate(types, 1) if kind == "approve"]
+    words = yes if len(chosen) == len(types) else f"{yes} {', '.join(chosen)}" if chosen else no
+    return f"{words}: {why}" if why else words
+
+
+def _answer_text(task: Clarification, decision: Mapping[str, Any], kind: str) -> object:
+    """The words of a decision about a question; a rejection without words gives the request up."""
+    language = task["language"]
+    if kind == "approve":
+        return say(language, zh="默认", en="default")
+    if kind == "edit":
+        edited = decision.get("edited_action") or decision.get("args")
+        args = edited.get("args") if isinstance(edited, Mapping) else None
+        return args.get("answer") if isinstance(args, Mapping) else None
+    words = _message(decision)
+    if kind == "respond":
+        return words
+    if not words:
+        return say(language, zh="取消", en="cancel")
+    agrees = task["kind"] in ("confirmation", "bars", "meaning")  # a bare yes in a rejection is none
+    return say(language, zh="不，", en="no, ") + words if agrees else words
+
+
+def _message(decision: Mapping[str, Any]) -> str:
+    words = decision.get("message", decision.get("args"))
+    return words.strip() if isinstance(words, str) else ""
+
+
+def _count(wanted: int, found: int) -> Note:
+    return Note(zh=f"需要 {wanted} 个决定，收到 {found} 个", en=f"{wanted} decisions are needed, not {found}")
+
+
+def _default(task: Clarification) -> str:
+    """What a plain yes takes: the default, the only option, or the first of a confirmation."""
+    options = task["options"]
+    first = options[0] if len(options) == 1 or (options and task["kind"] == "confirmation") else ""
+    return task["default"] or first
