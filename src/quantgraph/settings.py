@@ -141,8 +141,12 @@ class AssistantOptions(BaseModel):
     sources: dict[str, str] = Field(
         default_factory=dict, description="by name a source, like {shares = 'data/shares'}"
     )
-    models: list[str] = Field(default_factory=list, description="names of models, like ['qwen3']")
-    deciders: list[str] = Field(default_factory=list, description="names of deciders, like ['signal_rule']")
+    models: dict[str, str] = Field(
+        default_factory=dict, description="by name a model, like {small = 'qwen3'}"
+    )
+    deciders: dict[str, str] = Field(
+        default_factory=dict, description="by name a decider, like {mine = 'my.py:Mine'}"
+    )
     defaults: dict[str, Any] = Field(
         default_factory=dict, description="a context, like {decider = 'trader', cash = 500000}"
     )
@@ -228,7 +232,7 @@ class Settings(BaseSettings):
         default_factory=list, description="names of installed packages, like scipy,statsmodels"
     )
     assistants: AssistantOptions = Field(
-        default_factory=AssistantOptions, description="a table like {models = ['qwen3']}"
+        default_factory=AssistantOptions, description="a table like {models = {small = 'qwen3'}}"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")

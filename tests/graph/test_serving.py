@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,12 @@ import pytest
 from langgraph_sdk.runtime import _ExecutionRuntime, _ReadRuntime
 
 from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadOption
 from quantgraph.graph import serving
+from quantgraph.graph._context import SignalContext, TradingContext, read_context, trading_options
+from quantgraph.graph._trading import make_trading
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
@@ -208,6 +214,14 @@ def test_two_assistants_at_once_do_not_mix_and_go_on_after_the_server_was_killed
     assert 0 < accounts[0]["trades"] < 10
 
 
+def made(factory: Any, context: Any = None, *, reads: bool = False) -> Any:
+    """The graph that a factory makes for a context, or to read a thread."""
+    kind = _ReadRuntime if reads else _ExecutionRuntime
+    more = {"access_context": "threads.read"} if reads else {"context": context}
+    runtime = kind(**{"access_context": "threads.create_run", "store": None} | more)
+    return asyncio.run(factory({"configurable": {"__pregel_checkpointer": object()}}, runtime))
+
+
 HOSTILE = [
     ({"decider": "x.py:Evil"}, "decider='x.py:Evil' is not offered by this server"),
     ({"decider": "mcp_client"}, "decider='mcp_client' is not offered"),
@@ -230,6 +244,55 @@ HOSTILE = [
     ({"questions": "html"}, "must be hitl, which chat pages answer, or quantgraph"),
     ({"approve": "maybe"}, "must be true or false"),
 ]
+
+
+@pytest.mark.parametrize(("context", "line"), HOSTILE)
+def test_a_context_of_something_else_than_names_and_bounded_numbers_is_a_bad_option(context, line):
+    with pytest.raises(BadOption) as caught:
+        made(serving.trading_graph, context)
+    assert line in caught.value.message
+
+
+def test_an_assistant_gets_what_the_server_offers_under_a_name(tmp_path, monkeypatch):
+    code = "from quantgraph.broker import Decider\n\nclass Idle(Decider):\n    name = 'idle'\n    def decide(self, context):\n        return []\n"
+    (tmp_path / "idle.py").write_text(code)
+    bars = "trade_date,open,high,low,close,vol\n2024-01-02,1,1,1,1,100\n"
+    (tmp_path / "AAPL.csv").write_text(bars)
+    settings = load_settings(
+        assistants={
+            "sources": {"shares": str(tmp_path / "AAPL.csv")},
+            "models": {"small": "qwen3"},
+            "deciders": {"idle": f"{tmp_path / 'idle.py'}:Idle"},
+            "defaults": {"cash": 500, "questions": "hitl", "source": "shares"},
+        }
+    )
+    context = read_context(TradingContext, {"decider": "idle", "models": {"reflection": "small"}}, settings)
+    trading = make_trading(**trading_options(context, settings, Resources(settings=settings)))
+    assert (trading.decider.name, trading.cash, trading.rules.market) == ("idle", Decimal(500), "us")
+    assert (trading.resources.questions, trading.resources.settings.model_for("reflection")) == (
+        "hitl",
+        "qwen3",
+    )
+    assert read_context(TradingContext, {"cash": 7}, settings).cash == 7
+    assert read_context(SignalContext, {}, settings).questions == "hitl"
+    with pytest.raises(
+        BadOption, match="decider='signal_rule' is not offered by this server; valid are idle"
+    ):
+        read_context(TradingContext, {"decider": "signal_rule"}, settings)
+    wrong = load_settings(assistants={"defaults": {"cahs": 1}})
+    with pytest.raises(BadOption, match=r"assistants\.defaults\.cahs is not a key; valid are source"):
+        read_context(SignalContext, {}, wrong)
+
+
+def test_nothing_of_a_server_is_loaded_by_the_graphs_or_their_factories():
+    code = (
+        "import sys, quantgraph, quantgraph.graph.serving\n"
+        "quantgraph.create_trading_graph(), quantgraph.create_signal_subgraph()\n"
+        "print([name for name in sys.modules if name.split('.')[0] in "
+        "('langgraph_api', 'langgraph_runtime', 'langgraph_cli', 'starlette', 'uvicorn', 'deepagents', 'mlflow')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.proof
@@ -282,7 +345,8 @@ def test_the_servers_own_mcp_and_a2a_endpoints_take_a_sentence_and_an_answer(tmp
 @pytest.mark.proof
 def test_what_the_server_shows_of_a_graph_is_small_and_described(tmp_path, monkeypatch):
     monkeypatch.setenv(
-        "QUANTGRAPH_ASSISTANTS", json.dumps({"sources": {"shares": "/nowhere"}, "models": ["m"]})
+        "QUANTGRAPH_ASSISTANTS",
+        json.dumps({"sources": {"shares": "/nowhere"}, "models": {"m": "secret-model"}}),
     )
     with server(tmp_path) as client:
         shown = _schemas(client)
@@ -294,15 +358,10 @@ def test_what_the_server_shows_of_a_graph_is_small_and_described(tmp_path, monke
     assert form["source"]["anyOf"][0]["enum"] == ["sample", "shares"]
     assert "signal_rule" in form["decider"]["anyOf"][0]["enum"]
     assert "nowhere" not in json.dumps(shown)
+    assert "secret" not in json.dumps(shown)
 
 
 def test_a_factory_makes_one_graph_for_each_context_and_leaves_the_checkpointer_to_the_server():
-    def made(factory: Any, context: Any = None, *, reads: bool = False) -> Any:
-        kind = _ReadRuntime if reads else _ExecutionRuntime
-        more = {"access_context": "threads.read"} if reads else {"context": context}
-        runtime = kind(**{"access_context": "threads.create_run", "store": None} | more)
-        return asyncio.run(factory({"configurable": {"__pregel_checkpointer": object()}}, runtime))
-
     for factory in (serving.signal_graph, serving.trading_graph):
         first, again = made(factory), made(factory, {})
         assert first.checkpointer is None

@@ -114,11 +114,11 @@ C = TypeVar("C", bound=SignalContext)
 
 def context_schema(kind: type[SignalContext], settings: Settings) -> type[SignalContext]:
     """Return the schema that a server shows as a form, with the names that it offers as choices."""
-    offered = {"source": _sources(settings), "decider": _deciders(settings)}
+    offered = _offered(settings)
     choices: dict[str, Any] = {
         name: (Literal[tuple(offered[name])] | None, field)
         for name, field in kind.model_fields.items()
-        if name in offered
+        if name in ("source", "decider")
     }
     return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **choices)
 
@@ -134,8 +134,14 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
     own = {name: value for name, value in (values or {}).items() if value is not None}
     if len(json.dumps(own, default=str)) > _LONGEST:
         raise BadOption(f"context: more than {_LONGEST} characters of JSON", parameter="context")
-    fields = kind.model_fields
-    defaults = {name: value for name, value in settings.assistants.defaults.items() if name in fields}
+    defaults = dict(settings.assistants.defaults)
+    if unknown := defaults.keys() - TradingContext.model_fields.keys():
+        raise BadOption(
+            f"assistants.defaults.{min(unknown)} is not a key; valid are "
+            f"{', '.join(TradingContext.model_fields)}",
+            option="assistants",
+        )
+    defaults = {name: value for name, value in defaults.items() if name in kind.model_fields}
     try:
         context = kind.model_validate(defaults | own)
     except ValidationError as error:
@@ -143,11 +149,12 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
         line = first_of([fault.line for fault in faults])
         problem = BadOption(f"context: {line}", parameter=f"context.{faults[0].place}")
     else:
-        _check_name("source", context.source, _sources(settings))
+        offered = _offered(settings)
+        _check_name("source", context.source, offered["source"])
         for role, model in context.models.items():
-            _check_name(f"models.{role}", model, _models(settings))
+            _check_name(f"models.{role}", model, offered["models"])
         if isinstance(context, TradingContext):
-            _check_name("decider", context.decider, _deciders(settings))
+            _check_name("decider", context.decider, offered["decider"])
             _check_plan(context.plan)
         return context
     raise problem
@@ -155,7 +162,7 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
 
 def signal_resources(context: SignalContext, settings: Settings, resources: Resources) -> Resources:
     """Return the live objects of a context; ``resources`` are what it shares with others."""
-    spec = settings.assistants.sources.get(context.source or "", context.source)
+    spec = _offered(settings)["source"][context.source] if context.source else None
     settings = _with_models(settings, context.models, ROLES)
     source = open_source(spec, settings=settings)
     return replace(resources, settings=settings, source=source, questions=context.questions)
@@ -163,7 +170,7 @@ def signal_resources(context: SignalContext, settings: Settings, resources: Reso
 
 def trading_options(context: TradingContext, settings: Settings, resources: Resources) -> dict[str, Any]:
     """Return the arguments of :func:`~quantgraph.graph._trading.make_trading` for a context."""
-    decider = make_decider(context.decider) if context.decider else None
+    decider = make_decider(_offered(settings)["decider"][context.decider]) if context.decider else None
     roles = (*ROLES, *(ModelDecider.of(decider).roles if decider else ()))
     settings = _with_models(settings, context.models, roles)
     rest = context.model_copy(update={"models": {}})
@@ -178,13 +185,14 @@ def trading_options(context: TradingContext, settings: Settings, resources: Reso
 
 
 def _with_models(settings: Settings, models: Mapping[str, str], roles: Collection[str]) -> Settings:
+    offered = _offered(settings)["models"]
     for role, name in models.items():
         if role not in roles:
             raise BadOption(
                 f"context: models.{role:.60} is not a role; {near_or_valid(role, roles)}",
                 parameter=f"context.models.{role:.60}",
             )
-        settings = settings.with_model(role, {"name": name})
+        settings = settings.with_model(role, {"name": offered[name]})
     return settings
 
 
@@ -203,14 +211,13 @@ def _check_plan(plan: Mapping[str, Any]) -> None:
         raise BadOption(f"context: plan: {error.message}", parameter="context.plan") from error
 
 
-def _sources(settings: Settings) -> list[str]:
-    return sorted({"sample", *settings.assistants.sources})
-
-
-def _models(settings: Settings) -> list[str]:
-    named = [settings.model, *(each.name for each in settings.models.values())]
-    return sorted({"keyless", *settings.assistants.models, *filter(None, named)})
-
-
-def _deciders(settings: Settings) -> list[str]:
-    return sorted({*(settings.assistants.deciders or decider_names())} - _WAITS_FOR_A_CLIENT)
+def _offered(settings: Settings) -> dict[str, dict[str, str]]:
+    """What the server offers under each key of a context: by name the source, the model or the decider."""
+    options = settings.assistants
+    installed = {name: name for name in decider_names() if name not in _WAITS_FOR_A_CLIENT}
+    named = ["keyless", settings.model, *(each.name for each in settings.models.values())]
+    return {
+        "source": {"sample": "sample", **options.sources},
+        "models": {name: name for name in named if name} | options.models,
+        "decider": options.deciders or installed,
+    }
