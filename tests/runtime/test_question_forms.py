@@ -113,11 +113,11 @@ def test_decisions_about_orders_are_one_each_or_one_for_all(answer, text):
 @pytest.mark.parametrize(
     ("task", "answer", "says"),
     [
-        (approval(), {"decisions": [APPROVE] * 2}, "3 decisions are needed, not 2"),
-        (approval(), {"decisions": []}, "3 decisions are needed, not 0"),
+        (approval(), {"decisions": [APPROVE] * 2}, "the answer needs 3 decisions, not 2"),
+        (approval(), {"decisions": []}, "the answer needs 3 decisions, not 0"),
         (approval(), {"decisions": [APPROVE, edit("x"), APPROVE]}, "'edit' is not a decision here"),
         (approval(), [{"type": "edit", "args": {"action": "send_order", "args": {}}}], "'edit' is not"),
-        (asked(), {"decisions": [APPROVE, APPROVE]}, "1 decisions are needed, not 2"),
+        (asked(), {"decisions": [APPROVE, APPROVE]}, "the answer needs 1 decision, not 2"),
         (asked(), {"decisions": ["approve"]}, "'approve' is not a decision here"),
         (asked(), {"decisions": None}, "None is not a decision here"),
         (asked(default=None), APPROVE, "'approve' is not a decision here; use edit, respond, reject"),
@@ -150,6 +150,14 @@ def test_a_decision_that_does_not_fit_says_what_does(task, answer, says):
 def test_a_decision_that_names_another_question_answers_none(answer):
     with pytest.raises(UnknownQuestion, match="the answer is for question q0, but the open one is q1"):
         parse_answer(asked(), answer)
+
+
+def test_an_answer_of_any_depth_is_read_without_recursion():
+    deep: Any = "2024"
+    for _ in range(100_000):
+        deep = [{"args": deep, "decisions": [deep]}]
+    assert isinstance(parse_answer(asked(), deep), Note)
+    assert isinstance(parse_answer(asked(), {"decisions": [deep]}), Note)
 
 
 @pytest.mark.parametrize("kind", ["confirmation", "meaning", "bars"])
@@ -200,7 +208,7 @@ def test_an_answer_in_a_wrong_form_is_asked_again_and_costs_nothing():
     graph.invoke({"messages": [("user", f"{STOCKS}, {RULE}")]}, THREAD)
     state = graph.invoke(Command(resume={"decisions": [APPROVE, APPROVE]}), THREAD)
     (pause,) = state["__interrupt__"]
-    assert pause.value["description"].startswith("1 decisions are needed, not 2")
+    assert pause.value["description"].startswith("the answer needs 1 decision, not 2")
     assert state["clarification_count"] == 0
     state = graph.invoke(Command(resume={"decisions": [edit("2025")]}), THREAD)
     assert (state["ended_because"], state["clarification_count"]) == ("done", 1)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from quantgraph._util.texts import Note, say
+from quantgraph._util.values import short_value
 from quantgraph.runtime.graph_state import Clarification
 
 QuestionForm = Literal["quantgraph", "hitl"]
@@ -84,15 +85,12 @@ def schema_as(form: QuestionForm, task: Clarification) -> dict[str, Any]:
 
 
 def named_questions(answer: object) -> Iterator[str]:
-    """Yield the ids of questions that an answer of any form names."""
-    if isinstance(answer, Mapping):
-        if answer.get("id") is not None:
-            yield str(answer["id"])
-        for part in ("decisions", "edited_action", "args"):
-            yield from named_questions(answer.get(part))
-    elif isinstance(answer, list | tuple):
-        for each in answer:
-            yield from named_questions(each)
+    """Yield the ids of questions that an answer of any form names, itself, in a decision or its arguments."""
+    for each in (answer, *(_decisions(answer) or ())):
+        edited = _part(each, "edited_action") or _part(each, "args")
+        for place in (each, edited, _part(edited, "args")):
+            if (name := _part(place, "id")) is not None:
+                yield str(name)
 
 
 def answer_in_text(task: Clarification, answer: object) -> object:
@@ -104,13 +102,13 @@ def answer_in_text(task: Clarification, answer: object) -> object:
     if found is None:
         return answer
     allowed = question_as("hitl", task)["review_configs"][0]["allowed_decisions"]
-    types = [_TYPES.get(str(each.get("type"))) if isinstance(each, Mapping) else None for each in found]
+    types = [_TYPES.get(str(_part(each, "type"))) for each in found]
     for each, kind in zip(found, types, strict=True):
         if kind not in allowed:
-            wrong = each.get("type") if isinstance(each, Mapping) else each
+            wrong = short_value(_part(each, "type") if isinstance(each, Mapping) else each)
             return Note(
-                zh=f"这里不能用 {wrong!r:.80}；可用 {'、'.join(allowed)}",
-                en=f"{wrong!r:.80} is not a decision here; use {', '.join(allowed)}",
+                zh=f"这里不能用 {wrong}；可用 {'、'.join(allowed)}",
+                en=f"{wrong} is not a decision here; use {', '.join(allowed)}",
             )
     if task["kind"] == "approval":
         whole = not isinstance(answer, Mapping) or "decisions" not in answer
@@ -154,9 +152,8 @@ def _answer_text(task: Clarification, decision: Mapping[str, Any], kind: str) ->
     if kind == "approve":
         return say(language, zh="默认", en="default")
     if kind == "edit":
-        edited = decision.get("edited_action") or decision.get("args")
-        args = edited.get("args") if isinstance(edited, Mapping) else None
-        return args.get("answer") if isinstance(args, Mapping) else None
+        edited = _part(decision, "edited_action") or _part(decision, "args")
+        return _part(_part(edited, "args"), "answer")
     words = _message(decision)
     if kind == "respond":
         return words
@@ -164,6 +161,11 @@ def _answer_text(task: Clarification, decision: Mapping[str, Any], kind: str) ->
         return say(language, zh="取消", en="cancel")
     agrees = task["kind"] in ("confirmation", "bars", "meaning")  # a bare yes in a rejection is none
     return say(language, zh="不，", en="no, ") + words if agrees else words
+
+
+def _part(value: object, name: str) -> Any:
+    """A field of a mapping; None of anything else."""
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _message(decision: Mapping[str, Any]) -> str:
