@@ -174,7 +174,10 @@ def _message(decision: Mapping[str, Any]) -> str:
 
 
 def _count(wanted: int, found: int) -> Note:
-    return Note(zh=f"需要 {wanted} 个决定，收到 {found} 个", en=f"{wanted} decisions are needed, not {found}")
+    return Note(
+        zh=f"需要 {wanted} 个决定，收到 {found} 个",
+        en=f"the answer needs {wanted} decision{'s' if wanted > 1 else ''}, not {found}",
+    )
 
 
 def _default(task: Clarification) -> str:
