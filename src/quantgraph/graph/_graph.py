@@ -34,7 +34,7 @@ from quantgraph.graph._trading import Trading
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, open_resources, run_node, shown_offline
-from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.dialogue import EventsTransformer, OnClarify
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.runtime.graph_state import check_version
 from quantgraph.settings import Settings, load_settings
@@ -115,7 +115,9 @@ def create_trading_graph(
         plan=plan or TradePlan(),
         approve=approve,
     )
-    compiled = build_trading_graph(trading).compile(checkpointer=resources.checkpointer, name="trading")
+    compiled = build_trading_graph(trading).compile(
+        checkpointer=resources.checkpointer, name="trading", transformers=[EventsTransformer]
+    )
     return shown_offline(compiled.with_config({"recursion_limit": STEP_LIMIT}))
 
 

@@ -13,7 +13,7 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
-from quantgraph.runtime.dialogue import OnClarify
+from quantgraph.runtime.dialogue import EventsTransformer, OnClarify
 from quantgraph.runtime.graph_state import changed, check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
@@ -79,7 +79,10 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return shown_offline(build_signal_graph(made).compile(checkpointer=made.checkpointer, name="signal"))
+    compiled = build_signal_graph(made).compile(
+        checkpointer=made.checkpointer, name="signal", transformers=[EventsTransformer]
+    )
+    return shown_offline(compiled)
 
 
 def build_signal_graph(
