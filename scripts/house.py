@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_388,
-    "lines of statements": 46_391,
-    "modules": 341,
+    "lines": 87_497,
+    "lines of statements": 46_439,
+    "modules": 342,
     "modules that a stranger sees": 76,
-    "exported names": 617,
+    "exported names": 619,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
