@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 87_497,
-    "lines of statements": 46_439,
+    "lines": 87_498,
+    "lines of statements": 46_440,
     "modules": 342,
     "modules that a stranger sees": 76,
     "exported names": 619,
