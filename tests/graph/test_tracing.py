@@ -15,13 +15,13 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from langsmith import Client
 from langsmith_stub import LangSmithStub
 
-from quantgraph import create_trading_graph
+from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph.data import open_source
 from quantgraph.llm._keyless import KeylessPlanner
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.testing import OpenAIStub
+from quantgraph.testing import OpenAIStub, Reply
 
 SECRET, KEY = "sk-0123456789abcdef", "key-of-langsmith"
 SENTENCE = (
@@ -31,7 +31,7 @@ CONFIG = {"tags": ["nightly"], "metadata": {"decider": "signal_rule"}}
 
 
 def prices(path):
-    """Closes of eight digits, so that none of them is in a text by chance."""
+    """Write a file of prices; its closes have digits enough not to be in a text by chance."""
     days = pd.bdate_range("2024-01-02", periods=120)
     closes = [180 + 20 * math.sin(number / 9) + number * 0.001037 for number in range(120)]
     rows = [
@@ -40,6 +40,17 @@ def prices(path):
     ]
     path.write_text("\n".join(["Date,Open,High,Low,Close,Volume", *rows]) + "\n", encoding="utf-8")
     return [f"{close:.6f}" for close in closes]
+
+
+def traced_runs(stub, run):
+    """What the stub was sent while a graph ran."""
+    client = Client(stub.address, api_key=KEY)
+    with tracing_v2_enabled("project", client=client):
+        run()
+    wait_for_all_tracers()
+    client.flush()
+    client.cleanup()
+    return stub.runs
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +67,8 @@ def traced(tmp_path_factory):
             settings=settings,
             resources=resources,
         )
-        client = Client(stub.address, api_key=KEY)
-        with tracing_v2_enabled("project", client=client):
-            state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "mine"}, CONFIG)
-        wait_for_all_tracers()
-        client.flush()
-        client.cleanup()
-        assert state["ended_because"] == "done"
-        return stub.runs, closes, place
+        task = {"messages": [("user", SENTENCE)], "run_id": "mine"}
+        return traced_runs(stub, lambda: graph.invoke(task, CONFIG)), closes, place
 
 
 def test_a_traced_run_is_a_tree_of_the_graphs_nodes_with_the_callers_tags_and_metadata(traced):
@@ -100,7 +105,19 @@ def test_no_key_no_path_and_no_price_is_in_a_trace(traced):
     text = json.dumps(runs, ensure_ascii=False)
     assert "AAPL.csv" in text
     assert [secret for secret in (SECRET, KEY, str(place), place.name) if secret in text] == []
-    assert [close for close in closes if close in text] == []
+    assert [close for close in closes if close in text or f"{float(close):.2f}" in text] == []
+
+
+def test_a_key_that_a_server_sends_back_is_not_in_a_trace():
+    with LangSmithStub() as stub, OpenAIStub(lambda _: Reply.text(f"your key is {SECRET}")) as model:
+        settings = load_settings(openai_base_url=model.base_url, openai_api_key=SECRET, model="stub")
+        graph = create_signal_subgraph(
+            on_clarify="default", settings=settings, resources=Resources(store=DataState())
+        )
+        runs = traced_runs(stub, lambda: graph.invoke({"messages": [("user", SENTENCE)]}))
+    text = json.dumps(runs)
+    assert "your key is" in text
+    assert SECRET not in text
 
 
 @pytest.mark.proof
