@@ -39,7 +39,7 @@ from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, BudgetExceeded, NoProgress, QuantGraphError
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
-from quantgraph.runtime import OpenResources, shown_offline
+from quantgraph.runtime import OpenResources, compile_graph
 from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GrowingViewId, View
 from quantgraph.tools import ToolContext
@@ -190,7 +190,7 @@ def loop_graph(
     graph.add_conditional_edges("think", lambda state: route_after_think(loop, state), ["act", "think", END])
     graph.add_edge("act", "observe")
     graph.add_conditional_edges("observe", lambda state: route_after_observe(loop, state), ["think", END])
-    return shown_offline(graph.compile(name=name))
+    return compile_graph(graph, name)
 
 
 def scratch_context(

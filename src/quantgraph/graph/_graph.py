@@ -30,7 +30,7 @@ from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading, make_trading
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
-from quantgraph.runtime import STEP_LIMIT, Resources, merge_resources, run_node, shown_offline
+from quantgraph.runtime import STEP_LIMIT, Resources, compile_graph, merge_resources, run_node
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.runtime.graph_state import check_version
@@ -107,8 +107,8 @@ def compile_trading_graph(
     graph: TradingGraph, *, checkpointer: BaseCheckpointSaver[Any] | None = None
 ) -> CompiledTradingGraph:
     """Compile the graph, with a step limit that leaves the daily loop to its own limits."""
-    compiled = graph.compile(checkpointer=checkpointer, name="trading")
-    return shown_offline(compiled.with_config({"recursion_limit": STEP_LIMIT}))
+    compiled = compile_graph(graph, "trading", checkpointer=checkpointer)
+    return compiled.with_config({"recursion_limit": STEP_LIMIT})
 
 
 def build_trading_graph(

@@ -31,7 +31,7 @@ from quantgraph.graph._graph import (
     compile_trading_graph,
 )
 from quantgraph.graph._trading import make_trading
-from quantgraph.runtime import Resources, open_resources, shown_offline
+from quantgraph.runtime import Resources, compile_graph, open_resources
 from quantgraph.runtime.dialogue import OnClarify
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
@@ -101,7 +101,7 @@ def _signal(context: str | None, has_thread: bool) -> CompiledSignalGraph:
     resources = signal_resources(made, settings, shared)
     schemas = _schemas(SignalContext, SignalRequest, SignalReply)
     opened = open_resources(resources, in_run_folders=True)
-    return shown_offline(build_signal_graph(opened, schemas=schemas).compile(name="signal"))
+    return compile_graph(build_signal_graph(opened, schemas=schemas), "signal")
 
 
 @functools.lru_cache(maxsize=_MOST_CONTEXTS)

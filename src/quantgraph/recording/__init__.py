@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from quantgraph.recording._entries import Change, Entry, Key, changes, error_json, no_network
     from quantgraph.recording._recordings import PASSING_ERRORS, Recorder, Recording
     from quantgraph.recording._source import recorded_source, unrecorded_source
+    from quantgraph.recording._trajectory import Trajectory, trajectory
 
 __all__ = [
     "PASSING_ERRORS",
@@ -38,12 +39,14 @@ __all__ = [
     "Recorder",
     "Recording",
     "Reservation",
+    "Trajectory",
     "changes",
     "error_json",
     "max_tokens_of",
     "no_answer_text",
     "no_network",
     "recorded_source",
+    "trajectory",
     "unrecorded_source",
 ]
 

@@ -29,6 +29,7 @@ from quantgraph._util.texts import (
 from quantgraph.audit import first_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.recording import Trajectory, trajectory
 from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.metrics import Drawdown, metric_rows
 from quantgraph.runs._outputs import PAGE_FILE, RESULT_FILE, can_be_resumed, initial_result, read_result
@@ -273,6 +274,19 @@ class RunResult(dict[str, Any]):
 
         file = None if to is None else Path(to)
         return write_page([self.folder], language=language, inline=inline, to=file)
+
+    def trajectory(self) -> Trajectory:
+        """The run's steps for evaluators such as agentevals, see :func:`~quantgraph.recording.trajectory`.
+
+        The first input is the sentence, and the last result says how the run ended.
+        """
+        place = self._ledger_place
+        if place is None:
+            raise BadOption(f"run {self.get('run_id')} has no recording", parameter="run_dir")
+        found = trajectory(place, str(self["run_id"]))
+        found["inputs"][0] = {"messages": [{"role": "user", "content": str(self["question"])}]}
+        found["results"][-1] = {"ended_because": self["ended_because"]}
+        return found
 
     @property
     def _ledger_place(self) -> str | Path | None:

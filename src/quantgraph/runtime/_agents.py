@@ -7,14 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, ToolErrorMiddleware, hook_config
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
@@ -23,6 +24,7 @@ from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
 from quantgraph.llm.messages import wrap
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
+from quantgraph.runtime.dialogue._transformer import EventsTransformer
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
 from quantgraph.tools import ToolContext
 
@@ -285,19 +287,23 @@ def _with_code(text: str) -> str:
     return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"
 
 
-Compiled = TypeVar("Compiled", bound=CompiledStateGraph[Any, Any, Any, Any])
-
-
 class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         drawing = self.get_graph().draw_mermaid()
         return {"text/plain": drawing, "text/vnd.mermaid": drawing}
 
 
-def shown_offline(graph: Compiled) -> Compiled:
-    """Let a notebook show a compiled graph, and copies of it with another configuration, without a network.
+def compile_graph(
+    graph: StateGraph[Any, Any, Any, Any],
+    name: str,
+    *,
+    checkpointer: BaseCheckpointSaver[Any] | Literal[False] | None = None,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Compile a graph, with the events of its runs in v3 streams, and shown in a notebook without a network.
 
-    LangGraph's own display sends the graph to a server, and is a traceback without one.
+    LangGraph's own display sends the graph to a server, and is a traceback without one. Copies with another
+    configuration are shown so, too.
     """
-    graph.__class__ = cast("type[Compiled]", _ShownOffline)
-    return graph
+    compiled = graph.compile(checkpointer=checkpointer, name=name, transformers=[EventsTransformer])
+    compiled.__class__ = _ShownOffline
+    return compiled

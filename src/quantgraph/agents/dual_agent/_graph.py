@@ -43,7 +43,7 @@ from quantgraph.agents.dual_agent._features import build_features, check_feature
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
-from quantgraph.runtime import Resources, merge_resources, open_resources, shown_offline
+from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources
 from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
@@ -142,7 +142,7 @@ def compiled(steps: Steps, *, checkpointer: Literal[False] | None = None) -> Com
         graph.add_conditional_edges(name, getattr(steps, f"route_after_{name}"), [after, "validate"])
     graph.add_edge("retry", "decide")
     graph.add_edge("validate", END)
-    return shown_offline(graph.compile(name="dual_agent", checkpointer=checkpointer))
+    return compile_graph(graph, "dual_agent", checkpointer=checkpointer)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
         parse_answer,
         question_id,
     )
+    from quantgraph.runtime.dialogue._transformer import EventsTransformer
 
 __all__ = [
     "Answer",
     "AnswerFunction",
+    "EventsTransformer",
     "OnClarify",
     "QuestionForm",
     "RunEvent",

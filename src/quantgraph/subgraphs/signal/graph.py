@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import SourceLike
 from quantgraph.llm import Model
-from quantgraph.runtime import Resources, merge_resources, open_resources, run_node, shown_offline
+from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources, run_node
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.graph_state import changed, check_version
 from quantgraph.settings import Settings
@@ -81,7 +81,7 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return shown_offline(build_signal_graph(made).compile(checkpointer=made.checkpointer, name="signal"))
+    return compile_graph(build_signal_graph(made), "signal", checkpointer=made.checkpointer)
 
 
 def build_signal_graph(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import PurePath
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
@@ -372,7 +373,7 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
     others = (code for code in source.names() if code not in listed and is_code(code))
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in others]
     return {
-        "source": source.name,
+        "source": PurePath(source.name).name,
         "synthetic": source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
         "last_session": f"{sessions[-1]:%Y%m%d}",
