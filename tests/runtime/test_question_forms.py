@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 from langchain.agents.middleware.human_in_the_loop import HITLRequest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import TypeAdapter
@@ -177,6 +178,50 @@ def test_the_form_hitl_is_a_request_of_the_middleware_and_of_agent_inbox(task):
     assert set(value["config"]) == {"allow_accept", "allow_edit", "allow_respond", "allow_ignore"}
     assert all(isinstance(allowed, bool) for allowed in value["config"].values())
     assert task["question"] in value["description"]
+    first = request["action_requests"][0]["args"]
+    assert first.get("question", value["description"]) == value["action_request"]["args"]["question"]
+    assert ("accept" in value["action_request"]["args"]) == value["config"]["allow_accept"]
+
+
+def test_lines_of_a_question_stay_lines_in_markdown():
+    question = 'Which stocks?\nAlso open:\n- dates\n- rule\n(Answer "default")'
+    value = question_as("hitl", asked(error="7 is no option", question=question, options=["all", "some"]))
+    whole = (
+        "7 is no option\n\nWhich stocks?\n\nAlso open:\n\n- dates\n- rule\n\n"
+        '(Answer "default")\n\n1. all\n2. some'
+    )
+    assert value["description"] == whole
+    assert value["action_request"]["args"] == {
+        "question": whole,
+        "accept": "2025",
+        "ignore": "gives the request up",
+    }
+
+
+def test_while_a_chat_page_asks_the_question_is_the_last_message_and_the_conversation_stays_the_same():
+    conversations = []
+    for form in ("quantgraph", "hitl"):
+        graph = create_signal_subgraph(questions=form, checkpointer=InMemorySaver())
+        state = graph.invoke({"messages": [HumanMessage(RULE, id="m")], "run_id": "r"}, THREAD)
+        for answer in (STOCKS, "2025"):
+            task = state["quantgraph"]["dialogue"]["clarification"]
+            assert (state["messages"][-1].text == task["question"]) == (form == "hitl")
+            state = graph.invoke(Command(resume=answer), THREAD)
+        assert state["ended_because"] == "done"
+        conversations.append([(each.id, each.type, each.text) for each in state["messages"]])
+    assert conversations[0] == conversations[1]
+    assert [kind for _, kind, _ in conversations[0]] == ["human", "ai", "human", "ai", "human", "ai"]
+
+
+def test_a_message_that_cannot_answer_is_followed_by_the_question():
+    graph = create_signal_subgraph(questions="hitl", checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", f"{STOCKS}, {RULE}")]}, THREAD)
+    state = graph.invoke({"messages": [("user", "77")]}, THREAD)
+    assert state["__interrupt__"][0].value["description"].startswith("there is no option 77")
+    assert [each.type for each in state["messages"]] == ["human", "ai", "human", "ai"]
+    state = graph.invoke({"messages": [("user", "2025")]}, THREAD)
+    assert state["ended_because"] == "done"
+    assert [each.type for each in state["messages"]] == ["human", "ai", "human", "ai", "human", "ai"]
 
 
 def test_a_run_is_answered_by_decisions_alone_from_the_sentence_to_the_trades(tmp_path):

@@ -7,7 +7,9 @@ age show it with its buttons. Answers of all forms are understood, whichever was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from quantgraph._util.texts import Note, say
@@ -25,6 +27,7 @@ _TYPES = {
 }
 """Types of decisions, and the names that ``HumanInterrupt`` has for them."""
 _ASK, _SEND = "answer_question", "send_order"
+_ITEM = re.compile(r"(-|\d+\.) ")
 _ORDER_FIELDS = ("side", "symbol", "shares", "type", "price")
 
 
@@ -32,11 +35,12 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
     """Return the value of the interrupt that asks a question.
 
     ``hitl`` has one action for each order of an approval, else one whose argument ``answer`` is the default.
-    The argument ``id`` names the question, so that an edited action answers no other one.
+    The argument ``id`` names the question, so that an edited action answers no other one. Pages show the
+    arguments first and the description on demand, so the question is among the arguments too.
     """
     if form == "quantgraph":
         return task
-    text = "\n\n".join(filter(None, [task.get("error"), task["question"]]))
+    text = _markdown(task.get("error"), task["question"])
     if task["kind"] == "approval":
         name, allowed = _SEND, ["approve", "reject", "respond"]
         orders = task.get("orders", [])
@@ -51,18 +55,40 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
     else:
         default = _default(task)
         name, allowed = _ASK, [*(["approve"] if default else []), "edit", "respond", "reject"]
-        lines = "\n".join([text, *numbered_options(task)])
-        actions = [{"name": name, "args": {"answer": default, "id": task["id"]}, "description": lines}]
+        text = _markdown(text, *numbered_options(task))
+        args = {"question": text, "answer": default, "id": task["id"]}
+        actions = [{"name": name, "args": args, "description": text}]
     accepts = {f"allow_{old}": _TYPES[old] in allowed for old in ("accept", "ignore")}
     return {
         "id": task["id"],
         "kind": task["kind"],
         "action_requests": actions,
         "review_configs": [{"action_name": name, "allowed_decisions": allowed}],
-        "action_request": {"action": name, "args": actions[0]["args"] if name == _ASK else {}},
+        "action_request": {"action": name, "args": {"question": text, **_buttons(task, allowed)}},
         "config": {**accepts, "allow_edit": False, "allow_respond": True},
-        "description": actions[0]["description"],
+        "description": text,
     }
+
+
+def _buttons(task: Clarification, allowed: Sequence[str]) -> dict[str, str]:
+    """Say what the buttons of a ``HumanInterrupt`` do; its page shows the text below each name."""
+    language = task["language"]
+    if task["kind"] == "approval":
+        return {
+            "accept": say(language, zh="发送全部订单", en="sends all of these orders"),
+            "ignore": say(language, zh="一张也不发送", en="sends none of them"),
+        }
+    gives_up = {"ignore": say(language, zh="取消这个请求", en="gives the request up")}
+    return {"accept": _default(task), **gives_up} if "approve" in allowed else gives_up
+
+
+def _markdown(*texts: str | None) -> str:
+    """Join texts so that Markdown keeps their lines apart and their lists together."""
+    lines = [line for text in texts if text for line in text.splitlines() if line.strip()]
+    parts = lines[:1]
+    for before, line in pairwise(lines):
+        parts += ["\n" if _ITEM.match(before) and _ITEM.match(line) else "\n\n", line]
+    return "".join(parts)
 
 
 def numbered_options(task: Clarification) -> list[str]:

@@ -101,7 +101,11 @@ def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseCh
         task = cast("Clarification", made["clarification"])
     if resources.on_clarify in ("default", "fail"):
         return _take_default(state, task, resources)
-    return _ask(state, task, resources) if task["question"] else _prepare(state, task, resources, model)
+    if not task["question"]:
+        return _prepare(state, task, resources, model)
+    if task.get("error") and _is_for_a_page(resources) and not _is_last_message(state, task):
+        return {"messages": [AIMessage(task["question"])], "clarification": task, "current_task": "clarify"}
+    return _ask(state, task, resources)
 
 
 def _prepare(
@@ -118,7 +122,18 @@ def _prepare(
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     task["question"] = text + open_lines(task.pop("also_open", []), task["language"]) + _default_hint(task)
-    return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+    prepared = {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+    return prepared | ({"messages": [AIMessage(task["question"])]} if _is_for_a_page(resources) else {})
+
+
+def _is_for_a_page(resources: OpenResources) -> bool:
+    """Whether a chat page asks, which shows a question below the conversation if the assistant spoke last."""
+    return resources.on_clarify == "ask" and resources.questions == "hitl"
+
+
+def _is_last_message(state: SignalSubgraphState, task: Clarification) -> bool:
+    last = state["messages"][-1] if state["messages"] else None
+    return isinstance(last, AIMessage) and last.text == (task["question"] or task["reason"])
 
 
 def _ask_model(
@@ -307,8 +322,9 @@ def _answer_update(
     """Return the update of an answer."""
     answer = HumanMessage(text, id=f"answer-{task['id']}")
     straight = _about_code(state, task, text, resources)
+    asked = [] if _is_last_message(state, task) else [AIMessage(task["question"] or task["reason"])]
     return {
-        "messages": [AIMessage(task["question"] or task["reason"]), answer],
+        "messages": [*asked, answer],
         "current_task": "reflection",
         **answer_update(state, task, text, message=str(answer.id), by=who or "person"),
         **assumption_update(state, task["kind"], text, who),
