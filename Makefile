@@ -7,7 +7,7 @@ LOCALE := $(firstword $(LC_ALL) $(LC_MESSAGES) $(LANG))
 DEMO := $(if $(filter zh%,$(LOCALE)),合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年,members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2025)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance zoo soak format clean
+.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance chat-ui zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -25,6 +25,7 @@ help:
 	@echo "make live    ask each vendor of data for a few rows, over the network"
 	@echo "make growth  how the cost grows with symbols, sessions, fills and proofs; draws docs/growth.svg"
 	@echo "make mcp-conformance  the MCP server by clients that are not ours (Node 20)"
+	@echo "make chat-ui  a run from its sentence to its trades by clicks in agent-chat-ui (Node 20, Chromium)"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
@@ -106,6 +107,12 @@ mcp-conformance: $(READY)
 	@npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/conformance@0.1.11 @modelcontextprotocol/inspector@0.14.3
 	@$(BIN)/python benchmarks/mcp_conformance.py .venv-mcp
 
+chat-ui: $(READY)
+	@npm install --silent --no-audit --no-fund --prefix .venv-chat-ui create-agent-chat-app@0.1.6
+	@mkdir -p .venv-chat-ui/page && cp -R .venv-chat-ui/node_modules/create-agent-chat-app/templates/vite/. .venv-chat-ui/page
+	@cd .venv-chat-ui/page && npm install --silent --no-audit --no-fund --legacy-peer-deps && npx vite build --logLevel error
+	@$(BIN)/python benchmarks/chat_ui.py .venv-chat-ui
+
 zoo: $(READY)
 	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance tests/sandbox/test_sandbox_hostile.py
 
@@ -117,4 +124,4 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-bench .venv-mcp .venv-lowest .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-mcp .venv-chat-ui .venv-lowest .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
