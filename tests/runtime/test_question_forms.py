@@ -178,9 +178,19 @@ def test_the_form_hitl_is_a_request_of_the_middleware_and_of_agent_inbox(task):
     assert set(value["config"]) == {"allow_accept", "allow_edit", "allow_respond", "allow_ignore"}
     assert all(isinstance(allowed, bool) for allowed in value["config"].values())
     assert task["question"] in value["description"]
-    first = request["action_requests"][0]["args"]
-    assert first.get("question", value["description"]) == value["action_request"]["args"]["question"]
+    assert value["action_request"]["args"]["question"] == value["description"]
     assert ("accept" in value["action_request"]["args"]) == value["config"]["allow_accept"]
+
+
+def test_each_order_says_what_it_is_for_and_why_it_is_wished_or_would_be_refused():
+    first, *_ = orders = approval()["orders"]
+    first |= {"reason": "signal 1", "refused": None}
+    several = question_as("hitl", approval() | {"reason": "3 January", "orders": orders})
+    shown = [action["args"] for action in several["action_requests"]]
+    assert [args["question"] for args in shown] == ["3 January (1/3)", "3 January (2/3)", "3 January (3/3)"]
+    assert (shown[0]["reason"], "refused" in shown[0], "reason" in shown[1]) == ("signal 1", False, False)
+    one = question_as("hitl", approval() | {"reason": "3 January", "orders": [first], "error": "what?"})
+    assert one["action_requests"][0]["args"]["question"] == "what?\n\n3 January"
 
 
 def test_lines_of_a_question_stay_lines_in_markdown():

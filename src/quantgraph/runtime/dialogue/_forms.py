@@ -28,7 +28,7 @@ _TYPES = {
 """Types of decisions, and the names that ``HumanInterrupt`` has for them."""
 _ASK, _SEND = "answer_question", "send_order"
 _ITEM = re.compile(r"(-|\d+\.) ")
-_ORDER_FIELDS = ("side", "symbol", "shares", "type", "price")
+_ORDER_FIELDS = ("side", "symbol", "shares", "type", "price", "reason", "refused")
 
 
 def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
@@ -43,14 +43,9 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
     text = _markdown(task.get("error"), task["question"])
     if task["kind"] == "approval":
         name, allowed = _SEND, ["approve", "reject", "respond"]
-        orders = task.get("orders", [])
         actions = [
-            {
-                "name": name,
-                "args": {field: order[field] for field in _ORDER_FIELDS if order.get(field) is not None},
-                "description": text if place == 1 else f"{task['reason']} ({place}/{len(orders)})",
-            }
-            for place, order in enumerate(orders, 1)
+            {"name": name, "args": args, "description": text if place == 1 else args["question"]}
+            for place, args in enumerate(_order_args(task), 1)
         ]
     else:
         default = _default(task)
@@ -68,6 +63,15 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
         "config": {**accepts, "allow_edit": False, "allow_respond": True},
         "description": text,
     }
+
+
+def _order_args(task: Clarification) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of each order's action: what it is for, and its fields that are not empty."""
+    orders = task.get("orders", [])
+    for place, order in enumerate(orders, 1):
+        whole = task["reason"] if len(orders) == 1 else f"{task['reason']} ({place}/{len(orders)})"
+        fields = {field: order[field] for field in _ORDER_FIELDS if order.get(field)}
+        yield {"question": _markdown(task.get("error"), whole), **fields}
 
 
 def _buttons(task: Clarification, allowed: Sequence[str]) -> dict[str, str]:
