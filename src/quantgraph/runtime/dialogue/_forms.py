@@ -119,8 +119,8 @@ def named_questions(answer: object) -> Iterator[str]:
     for each in (answer, *(_decisions(answer) or ())):
         edited = _part(each, "edited_action") or _part(each, "args")
         for place in (each, edited, _part(edited, "args")):
-            if (name := _part(place, "id")) is not None:
-                yield str(name)
+            if isinstance(place, Mapping) and "id" in place:
+                yield str(place["id"])
 
 
 def answer_in_text(task: Clarification, answer: object) -> object:
