@@ -1,7 +1,7 @@
 """agent-chat-ui against a development server: from a sentence to the end of a run, by clicks alone.
 
-Usage: ``chat_ui.py FOLDER``, where ``FOLDER/page/dist`` has the page as ``make chat-ui`` builds it. Needs
-Chromium. ``FOLDER/pictures`` gets a picture of each step.
+Usage: ``chat_ui.py FOLDER``, with the page that ``make chat-ui`` builds there. Needs Chromium. A picture of
+each step is left in ``FOLDER/pictures``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Chat:
     def await_text(self, text: str) -> None:
         self.page.get_by_text(text).last.wait_for(timeout=SECONDS * 1000)
         self.page.wait_for_timeout(500)  # the page scrolls to its end
-        self.page.screenshot(path=self.pictures / f"{len(list(self.pictures.iterdir())) + 1}.png")
+        self.page.screenshot(path=self.pictures / f"{self.answers + 1}.png")
 
     def send(self, text: str) -> None:
         self.page.get_by_placeholder("Type your message...").fill(text)
@@ -135,10 +135,8 @@ def main() -> None:
     with server(state) as client, page_server(dist) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for graph, context in CONTEXTS.items():
-            pictures = folder / "pictures" / graph
-            shutil.rmtree(pictures, ignore_errors=True)
-            pictures.mkdir(parents=True)
-            chat = Chat(browser.new_page(viewport={"width": 1240, "height": 1400}), pictures)
+            tab = browser.new_page(viewport={"width": 1240, "height": 1400})
+            chat = Chat(tab, folder / "pictures" / graph)
             values = talk(client, chat, url, graph, context)
             print(f"{graph}: {chat.answers} answers; {values['messages'][-1]['content'].splitlines()[0]}")
         with Ledger(state / "runs" / values["run_id"] / "ledger.sqlite") as ledger:
