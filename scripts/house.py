@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_119,
-    "lines of statements": 46_758,
+    "lines": 88_216,
+    "lines of statements": 46_799,
     "modules": 343,
     "modules that a stranger sees": 76,
-    "exported names": 621,
+    "exported names": 624,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

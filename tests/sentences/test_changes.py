@@ -40,6 +40,7 @@ def test_a_sum_is_the_capital_and_other_words_are_a_line_of_their_own():
     assert change("改成50万").endswith("\n50万本金")
     assert change("把它换成601318.SH").endswith("\n601318.SH")
     assert change("2024年呢？").endswith("\n2024年")
+    assert change("2024") == f"{RULE}\n2024", "a year is not the rule's only period"
 
 
 def test_a_whole_request_stands_for_itself_and_without_one_before_there_is_nothing_to_change():

@@ -27,7 +27,7 @@ from quantgraph.runtime.endings import (
     only_thanks,
     user_messages,
 )
-from quantgraph.runtime.graph_state import changed, request_of, written
+from quantgraph.runtime.graph_state import changed, check_messages, request_of, written
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs_notes
 from quantgraph.tools import split_codes
@@ -38,6 +38,7 @@ def begin_node(state: TradingState) -> dict[str, Any]:
 
     Thanks are not a request: the result stays.
     """
+    check_messages(state)
     if only_thanks(state):
         return {}
     run_id = run_id_of(state.get("run_id"))

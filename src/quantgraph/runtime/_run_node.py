@@ -44,6 +44,7 @@ from quantgraph.runtime.endings._endings import (
     count_ended_requests,
     end_reason,
     end_update,
+    keep_last_request,
     language,
 )
 from quantgraph.runtime.graph_state import (
@@ -337,6 +338,7 @@ def run_node(
         _settle_cached_replies(replies, update, scope.recording)
     if messages := update.get("messages"):
         update = {**update, "messages": _with_ids(run_id, state, messages)}
+        keep_last_request(update["messages"], changed(state, update))
     emit_finished(scope.path, update)
     if update.get("ended_because"):
         scope.recording.close()

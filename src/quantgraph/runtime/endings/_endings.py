@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, Note, language_of, say
 from quantgraph.errors import (
     BadFile,
@@ -28,7 +30,7 @@ from quantgraph.errors import (
     UnknownCommit,
     UnknownSymbol,
 )
-from quantgraph.runtime.graph_state import EndedBecause, Update, request_of
+from quantgraph.runtime.graph_state import EndedBecause, Update, dialogue_of, request_of, strategy_of
 from quantgraph.sentences.phrases import is_courtesy
 
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
@@ -57,6 +59,9 @@ CLOSING_KEY = "quantgraph_ended"
 
 RUN_KEY = "quantgraph_run"
 """Key beside it: the request's run."""
+
+FOLLOW_UP_KEY = "quantgraph"
+"""Key in its ``additional_kwargs``: :func:`last_request`, for a host that does not keep the groups."""
 
 _THANKS_KEY = "quantgraph_thanks"
 """Key beside it in the message that answers thanks."""
@@ -212,6 +217,31 @@ def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
         elif isinstance(message, HumanMessage):
             requests[-1].append(message)
     return requests
+
+
+def last_request(state: Mapping[str, Any]) -> Update:
+    """Return what a message after the end may change: the parameters of the last request, and its code."""
+    params = (state.get("user_intent") or {}).get("params") or request_of(state)["params"]
+    return {
+        "last_request": params or dialogue_of(state)["last_request"],
+        "last_cells": strategy_of(state).get("cells") or dialogue_of(state)["last_cells"],
+    }
+
+
+def keep_last_request(messages: Sequence[AnyMessage], state: Mapping[str, Any]) -> None:
+    """Write the last request into the closing message among those that a step adds to the state."""
+    kept = last_request(state)
+    for message in messages:
+        if CLOSING_KEY in message.response_metadata and kept["last_request"]:
+            message.additional_kwargs[FOLLOW_UP_KEY] = json.loads(canonical_json(kept, sort_keys=False))
+
+
+def kept_request(messages: Sequence[AnyMessage]) -> object:
+    """Return the last request as the newest closing message has it, which a caller may have written."""
+    for message in reversed(messages):
+        if CLOSING_KEY in message.response_metadata and FOLLOW_UP_KEY in message.additional_kwargs:
+            return message.additional_kwargs[FOLLOW_UP_KEY]
+    return None
 
 
 def only_thanks(state: Mapping[str, Any]) -> bool:

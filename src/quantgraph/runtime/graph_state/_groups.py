@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired, TypeVar, cast
 
+from langgraph.runtime import get_runtime
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
@@ -373,4 +374,24 @@ def check_version(state: Mapping[str, Any]) -> None:
             "an earlier version of quantgraph began this thread, and its checkpoint has no 'quantgraph': "
             "finish it with that version, or send the request on a new thread_id",
             parameter="thread_id",
+        )
+
+
+def check_messages(state: Mapping[str, Any]) -> None:
+    """Refuse a host without messages, which have the request; a graph that runs alone asks for it.
+
+    Raises
+    ------
+    BadOption
+        If the state has no field ``messages``, or an empty one inside another graph.
+    """
+    try:
+        info = get_runtime().execution_info
+    except RuntimeError:  # outside of a graph
+        info = None
+    if "messages" not in state or (not state["messages"] and info and "|" in info.checkpoint_ns):
+        raise BadOption(
+            "the host's state has no messages: add the field messages, as langgraph.graph.MessagesState has "
+            "it, with the request as a message of the user",
+            parameter="messages",
         )

@@ -294,7 +294,8 @@ _TRAIL = re.compile(
     r"(?:\s|[?.!,]|呢|吧|试试|看看|怎么样|如何|呀|啊|\b(?:instead|please|now|then)\b)*$", re.IGNORECASE
 )
 _PERIOD = re.compile(
-    r"(\d{1,4})\s*-?(?:日|天|days?|sessions?)?(?:均线|涨幅|周期|线|average|sma|ema)?", re.IGNORECASE
+    r"(?!(?:19|20)\d\d$)(\d{1,4})\s*-?(?:日|天|days?|sessions?)?(?:均线|涨幅|周期|线|average|sma|ema)?",
+    re.IGNORECASE,
 )
 _ITS_PERIOD = re.compile(
     r"^(?:均线|周期|天数|参数|the\s+(?:average|period)\s+)(?:的(?:周期|天数))?\s*(?:改成|改为|换成|用|to)?\s*",

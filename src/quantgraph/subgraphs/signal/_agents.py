@@ -6,22 +6,25 @@ A prompt is a file for each node and language in ``prompts/``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from quantgraph._util.texts import language_of
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider
+from quantgraph.broker import Decider, TradePlan
 from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
+from quantgraph.runtime.endings import kept_request
 from quantgraph.runtime.graph_state import request_of
 from quantgraph.settings import Role
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -111,6 +114,25 @@ class Params(BaseModel):
         if not isinstance(names, list | tuple):
             return names
         return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
+
+
+def as_params(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request as a state has them; ``ValueError`` for any other form."""
+    read = Params.model_validate(value).model_dump(mode="json")
+    read |= {name: "" for name in ("strategy_desc", "entry", "exit") if value.get(name) == ""}
+    if read != value or TradePlan.of(read["plan"]).to_json() != read["plan"]:
+        raise ValueError("these are not the parameters of a request")
+    return read
+
+
+def last_request_of(messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    """Return the last request that messages carry, and its code; what a graph would not write is ignored."""
+    with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        kept: Any = kept_request(messages)
+        params, cells = as_params(kept["last_request"]), kept["last_cells"]
+        if isinstance(cells, list) and all(isinstance(cell, str) for cell in cells):
+            return {"last_request": params, "last_cells": cells}
+    return {}
 
 
 def _is_nothing(value: object) -> bool:

@@ -14,7 +14,7 @@ from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources, run_node
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
-from quantgraph.runtime.graph_state import changed, check_version
+from quantgraph.runtime.graph_state import changed, check_messages, check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._updates import initial_state
@@ -97,9 +97,14 @@ def build_signal_graph(
     """
     opened = open_resources(resources)
 
+    def check_host(state: Mapping[str, Any]) -> None:
+        check_fields(state)
+        if check_symbols is None:  # else the graph of which this is a node has checked its own host
+            check_messages(state)
+
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         made = partial(node, resources=opened, **options)
-        check = check_fields if name == "reflection" else check_version
+        check = check_host if name == "reflection" else check_version
         return partial(run_node, made, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
@@ -137,8 +142,13 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
     """Return the subgraph's input for a host that invokes it inside a node of its own.
 
     It has the host's ``messages``, and of ``data_ref``, ``given``, ``as_of`` and ``max_retries`` what is set.
-    With ``quantgraph`` from :func:`map_to_main_state` a later message may change the request before; an empty
-    ``given`` or ``as_of`` frees what it had fixed.
+    With ``messages`` or ``quantgraph`` from :func:`map_to_main_state` a later message may change the request
+    before; an empty ``given`` or ``as_of`` frees what it had fixed.
+
+    Raises
+    ------
+    BadOption
+        If the host's state has no messages.
 
     Notes
     -----
@@ -151,6 +161,7 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
         def signal(state):
             return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
     """
+    check_messages(main_state)
     none: dict[str, Any] = {"given": {}, "as_of": None}  # what the host no longer fixes
     fixed = {key: main_state[key] or none[key] for key in none if key in main_state}
     fixed |= {key: main_state[key] for key in ("data_ref",) if main_state.get(key)}
