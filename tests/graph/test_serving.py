@@ -22,6 +22,7 @@ import httpx
 import jsonschema
 import pytest
 from langgraph_sdk.runtime import _ExecutionRuntime, _ReadRuntime
+from loopback_only import OUTSIDE, loopback_only
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
@@ -33,18 +34,6 @@ from quantgraph.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
-WATCHED = """
-import sys
-
-def watch(event, args):
-    if event in ("socket.connect", "socket.getaddrinfo"):
-        host = args[1][0] if event == "socket.connect" and isinstance(args[1], tuple) else args[0]
-        if isinstance(host, str) and host not in ("127.0.0.1", "::1", "localhost"):
-            print("OUTSIDE", event, host, file=sys.stderr)
-            raise ConnectionRefusedError(host)
-
-sys.addaudithook(watch)
-"""
 
 
 @contextmanager
@@ -53,12 +42,11 @@ def server(folder: Path, *, killed: bool = False) -> Iterator[httpx.Client]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    (folder / "sitecustomize.py").write_text(WATCHED)
     quiet = {
         "LANGSMITH_TRACING": "false",
         "LANGGRAPH_NO_VERSION_CHECK": "true",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": loopback_only(folder),
     }
     command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload"]
     command += ["--config", str(ROOT / "langgraph.json"), "--host", "127.0.0.1", "--port", str(port)]
@@ -126,7 +114,7 @@ def test_a_question_is_asked_and_answered_over_http_even_if_the_server_is_starte
     log = (tmp_path / "log").read_text()
     assert "BlockingError" not in log
     assert "Traceback" not in log
-    assert "OUTSIDE" not in log
+    assert OUTSIDE not in log
 
 
 def _known(client: httpx.Client) -> list[dict[str, Any]]:
