@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_216,
-    "lines of statements": 46_799,
+    "lines": 88_214,
+    "lines of statements": 46_797,
     "modules": 343,
     "modules that a stranger sees": 76,
     "exported names": 624,

@@ -20,6 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
+from thinned import thinned
 from typing_extensions import TypedDict
 
 from quantgraph import create_signal_subgraph, create_trading_graph
@@ -85,6 +86,20 @@ def test_an_asynchronous_agent_pauses_and_resumes_too(agent, graph, saver, alone
             return await AGENTS[agent](GRAPHS[graph](tmp_path), opened).ainvoke(task, THREAD)
 
     check(asyncio.run(send(asked(RULE))), asyncio.run(send(Command(resume="2025Q1"))), alone[graph])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_two_calls_at_once_ask_and_are_answered_each(agent, graph, alone, tmp_path):
+    together = AGENTS[agent](GRAPHS[graph](tmp_path), InMemorySaver())
+    pauses = together.invoke(asked(f"{RULE}\n{RULE.replace('000341', '000343')}"), THREAD)["__interrupt__"]
+    assert len({pause.id for pause in pauses}) == 2
+    waiting = together.invoke(Command(resume={pauses[0].id: "2025Q1"}), THREAD)
+    assert [pause.id for pause in waiting["__interrupt__"]] == [pauses[1].id]
+    final = together.invoke(Command(resume={pauses[1].id: "2025Q1"}), THREAD)
+    first, second = (message.text for message in final["messages"] if message.type == "tool")
+    assert first == alone[graph]
+    assert first != second
 
 
 class Kept(DeepAgentState, total=False):
@@ -233,7 +248,9 @@ def january(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-@pytest.mark.parametrize("number", [1, 2, 3, 7, 12, 16, 29, 48])
+@pytest.mark.parametrize(
+    "number", thinned([1, 2, 3, 7, 12, 16, 29, 48], lambda _, number: number in {1, 3, 12, 29})
+)
 @pytest.mark.parametrize("host", [as_node, in_agent])
 def test_a_saver_that_fails_reaches_the_caller_and_a_resume_loses_and_doubles_nothing(
     host, number, durability, january, tmp_path

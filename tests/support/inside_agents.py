@@ -38,13 +38,16 @@ class Announced(OneByOne):
 
 
 def delegate(name: str, argument: str, **more: str) -> Callable[[list[Any]], AIMessage]:
-    """A model that passes the user's words to a tool, and the tool's result to the user."""
+    """A model that passes the user's words to a tool, each line by a call, and the last result to the user."""
 
     def reply(messages: list[Any]) -> AIMessage:
         if messages[-1].type == "tool":
             return AIMessage(f"It says: {messages[-1].text}")
-        call = {"name": name, "args": {argument: messages[-1].text, **more}, "id": f"call-{len(messages)}"}
-        return AIMessage("", tool_calls=[call])
+        calls = [
+            {"name": name, "args": {argument: line, **more}, "id": f"call-{len(messages)}-{number}"}
+            for number, line in enumerate(messages[-1].text.splitlines())
+        ]
+        return AIMessage("", tool_calls=calls)
 
     return reply
 

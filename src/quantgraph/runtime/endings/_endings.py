@@ -238,10 +238,8 @@ def keep_last_request(messages: Sequence[AnyMessage], state: Mapping[str, Any]) 
 
 def kept_request(messages: Sequence[AnyMessage]) -> object:
     """Return the last request as the newest closing message has it, which a caller may have written."""
-    for message in reversed(messages):
-        if CLOSING_KEY in message.response_metadata and FOLLOW_UP_KEY in message.additional_kwargs:
-            return message.additional_kwargs[FOLLOW_UP_KEY]
-    return None
+    closing = (each.additional_kwargs for each in reversed(messages) if CLOSING_KEY in each.response_metadata)
+    return next((each[FOLLOW_UP_KEY] for each in closing if FOLLOW_UP_KEY in each), None)
 
 
 def only_thanks(state: Mapping[str, Any]) -> bool:
