@@ -25,7 +25,9 @@ from typing_extensions import TypedDict
 
 from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph.errors import BadOption
+from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import Groups, replace_groups
+from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import map_to_subgraph_state
 
 SESSIONS = 57
@@ -287,6 +289,21 @@ def test_a_host_without_messages_is_told_what_to_add(make, state):
         host.invoke({"question": "buy low", "messages": []})
     assert raised.value.data["parameter"] == "messages"
     assert "\n" not in str(raised.value)
+
+
+def test_a_host_without_messages_may_give_the_data_to_a_decider_that_needs_no_signal(tmp_path):
+    class Host(TypedDict, total=False):
+        data_ref: str
+        ended_because: str
+        run_id: str
+        summary: dict[str, Any]
+
+    resources = Resources(store=DataState(tmp_path / "data"), ledger=tmp_path / "ledger.sqlite")
+    graph = create_trading_graph(decider="buy_and_hold", resources=resources, on_clarify="fail")
+    alone = graph.invoke({"messages": [("user", "合成30成分股，2024年3月")], "run_id": "alone"})
+    host = StateGraph(Host).add_node("trade", graph).add_edge(START, "trade").compile()
+    state = host.invoke({"data_ref": alone["data_ref"], "run_id": "hosted"})
+    assert state["summary"]["account"] == alone["summary"]["account"]
 
 
 def test_a_host_without_messages_that_maps_its_state_is_told_so_too():

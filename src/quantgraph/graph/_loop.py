@@ -38,7 +38,8 @@ def begin_node(state: TradingState) -> dict[str, Any]:
 
     Thanks are not a request: the result stays.
     """
-    check_messages(state)
+    if not state.get("data_ref"):  # a decider that needs no signal may begin on the data alone
+        check_messages(state)
     if only_thanks(state):
         return {}
     run_id = run_id_of(state.get("run_id"))
