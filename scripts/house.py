@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_215,
-    "lines of statements": 46_798,
+    "lines": 88_229,
+    "lines of statements": 46_811,
     "modules": 343,
     "modules that a stranger sees": 76,
     "exported names": 624,

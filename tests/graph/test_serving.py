@@ -21,6 +21,8 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from langgraph_sdk.runtime import _ExecutionRuntime, _ReadRuntime
 from loopback_only import OUTSIDE, loopback_only
 
@@ -270,6 +272,30 @@ def test_an_assistant_gets_what_the_server_offers_under_a_name(tmp_path, monkeyp
     wrong = load_settings(assistants={"defaults": {"cahs": 1}})
     with pytest.raises(BadOption, match=r"assistants\.defaults\.cahs is not a key; valid are source"):
         read_context(SignalContext, {}, wrong)
+
+
+def test_a_request_is_not_traded_with_another_context_than_it_began_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    serving._store.cache_clear()
+    serving._trading.cache_clear()
+    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+
+    def graph(**context: Any) -> Any:
+        return made(serving.trading_graph, context).copy(update={"checkpointer": saver})
+
+    asked = graph(cash=500).invoke({"messages": [("user", SENTENCE)]}, thread)
+    assert asked["__interrupt__"][0].value["kind"] == "window"
+    with pytest.raises(
+        BadOption, match=r'this request began with the context \{"cash":500.0\}; pass it again'
+    ):
+        graph().invoke(Command(resume="20250102 to 20250110"), thread)
+    (place,) = tmp_path.rglob("ledger.sqlite")
+    with Ledger(place) as ledger:
+        assert ledger.runs() == []
+    state = graph(cash=500).invoke(None, thread)
+    assert (state["ended_because"], _cash(tmp_path, state["run_id"])) == ("done", "500.00")
+    again = graph(cash=700).invoke({"messages": [("user", "20250102 to 20250115")]}, thread)
+    assert _cash(tmp_path, again["run_id"]) == "700.00"
 
 
 def test_nothing_of_a_server_is_loaded_by_the_graphs_or_their_factories():

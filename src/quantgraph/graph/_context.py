@@ -181,6 +181,7 @@ def trading_options(context: TradingContext, settings: Settings, resources: Reso
         "cash": None if context.cash is None else Decimal(str(context.cash)),
         "plan": TradePlan.of(context.plan) if context.plan else None,
         "approve": context.approve,
+        "context": context.model_dump_json(exclude_defaults=True),
     }
 
 

@@ -132,7 +132,7 @@ def build_trading_graph(
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
-    graph.add_node("begin", begin_node, input_schema=TradingState)
+    graph.add_node("begin", partial(begin_node, context=trading.context), input_schema=TradingState)
     graph.add_edge(START, "begin")
     if begins_on_data:
         graph.add_node("given_data", bound(given_data_node, "given_data"), input_schema=TradingState)

@@ -33,10 +33,10 @@ from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs
 from quantgraph.tools import split_codes
 
 
-def begin_node(state: TradingState) -> dict[str, Any]:
+def begin_node(state: TradingState, *, context: str | None = None) -> dict[str, Any]:
     """Reset the result for a new request; give it a new run if its run id belongs to an ended request.
 
-    Thanks are not a request: the result stays.
+    Thanks are not a request: the result stays. ``context`` is that of a server's assistant, as JSON.
     """
     if not state.get("data_ref"):  # a decider that needs no signal may begin on the data alone
         check_messages(state)
@@ -44,7 +44,8 @@ def begin_node(state: TradingState) -> dict[str, Any]:
         return {}
     run_id = run_id_of(state.get("run_id"))
     run_id = new_run_id() if has_ended_run(state, run_id) else run_id
-    return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
+    begun: dict[str, Any] = {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
+    return begun if context is None else {**begun, "assistant_context": context}
 
 
 def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:

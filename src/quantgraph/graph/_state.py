@@ -37,5 +37,7 @@ class TradingState(SignalSubgraphState):
     """The session's orders, decided and not sent yet; only with ``approve``."""
     approved_from: NotRequired[str | None]
     """The session, ``YYYYMMDD``, whose answer approved the orders of all later ones."""
+    assistant_context: NotRequired[str]
+    """The context, as JSON, with which an assistant of a server began the request."""
     summary: NotRequired[dict[str, Any]]
     """The result, plain JSON, see :func:`quantgraph.report.summarise`."""

@@ -60,6 +60,8 @@ class Trading:
     mark_at: MarkAt = "close"
     plan: TradePlan = field(default_factory=TradePlan)
     approve: bool = False
+    context: str | None = None
+    """The context of a server's assistant, as JSON."""
     _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
@@ -109,7 +111,13 @@ class Trading:
             return self._open[run_id]
 
     def open_run(self, run_id: str, state: TradingState) -> Ledger:
-        """Return the ledger, with the run in it."""
+        """Return the ledger, with the run in it; ``BadOption`` if the request began with another context."""
+        begun = state.get("assistant_context")
+        if self.context is not None and begun not in (None, self.context):
+            raise BadOption(
+                f"this request began with the context {begun}; pass it again with the answer",
+                parameter="context",
+            )
         request = request_of(state)["checked"]
         identity = {
             **run_identity(self.market(state), self.decider, self.plan_of(state)),
@@ -254,6 +262,7 @@ def make_trading(
     mark_at: MarkAt = "close",
     plan: TradePlan | None = None,
     approve: bool = False,
+    context: str | None = None,
 ) -> Trading:
     """Check the arguments of :func:`create_trading_graph`, and fill in their defaults."""
     _check_arguments(rules, resources.decider, mark_at, plan)
@@ -270,6 +279,7 @@ def make_trading(
         mark_at=mark_at,
         plan=plan or TradePlan(),
         approve=approve,
+        context=context,
     )
 
 
