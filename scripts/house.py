@@ -24,11 +24,11 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_229,
-    "lines of statements": 46_811,
+    "lines": 88_306,
+    "lines of statements": 46_858,
     "modules": 343,
     "modules that a stranger sees": 76,
-    "exported names": 624,
+    "exported names": 625,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -20,13 +21,13 @@ from langgraph.types import Command
 from states import flat, grouped, then
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, Session
+from quantgraph.broker import Account, Decider, Decision, ExitRule, Fill, Market, Order, Rejection, Session
 from quantgraph.broker.accounts import order_from_json, order_to_json
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import day_lines
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import TradingState, daily_loop_node, decision_node
-from quantgraph.graph._approval import approve_node, parse_approval, propose_node
+from quantgraph.graph._approval import approval_question, approve_node, parse_approval, propose_node
 from quantgraph.graph._graph import create_trading_graph
 from quantgraph.graph._trading import Trading
 from quantgraph.market import Rulebook
@@ -226,11 +227,69 @@ def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_reje
 
 @pytest.mark.parametrize(
     ("symbol", "answer", "sent"),
-    [("ALL", "Approve ALL that follow", {1, 2}), ("Y", "y", {2}), ("ALL", "all", {2})],
+    [
+        ("ALL", "Approve ALL that follow", {1, 2}),
+        ("Y", "y", {2}),
+        ("ALL", "all", {2}),
+        ("N", "n", set()),
+        ("NO", "no: never", set()),
+        ("N", "2", {2}),
+    ],
 )
 def test_a_symbol_that_reads_like_a_word_sends_no_more_than_was_meant(symbol, answer, sent):
     orders = [{"sequence": 1, "symbol": "MSFT"}, {"sequence": 2, "symbol": symbol}]
     assert parse_approval(answer, orders).sequences == sent
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_valid"),
+    [
+        ("reject: 8% is too much", True),
+        ("approve 1, 3: not 2", True),
+        ("reject 2：太大\n也太贵", True),
+        ("no: 3 January is a holiday", False),
+        ("approve: 1", False),
+        ("approve: only these", False),
+        ("同意：1、3", False),
+        ("yes: 1", False),
+        ("approve all that follow: except 2", False),
+        ("reject 1:3", False),
+        ("reject: AAPL, MSFT", False),
+        ("n", False),
+        ("n 1", False),
+        ("N", False),
+    ],
+)
+def test_a_reason_is_no_list_of_orders_and_all_orders_are_sent_without_one(answer, is_valid):
+    orders = [
+        {"symbol": symbol, "side": "buy", "shares": "1", "type": "open", "price": "1", "wish": "quantity"}
+        | {"reason": "", "refused": "", "sequence": str(place)}
+        for place, symbol in enumerate(("AAPL", "MSFT", "N"), 1)
+    ]
+    (text, _) = approval_question("q", "20240102", orders, "en")["answer_schema"]["anyOf"]
+    assert bool(re.search(text["pattern"], answer, re.IGNORECASE)) == is_valid
+
+
+def test_exits_of_a_decision_that_was_rejected_whole_do_not_come_into_force(trading, store, tmp_path):
+    class Guarded(Decider):
+        name = "guarded"
+
+        def decide(self, context):
+            buys = {DAYS[0]: 100, DAYS[1]: 200}
+            orders = [
+                Order(symbol=CODE, side="buy", quantity=n, sequence=1)
+                for day, n in buys.items()
+                if day == context.session
+            ]
+            exits = [ExitRule(symbol=CODE, max_holding=1)] if context.session == DAYS[1] else []
+            return Decision(orders, exits=exits)
+
+    for answers, held in ((["approve", "reject"], 100), (["approve", "approve"], 0)):
+        with Ledger(tmp_path / f"{held}.sqlite") as ledger:
+            resources = replace(trading.resources, ledger=ledger)
+            run = replace(trading, decider=Guarded(), resources=resources)
+            trade(run, state_on(committed(store)), answers)
+            assert ledger.account("r").quantity(CODE) == held
 
 
 # Nobody there ------------------------------------------------------------------------------------

@@ -223,8 +223,15 @@ HOSTILE = [
     ({"models": {"reflection": {"name": "keyless", "key": "sk"}}}, "must be by role the name of a model"),
     ({"openai_api_key": "sk-1"}, "openai_api_key is not a key; valid are source, models"),
     ({"settings": {"runs_dir": "/tmp"}}, "settings is not a key"),
-    ({"cash": -1}, "cash is -1; must be the starting cash, above 0 and at most 1e12"),
-    ({"cash": 1e13}, "at most 1e12"),
+    ({"cash": -1}, "cash is -1; must be the starting cash, above 0 and at most 1e10"),
+    ({"cash": 1e13}, "at most 1e10"),
+    ({"cash": True}, "cash is True; must be"),
+    ({"cash": "500"}, "cash is '500'; must be"),
+    ({"plan": {"cash": 1e18}}, "plan: cash="),
+    ({"plan": {"cash": "1e30"}}, "plan: cash="),
+    ({"plan": {"cash": "20000000000"}}, "plan: cash must be at most 1e10"),
+    ({"models": {"a\nb\x1b[31m": "keyless"}}, "is not a role; valid are"),
+    ({"plan": {"size": [[[[]]]]}}, "plan: "),
     ({"cash": "all"}, "must be the starting cash"),
     ({"cash": 0.001}, "cash"),
     ({"market": "uk"}, "must be cn or us"),
@@ -241,6 +248,65 @@ def test_a_context_of_something_else_than_names_and_bounded_numbers_is_a_bad_opt
     with pytest.raises(BadOption) as caught:
         made(serving.trading_graph, context)
     assert line in caught.value.message
+    assert caught.value.message.isprintable()
+
+
+def test_a_context_is_refused_without_recursion():
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = {"plan": deep}
+    with pytest.raises(BadOption, match="nested too deeply"):
+        made(serving.trading_graph, deep)
+
+
+@pytest.mark.parametrize("place", ["source", "decider"])
+def test_what_the_server_offers_and_cannot_make_is_refused_without_its_path_or_its_reason(
+    place, tmp_path, caplog
+):
+    (tmp_path / "secret.py").write_text("raise ValueError('token sk-1')")
+    offered = {
+        "sources": {"it": str(tmp_path / "secret.csv")},
+        "deciders": {"it": f"{tmp_path}/secret.py:It"},
+    }
+    settings = load_settings(assistants=offered)
+    context = read_context(TradingContext, {place: "it"}, settings)
+    with pytest.raises(BadOption) as caught:
+        trading_options(context, settings, Resources(settings=settings))
+    assert caught.value.message == f"context: {place}='it' cannot be made; the server's log says why"
+    assert caught.value.__cause__ is None
+    assert "secret" in caplog.text
+
+
+def test_tables_of_an_assistant_are_added_to_those_of_the_server():
+    defaults = {"plan": {"stop_loss": 0.08}, "models": {"filter": "keyless", "judge": "keyless"}}
+    settings = load_settings(assistants={"defaults": defaults})
+    context = read_context(TradingContext, {"plan": {"max_positions": 5}}, settings)
+    assert context.plan == {"stop_loss": 0.08, "max_positions": 5}
+    options = trading_options(context, settings, Resources(settings=settings))
+    assert options["resources"].settings.model_for("filter") == "keyless"
+    context = read_context(TradingContext, {"models": {"judge2": "keyless"}}, settings)
+    with pytest.raises(BadOption, match=r"models\.judge2 is not a role"):
+        trading_options(context, settings, Resources(settings=settings))
+
+
+def test_an_approval_is_not_answered_with_another_context(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    serving._store.cache_clear()
+    serving._trading.cache_clear()
+    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+
+    def graph(**context: Any) -> Any:
+        return made(serving.trading_graph, context).copy(update={"checkpointer": saver})
+
+    words = f"{SENTENCE}, 20250102 to 20250110"
+    asked = graph(approve=True).invoke({"messages": [("user", words)]}, thread)
+    assert asked["__interrupt__"][0].value["kind"] == "approval"
+    for context in ({}, {"decider": "buy_and_hold"}):
+        with pytest.raises(BadOption, match="this request began with the context"):
+            graph(**context).invoke(Command(resume="reject"), thread)
+    assert graph(approve=True).get_state(thread).next == ("approve",)
+    state = graph(approve=True).invoke(Command(resume="approve all that follow"), thread)
+    assert state["summary"]["account"]["trades"] > 0
 
 
 def test_an_assistant_gets_what_the_server_offers_under_a_name(tmp_path, monkeypatch):

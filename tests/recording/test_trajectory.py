@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from itertools import groupby
 from typing import Any
 
@@ -159,7 +161,16 @@ def test_the_calls_of_a_decider_are_steps_with_their_session_and_their_tools(tmp
 def test_a_missing_run_is_a_typed_error(tmp_path):
     with pytest.raises(BadOption, match="must be a file with recordings"):
         trajectory(tmp_path / "none.sqlite", "r")
+    with pytest.raises(BadOption, match="must be a file with recordings"):
+        trajectory(f"sqlite:///{tmp_path}/none.sqlite", "r")
     assert not (tmp_path / "none.sqlite").exists()
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other:
+        other.execute("CREATE TABLE mine (x)")
+        other.commit()
+    before = (tmp_path / "other.sqlite").read_bytes()
+    with pytest.raises(BadOption, match="must be a file with recordings"):
+        trajectory(tmp_path / "other.sqlite", "r")
+    assert (tmp_path / "other.sqlite").read_bytes() == before
     result = run_strategy(RunSpec(question=f"000341.SZ, {RULE}, {MONTH}", trade=False), out=tmp_path)
     with pytest.raises(BadOption, match="run_id='other' must be a recorded run"):
         trajectory(f"{result['run_dir']}/ledger.sqlite", "other")

@@ -130,6 +130,22 @@ def test_a_run_that_ended_for_want_of_an_answer_takes_one(tmp_path):
     assert resume_run(ended["run_dir"], answer=WINDOW)["ended_because"] == "done"
 
 
+def test_a_run_is_answered_by_the_decisions_of_a_chat_page_and_replays(tmp_path):
+    spec = RunSpec(question=WITHOUT_WINDOW, on_clarify="ask", approve=True)
+    waiting = run_strategy(spec, out=tmp_path)
+    with pytest.raises(BadOption, match="the answer needs 1 decision, not 2; it must be a text, have answer"):
+        resume_run(waiting["run_dir"], answer={"decisions": [{"type": "approve"}] * 2})
+    edited = {"name": "answer_question", "args": {"answer": WINDOW, "id": waiting["asked"]["id"]}}
+    waiting = resume_run(waiting["run_dir"], answer={"type": "edit", "edited_action": edited})
+    assert waiting["asked"]["kind"] == "approval"
+    refused = resume_run(waiting["run_dir"], answer=[{"type": "ignore", "args": None}])
+    assert refused["asked"]["kind"] == "approval"
+    done = resume_run(refused["run_dir"], answer="approve all that follow")
+    assert done["ended_because"] == "done"
+    assert done["account"]["rejections_by_reason"]["not_approved"] == len(waiting["asked"]["orders"])
+    assert replay(done["run_dir"]).identical
+
+
 def test_a_run_whose_questions_are_used_up_takes_no_answer(tmp_path):
     ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, resources=Resources(answer=lambda _question: "不知道"))
     assert (ended["ended_because"], "asked" in ended) == ("needs_answer", False)

@@ -16,6 +16,7 @@ from quantgraph import create_signal_subgraph, create_trading_graph
 from quantgraph._util.texts import Note
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption, UnknownQuestion
+from quantgraph.graph._approval import approval_question
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import parse_answer
 from quantgraph.runtime.dialogue._forms import question_as
@@ -47,13 +48,18 @@ def asked(**changes: Any) -> Any:
 
 def approval() -> Any:
     orders = [
-        {"side": "buy", "symbol": symbol, "shares": "100", "type": "open", "price": "10"}
-        for symbol in ("AAPL", "MSFT", "NVDA")
+        {
+            "sequence": str(place),
+            "side": "buy",
+            "symbol": symbol,
+            "shares": "100",
+            "type": "open",
+            "price": "10",
+        }
+        for place, symbol in enumerate(("AAPL", "MSFT", "NVDA"), 1)
     ]
-    words = ["approve", "reject", "approve all that follow"]
-    pattern = r"^(approve|reject|approve all that follow|approve [123](, [123])*)\s*(:.*)?$"
-    schema = {"anyOf": [{"type": "string", "pattern": pattern}]}
-    return asked(kind="approval", options=words, default="reject", orders=orders, answer_schema=schema)
+    whole = [{"wish": "quantity", "reason": "", "refused": "", **order} for order in orders]
+    return approval_question("q1", "20250102", whole, "en")
 
 
 def edit(text: object, **more: object) -> dict[str, Any]:
@@ -75,7 +81,8 @@ APPROVE, REJECT = {"type": "approve"}, {"type": "reject"}
         ({"decisions": [{"type": "respond", "message": "1"}]}, "2024"),
         ({"decisions": [APPROVE]}, "default"),
         ({"decisions": [REJECT]}, "cancel"),
-        ({"decisions": [REJECT | {"message": "only 2023"}]}, "only 2023"),
+        ({"decisions": [REJECT | {"message": "only 2023"}]}, "cancel: only 2023"),
+        ({"decisions": [REJECT | {"message": "ok"}]}, "cancel: ok"),
         # its mode per_call: one decision
         (APPROVE, "default"),
         (edit("2024"), "2024"),
@@ -101,6 +108,8 @@ def test_an_answer_of_any_form_is_the_text_that_it_stands_for(answer, text):
         ({"decisions": [APPROVE, REJECT | {"message": "too large"}, APPROVE]}, "approve 1, 3: too large"),
         (APPROVE, "approve"),
         (REJECT | {"message": "not today"}, "reject: not today"),
+        ({"decisions": [APPROVE | {"message": "fine"}] * 3}, "approve 1, 2, 3: fine; fine; fine"),
+        (APPROVE | {"message": "fine"}, "approve 1, 2, 3: fine"),
         ([{"type": "accept", "args": None}], "approve"),
         ([{"type": "ignore", "args": None}], "reject"),
         ({"type": "respond", "message": "approve all that follow"}, "approve all that follow"),
@@ -128,6 +137,10 @@ def test_decisions_about_orders_are_one_each_or_one_for_all(answer, text):
         (asked(), {"type": "respond"}, "the answer is empty"),
         (asked(), [], "the answer must be text, not list"),
         (asked(), {"what": "2024"}, "the answer must be text, not dict"),
+        (approval(), REJECT | {"answer": "approve"}, "the answer has two forms; use one"),
+        (approval(), {"decisions": [APPROVE] * 3, "answer": "reject"}, "the answer has two forms"),
+        (approval(), [APPROVE, REJECT], "the answer needs 1 decision, not 2"),
+        (approval(), APPROVE | {"message": "1, 3"}, "'approve 1, 2, 3: 1, 3' is not an option"),
     ],
 )
 def test_a_decision_that_does_not_fit_says_what_does(task, answer, says):
@@ -161,10 +174,28 @@ def test_an_answer_of_any_depth_is_read_without_recursion():
     assert isinstance(parse_answer(asked(), {"decisions": [deep]}), Note)
 
 
-@pytest.mark.parametrize("kind", ["confirmation", "meaning", "bars"])
-def test_yes_as_the_reason_of_a_rejection_agrees_to_nothing(kind):
-    task = asked(kind=kind, options=["yes", "no"], default=None)
-    assert parse_answer(task, REJECT | {"message": "ok"}) == "no, ok"
+@pytest.mark.parametrize("message", ["ok", "1", "2025", "default", "no"])
+@pytest.mark.parametrize("answers", [[], [STOCKS]])
+def test_a_rejection_agrees_to_nothing_whatever_its_reason_says(answers, message):
+    """The first question is about stocks, the second about dates; both have a default and options."""
+    graph = create_signal_subgraph(questions="hitl", checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", RULE)]}, THREAD)
+    for answer in answers:
+        graph.invoke(Command(resume=answer), THREAD)
+    state = graph.invoke(Command(resume={"decisions": [REJECT | {"message": message}]}), THREAD)
+    assert (state["ended_because"], state["error_messages"]) == (
+        "cancelled",
+        [f"cancelled: cancel: {message}"],
+    )
+
+
+def test_a_rejection_declines_a_confirmation():
+    resources = Resources(confirm=True, questions="hitl", checkpointer=InMemorySaver())
+    graph = create_signal_subgraph(resources=resources)
+    state = graph.invoke({"messages": [("user", f"{STOCKS}, {RULE}, 2025")]}, THREAD)
+    assert state["__interrupt__"][0].value["kind"] == "confirmation"
+    state = graph.invoke(Command(resume={"decisions": [REJECT | {"message": "ok"}]}), THREAD)
+    assert state["ended_because"] == "cancelled"
 
 
 @pytest.mark.parametrize("task", [asked(), asked(default=None, options=[]), approval()])
@@ -177,7 +208,10 @@ def test_the_form_hitl_is_a_request_of_the_middleware_and_of_agent_inbox(task):
     assert set(value["action_request"]) == {"action", "args"}
     assert set(value["config"]) == {"allow_accept", "allow_edit", "allow_respond", "allow_ignore"}
     assert all(isinstance(allowed, bool) for allowed in value["config"].values())
-    assert task["question"] in value["description"]
+    assert (
+        task["question"].splitlines()
+        == [line for line in value["description"].splitlines() if line][: len(task["question"].splitlines())]
+    )
     assert value["action_request"]["args"]["question"] == value["description"]
     assert ("accept" in value["action_request"]["args"]) == value["config"]["allow_accept"]
 
@@ -185,12 +219,12 @@ def test_the_form_hitl_is_a_request_of_the_middleware_and_of_agent_inbox(task):
 def test_each_order_says_what_it_is_for_and_why_it_is_wished_or_would_be_refused():
     first, *_ = orders = approval()["orders"]
     first |= {"reason": "signal 1", "refused": None}
-    several = question_as("hitl", approval() | {"reason": "3 January", "orders": orders})
+    several = question_as("hitl", approval() | {"reason": "3 January", "question": "Send?", "orders": orders})
     shown = [action["args"] for action in several["action_requests"]]
-    assert [args["question"] for args in shown] == ["3 January (1/3)", "3 January (2/3)", "3 January (3/3)"]
+    assert [args["question"] for args in shown] == ["Send?", "3 January (2/3)", "3 January (3/3)"]
     assert (shown[0]["reason"], "refused" in shown[0], "reason" in shown[1]) == ("signal 1", False, False)
-    one = question_as("hitl", approval() | {"reason": "3 January", "orders": [first], "error": "what?"})
-    assert one["action_requests"][0]["args"]["question"] == "what?\n\n3 January"
+    one = question_as("hitl", approval() | {"question": "Send?", "orders": [first], "error": "what?"})
+    assert one["action_requests"][0]["args"]["question"] == "what?\n\nSend?"
 
 
 def test_lines_of_a_question_stay_lines_in_markdown():

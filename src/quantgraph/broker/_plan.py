@@ -34,6 +34,7 @@ _LONGEST_CODE = 32
 _SIGNS = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
 _MOST = 10**9
 """Largest number that is not a fraction of something."""
+_MOST_CASH = 10**15
 _WINDOW = 14
 """Default of the sessions of an average true range."""
 _Number: TypeAlias = Decimal | float | str
@@ -362,8 +363,8 @@ def _schedule(name: str, value: Any) -> Schedule:
 
 def _amount(name: str, value: Any) -> Decimal:
     number = to_decimal(value, name=name)
-    if number <= 0 or number % CENT:
-        raise _bad(name, value, "an amount above 0 in whole cents")
+    if not 0 < number <= _MOST_CASH or number % CENT:
+        raise _bad(name, value, f"an amount above 0 in whole cents, at most {_MOST_CASH:,}")
     return number
 
 

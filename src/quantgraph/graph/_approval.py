@@ -65,7 +65,7 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     """Read an answer that fits the question's schema.
 
     Numbers are the orders' positions in the question, from 1; a symbol stands for all of its orders. What
-    follows a colon is the reason, which decides nothing.
+    follows a colon is the reason, which decides nothing; an answer that sends all orders has none.
 
     >>> orders = [{"sequence": 7, "symbol": "AAPL"}, {"sequence": 3, "symbol": "MSFT"}]
     >>> for answer in ("yes", "2", "reject msft: too large", "后续全部同意"):
@@ -80,6 +80,8 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     reply = re.split(_COLON, answer, maxsplit=1)[0].strip().casefold()
     if reply in {*_YES, *_ALL_LATER}:
         return Approval(sequences=everything, all_later=reply in _ALL_LATER)
+    if reply in {*_NO, *_ALSO_NO}:
+        return Approval(sequences=frozenset())
     chosen = {
         order["sequence"]
         for place, order in enumerate(orders, 1)
@@ -134,12 +136,21 @@ def approval_question(
 
 
 def _pattern(orders: Sequence[OrderProposal]) -> str:
-    """Match a word, or numbers or symbols of orders, with or without a word before them."""
-    named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *(order["symbol"] for order in orders)])
+    """Match a word, or numbers or symbols of orders, with or without a word before them and a reason behind.
+
+    A symbol that is a short word, such as NO, is neither: it needs its number. A reason does not begin like
+    a list of orders.
+    """
+    symbols, short = [order["symbol"] for order in orders], {*_ALSO_YES, *_ALSO_NO}
+    short -= {symbol.casefold() for symbol in symbols}
+    yes, no = ([word for word in words if word in short] for words in (_ALSO_YES, _ALSO_NO))
+    plain = [symbol for symbol in symbols if symbol.casefold() not in (*_ALSO_YES, *_ALSO_NO)]
+    named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *plain])
     one = f"(?:{'|'.join(map(re.escape, named))})"
     some = rf"(?:(?:{'|'.join([*_YES, *_NO])})\s*)?{one}(?:{_SEPARATOR}{one})*"
-    words = "|".join([*_YES, *_NO, *_ALL_LATER, *_ALSO_YES, *_ALSO_NO, some])
-    return rf"^\s*(?:{words})\s*(?:{_COLON}[\s\S]*)?$"
+    reason = rf"\s*{_COLON}(?!\s*{one}(?:{_SEPARATOR}|{_COLON}|$))[\s\S]*"
+    sends_all, others = "|".join([*_YES, *_ALL_LATER, *yes]), "|".join([*_NO, *no, some])
+    return rf"^\s*(?:(?:{sends_all})|(?:{others})(?:{reason})?)\s*$"
 
 
 def _without_verb(reply: str) -> str:
@@ -248,7 +259,8 @@ def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]
 def approved_result(state: TradingState, trading: Trading) -> SessionResult | None:
     """Return the session's result with the approved orders; None if there is no proposal for it.
 
-    Orders that were not approved are rejected as ``not_approved``.
+    Orders that were not approved are rejected as ``not_approved``. If none was approved, the decision's exit
+    rules do not come into force either.
     """
     proposal, run_id = state.get("proposal"), state["run_id"]
     if proposal is None or proposal["session"] != state["session"]:
@@ -263,7 +275,7 @@ def approved_result(state: TradingState, trading: Trading) -> SessionResult | No
         orders[True],
         notes=proposal["notes"],
         in_order=proposal["in_order"],
-        exits=[ExitRule.of(rule) for rule in proposal["exits"]],
+        exits=[ExitRule.of(rule) for rule in proposal["exits"] if orders[True] or not orders[False]],
     )
     result = session.close(approved, decider=trading.decider.name)
     refused = [

@@ -7,7 +7,9 @@ bounds: no path, no address, no key, no code.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
@@ -15,6 +17,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from typing_extensions import TypedDict
 
+from quantgraph._util.texts import short_line
 from quantgraph._util.values import faults_of, first_of, near_or_valid
 from quantgraph.agents import decider_names, make_decider
 from quantgraph.broker import ModelDecider, TradePlan
@@ -25,7 +28,10 @@ from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import QuestionForm
 from quantgraph.settings import ROLES, Settings
 
+_LOG = logging.getLogger(__name__)
 _WAITS_FOR_A_CLIENT = frozenset({"mcp_client"})
+_MOST_CASH = 1e10
+"""A client's cash; a greater one makes orders of a size that takes a server minutes to split."""
 _LONGEST = 16_384
 """Characters of a context as JSON."""
 
@@ -47,14 +53,16 @@ class TradingContext(SignalContext):
     """What an assistant chooses for the trading graph."""
 
     decider: str | None = Field(None, description="the name of what turns signals into trades")
-    cash: float | None = Field(None, gt=0, le=1e12, description="the starting cash, above 0 and at most 1e12")
+    cash: float | None = Field(
+        None, gt=0, le=_MOST_CASH, strict=True, description="the starting cash, above 0 and at most 1e10"
+    )
     market: Literal["cn", "us"] | None = Field(None, description="cn or us, whose trading rules hold")
     plan: dict[str, Any] = Field(
         default_factory=dict,
         description='words of the trade plan, like {"max_positions": 5, "stop_loss": 0.08}',
     )
     approve: bool = Field(
-        False, description="true or false, whether orders need approval before they are sent"
+        False, strict=True, description="true or false, whether orders need approval before they are sent"
     )
 
 
@@ -142,6 +150,9 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
             option="assistants",
         )
     defaults = {name: value for name, value in defaults.items() if name in kind.model_fields}
+    for table in ("models", "plan"):
+        if isinstance(own.get(table), dict) and table in defaults:
+            own[table] = {**defaults[table], **own[table]}
     try:
         context = kind.model_validate(defaults | own)
     except ValidationError as error:
@@ -152,7 +163,7 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
         offered = _offered(settings)
         _check_name("source", context.source, offered["source"])
         for role, model in context.models.items():
-            _check_name(f"models.{role}", model, offered["models"])
+            _check_name(f"models.{short_line(role, 60)}", model, offered["models"])
         if isinstance(context, TradingContext):
             _check_name("decider", context.decider, offered["decider"])
             _check_plan(context.plan)
@@ -164,13 +175,15 @@ def signal_resources(context: SignalContext, settings: Settings, resources: Reso
     """Return the live objects of a context; ``resources`` are what it shares with others."""
     spec = _offered(settings)["source"][context.source] if context.source else None
     settings = _with_models(settings, context.models, ROLES)
-    source = open_source(spec, settings=settings)
+    with _hiding_causes("source", context.source):
+        source = open_source(spec, settings=settings)
     return replace(resources, settings=settings, source=source, questions=context.questions)
 
 
 def trading_options(context: TradingContext, settings: Settings, resources: Resources) -> dict[str, Any]:
     """Return the arguments of :func:`~quantgraph.graph._trading.make_trading` for a context."""
-    decider = make_decider(_offered(settings)["decider"][context.decider]) if context.decider else None
+    with _hiding_causes("decider", context.decider):
+        decider = make_decider(_offered(settings)["decider"][context.decider]) if context.decider else None
     roles = (*ROLES, *(ModelDecider.of(decider).roles if decider else ()))
     settings = _with_models(settings, context.models, roles)
     rest = context.model_copy(update={"models": {}})
@@ -188,10 +201,12 @@ def trading_options(context: TradingContext, settings: Settings, resources: Reso
 def _with_models(settings: Settings, models: Mapping[str, str], roles: Collection[str]) -> Settings:
     offered = _offered(settings)["models"]
     for role, name in models.items():
+        if role not in roles and role in settings.assistants.defaults.get("models", {}):
+            continue  # a default is for the graphs that have its role
         if role not in roles:
+            place = f"models.{short_line(role, 60)}"
             raise BadOption(
-                f"context: models.{role:.60} is not a role; {near_or_valid(role, roles)}",
-                parameter=f"context.models.{role:.60}",
+                f"context: {place} is not a role; {near_or_valid(role, roles)}", parameter=f"context.{place}"
             )
         settings = settings.with_model(role, {"name": offered[name]})
     return settings
@@ -207,9 +222,24 @@ def _check_name(place: str, name: str | None, offered: Collection[str]) -> None:
 
 def _check_plan(plan: Mapping[str, Any]) -> None:
     try:
-        TradePlan.of(plan)
-    except BadOption as error:
-        raise BadOption(f"context: plan: {error.message}", parameter="context.plan") from error
+        cash = TradePlan.of(plan).cash
+    except (BadOption, ArithmeticError) as error:
+        raise BadOption(f"context: plan: {short_line(error, 300)}", parameter="context.plan") from error
+    if cash is not None and Decimal(cash) > _MOST_CASH:
+        raise BadOption("context: plan: cash must be at most 1e10", parameter="context.plan")
+
+
+@contextmanager
+def _hiding_causes(place: str, name: str | None) -> Iterator[None]:
+    """Keep what an error tells of the server, such as a path or an address, in the server's log."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - code of the server's owner, too
+        _LOG.warning("an assistant's %s=%r cannot be made", place, name, exc_info=error)
+        raise BadOption(
+            f"context: {place}={name!r:.60} cannot be made; the server's log says why",
+            parameter=f"context.{place}",
+        ) from None
 
 
 def _offered(settings: Settings) -> dict[str, dict[str, str]]:

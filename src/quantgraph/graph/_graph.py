@@ -117,7 +117,7 @@ def build_trading_graph(
     """Return the uncompiled graph, for hosts that add nodes or compile it differently.
 
     ``schemas`` are LangGraph's ``input_schema``, ``output_schema`` and ``context_schema``. A ``whole`` graph
-    has the nodes of every decider and of approvals: a server reads the threads of all assistants with it.
+    has the nodes of every decider and of approvals: a server has the threads of all assistants in one graph.
     """
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
@@ -125,7 +125,7 @@ def build_trading_graph(
         check = None if name == "given_data" else check_version
         return partial(run_node, step, name, recorder, on_error=trading.close, check_state=check)
 
-    begins_on_data, approves = whole or not trading.resources.makes_signal, whole or trading.approve
+    makes_signal, approves = trading.resources.makes_signal, trading.approve
     graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))
     signal = build_signal_graph(trading.resources, check_symbols=trading.check_tradable)
     graph.add_node("signal", signal.compile(name="signal"))
@@ -134,20 +134,21 @@ def build_trading_graph(
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", partial(begin_node, context=trading.context), input_schema=TradingState)
     graph.add_edge(START, "begin")
-    if begins_on_data:
+    after = route_after_signal if makes_signal else route_after_data
+    graph.add_conditional_edges("signal", after, ["daily_loop", END])
+    if whole or not makes_signal:
         graph.add_node("given_data", bound(given_data_node, "given_data"), input_schema=TradingState)
-        graph.add_conditional_edges("begin", route_after_begin, ["given_data", "signal"])
-        for node in ("given_data", "signal"):
-            graph.add_conditional_edges(node, route_after_data, ["daily_loop", END])
-    else:
+        graph.add_conditional_edges("given_data", after, ["daily_loop", END])
+    if makes_signal:
         graph.add_edge("begin", "signal")
-        graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
+    else:
+        graph.add_conditional_edges("begin", route_after_begin, ["given_data", "signal"])
     graph.add_conditional_edges(
         "daily_loop",
         route_after_daily_loop,
         {"decision": "propose" if approves else "decision", "report": "report", END: END},
     )
-    if approves:
+    if whole or approves:
         graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
         graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
         graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", "report"])

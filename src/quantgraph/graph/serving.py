@@ -1,7 +1,7 @@
 """Factories of the graphs for a LangGraph server, named in ``langgraph.json``.
 
 A server has a checkpointer of its own, so the graphs have none. It calls the factory for every request: a
-graph is made once for each context of an assistant, and once more, with every node, to read threads. Data,
+graph is made once for each context of an assistant, and once more to read threads. Data,
 recordings and ledgers are under ``settings.runs_dir``: a question can be answered after the server was
 restarted.
 """
@@ -11,8 +11,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from quantgraph.errors import BadOption
 from quantgraph.graph._context import (
     SignalContext,
     SignalReply,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph_sdk.runtime import ServerRuntime
 
+_LOCK = threading.Lock()
+Graph = TypeVar("Graph")
 _MOST_CONTEXTS = 32
 """Contexts whose graphs are kept; others' are made again."""
 
@@ -56,7 +61,7 @@ async def signal_graph(config: RunnableConfig, runtime: ServerRuntime[SignalCont
     BadOption
         If the context has a key that is not known, or a value that is not a name of this server.
     """
-    return await asyncio.to_thread(_signal, _context_text(runtime), _has_thread(config))
+    return await asyncio.to_thread(_alone, _signal, _context_text(runtime), _has_thread(config))
 
 
 async def trading_graph(
@@ -69,13 +74,22 @@ async def trading_graph(
     BadOption
         As :func:`signal_graph`; also if the cash or the plan is not within bounds.
     """
-    return await asyncio.to_thread(_trading, _context_text(runtime), _has_thread(config))
+    return await asyncio.to_thread(_alone, _trading, _context_text(runtime), _has_thread(config))
 
 
 def _context_text(runtime: ServerRuntime[Any]) -> str | None:
     """The context of an execution as JSON; None if the server only reads a thread or the graph's form."""
     execution = runtime.execution_runtime
-    return None if execution is None else json.dumps(execution.context or {}, sort_keys=True, default=str)
+    try:
+        return None if execution is None else json.dumps(execution.context or {}, sort_keys=True, default=str)
+    except RecursionError:
+        raise BadOption("context: nested too deeply", parameter="context") from None
+
+
+def _alone(make: Callable[[str | None, bool], Graph], context: str | None, has_thread: bool) -> Graph:
+    """Make a graph, not at the same time as another thread, which may be making the same one."""
+    with _LOCK:
+        return make(context, has_thread)
 
 
 def _has_thread(config: RunnableConfig) -> bool:
@@ -110,7 +124,7 @@ def _trading(context: str | None, has_thread: bool) -> CompiledTradingGraph:
     made = read_context(TradingContext, json.loads(context or "{}"), settings)
     trading = make_trading(**trading_options(made, settings, shared))
     schemas = _schemas(TradingContext, TradingRequest, TradingReply)
-    return compile_trading_graph(build_trading_graph(trading, schemas=schemas, whole=context is None))
+    return compile_trading_graph(build_trading_graph(trading, schemas=schemas, whole=True))
 
 
 def _schemas(context: type[SignalContext], request: type, reply: type) -> dict[str, type]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def trajectory(where: str | Path, run_id: str) -> Trajectory:
     BadOption
         If there is no such file, or no such run in it.
     """
-    if "://" not in str(where) and not Path(where).is_file():
+    place = str(where).removeprefix("sqlite:///")
+    if "://" not in place and not _has_recordings(Path(place)):
         raise BadOption(f"where={str(where)!r} must be a file with recordings", parameter="where")
     with closing(Recorder(where).of(run_id)) as recording:
         turns = _turns(run_id, recording.entries())
@@ -57,6 +59,14 @@ def trajectory(where: str | Path, run_id: str) -> Trajectory:
     return Trajectory(
         inputs=[value for value, _ in turns], results=[{} for _ in turns], steps=[steps for _, steps in turns]
     )
+
+
+def _has_recordings(file: Path) -> bool:
+    """Whether a file is a database with recordings; nothing is written into another one."""
+    address = f"{file.absolute().as_uri()}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as base:
+        return bool(base.execute("SELECT 1 FROM sqlite_master WHERE name = 'recording'").fetchone())
+    return False
 
 
 def _turns(run_id: str, entries: Iterable[Entry]) -> list[tuple[dict[str, Any], list[str]]]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.files import check_sentence, check_text, new_run_id
-from quantgraph._util.texts import language_of
+from quantgraph._util.texts import Note, language_of, short_line
 from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
 from quantgraph.data import SourceLike
@@ -61,7 +61,8 @@ from quantgraph.runs.folder._folder import (
 )
 from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runtime import Resources, merge_resources, run_database_path
-from quantgraph.runtime.dialogue import Answer, OnClarify, check_answers_question
+from quantgraph.runtime.dialogue import Answer, OnClarify, answer_in_text, check_answers_question
+from quantgraph.runtime.graph_state import Clarification
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
@@ -296,7 +297,7 @@ def begun_run(
 def resume_run(
     run: str | Path,
     *,
-    answer: str | Mapping[str, str] | None = None,
+    answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
@@ -314,7 +315,8 @@ def resume_run(
         A run's folder, or its name in ``runs_dir`` of the settings.
     answer
         The answer to the question that the run waits for, or that it ended for: a text, or
-        ``{"answer": text, "id": id}``, which only the question with this id takes. Later questions go to
+        ``{"answer": text, "id": id}``, which only the question with this id takes, or decisions of a chat
+        page. Later questions go to
         ``answer`` of the resources.
     source, decider, model
         Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
@@ -437,7 +439,10 @@ def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
 
 
 def _answer_once(
-    answer: str | Mapping[str, str], asked: Mapping[str, Any] | None, later: Answer | None, run_id: str
+    answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    asked: Mapping[str, Any] | None,
+    later: Answer | None,
+    run_id: str,
 ) -> Answer:
     """Answer the question that is open now, once; later ones by a function."""
     if asked is None:
@@ -445,13 +450,13 @@ def _answer_once(
             f"run {run_id} waits for no answer now; resume it without one, and answer what it asks",
             question=None,
         )
-    if not isinstance(answer, str) and "answer" not in answer:
-        raise BadOption(
-            f"answer has {', '.join(answer) or 'nothing'}; it must be a text, or have answer and id",
-            parameter="answer",
-        )
-    checked = check_answers_question(answer, asked)
-    left = [checked if isinstance(checked, str) else checked["answer"]]
+    read = answer_in_text(cast("Clarification", asked), check_answers_question(answer, asked))
+    if isinstance(read, Mapping):
+        read = read.get("answer")
+    if not isinstance(read, str):
+        fault = read.en if isinstance(read, Note) else f"answer has {short_line(answer, 80)}"
+        raise BadOption(f"{fault}; it must be a text, have answer and id, or decisions", parameter="answer")
+    left = [read]
 
     def reply(question: Mapping[str, Any]) -> str | None:
         if left and question["id"] == asked["id"]:

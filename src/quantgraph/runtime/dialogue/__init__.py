@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         emit_session,
         update_line,
     )
-    from quantgraph.runtime.dialogue._forms import QuestionForm, numbered_options
+    from quantgraph.runtime.dialogue._forms import QuestionForm, answer_in_text, numbered_options
     from quantgraph.runtime.dialogue._questions import (
         Answer,
         AnswerFunction,
@@ -37,6 +37,7 @@ __all__ = [
     "OnClarify",
     "QuestionForm",
     "RunEvent",
+    "answer_in_text",
     "answer_schema",
     "ask_question",
     "assumption_update",

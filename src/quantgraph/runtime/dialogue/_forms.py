@@ -66,10 +66,10 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
 
 
 def _order_args(task: Clarification) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of each order's action: what it is for, and its fields that are not empty."""
+    """Yield the arguments of each order's action: the question, and its fields that are not empty."""
     orders = task.get("orders", [])
     for place, order in enumerate(orders, 1):
-        whole = task["reason"] if len(orders) == 1 else f"{task['reason']} ({place}/{len(orders)})"
+        whole = task["question"] if place == 1 else f"{task['reason']} ({place}/{len(orders)})"
         fields = {field: order[field] for field in _ORDER_FIELDS if order.get(field)}
         yield {"question": _markdown(task.get("error"), whole), **fields}
 
@@ -131,6 +131,8 @@ def answer_in_text(task: Clarification, answer: object) -> object:
     found = _decisions(answer)
     if found is None:
         return answer
+    if isinstance(answer, Mapping) and "answer" in answer:
+        return Note(zh="回答有两种形式，请只用一种", en="the answer has two forms; use one")
     allowed = question_as("hitl", task)["review_configs"][0]["allowed_decisions"]
     types = [_TYPES.get(str(_part(each, "type"))) for each in found]
     for each, kind in zip(found, types, strict=True):
@@ -154,7 +156,7 @@ def _decisions(answer: object) -> Sequence[Any] | None:
         if "decisions" in answer:
             found = answer["decisions"]
             return found if isinstance(found, list | tuple) else [found]
-        return [answer] if "answer" not in answer and "type" in answer else None
+        return [answer] if "type" in answer else None
     if isinstance(answer, list | tuple) and answer and all(isinstance(each, Mapping) for each in answer):
         return answer
     return None
@@ -169,15 +171,16 @@ def _approval_text(
     if "respond" in types:
         return _message(found[types.index("respond")]) if len(types) == 1 else _count(1, len(types))
     if len(types) != (1 if for_all else count):
-        return _count(count, len(types))
+        return _count(1 if for_all else count, len(types))
     why = "; ".join(filter(None, map(_message, found)))
-    chosen = [str(place) for place, kind in enumerate(types, 1) if kind == "approve"]
-    words = yes if len(chosen) == len(types) else f"{yes} {', '.join(chosen)}" if chosen else no
-    return f"{words}: {why}" if why else words
+    kinds = types * count if for_all else types
+    chosen = [str(place) for place, kind in enumerate(kinds, 1) if kind == "approve"]
+    some = f"{yes} {', '.join(chosen)}" if why or len(chosen) < count else yes
+    return (some if chosen else no) + (f": {why}" if why else "")
 
 
 def _answer_text(task: Clarification, decision: Mapping[str, Any], kind: str) -> object:
-    """The words of a decision about a question; a rejection without words gives the request up."""
+    """The words of a decision about a question; a rejection gives the request up, for a reason."""
     language = task["language"]
     if kind == "approve":
         return say(language, zh="默认", en="default")
@@ -187,10 +190,7 @@ def _answer_text(task: Clarification, decision: Mapping[str, Any], kind: str) ->
     words = _message(decision)
     if kind == "respond":
         return words
-    if not words:
-        return say(language, zh="取消", en="cancel")
-    agrees = task["kind"] in ("confirmation", "bars", "meaning")  # a bare yes in a rejection is none
-    return say(language, zh="不，", en="no, ") + words if agrees else words
+    return say(language, zh="取消", en="cancel") + (f": {words}" if words else "")
 
 
 def _part(value: object, name: str) -> Any:

@@ -50,8 +50,11 @@ _ACCEPT = re.compile(
 )
 
 
-_REFUSE = re.compile(r"\W*(不|不是|不对|不要|取消|否|no|n|nope|cancel|stop|wrong)\W*", re.IGNORECASE)
-_CANCEL = re.compile(r"\W*(取消|退出|cancel|quit|abort)\W*", re.IGNORECASE)
+_REASON = r"(?:[:：][\s\S]*)?"
+_REFUSE = re.compile(
+    rf"\W*(?:(?:不|不是|不对|不要|否|no|n|nope|stop|wrong)\W*|(?:取消|cancel)\W*{_REASON})", re.IGNORECASE
+)
+_CANCEL = re.compile(rf"\W*(?:取消|退出|cancel|quit|abort)\W*{_REASON}", re.IGNORECASE)
 _WAIVE = re.compile(
     r"\W*(不要|不用|不使用|不执行|去掉|忽略|没有.{0,8}也|算了|继续|go on|without|ignore|skip|drop|forget"
     r"|leave .{0,20}out)",
@@ -102,9 +105,9 @@ def is_refusal(answer: str) -> bool:
 
 
 def is_cancel(answer: str) -> bool:
-    """Whether an answer gives up the whole request.
+    """Whether an answer gives up the whole request, also for a reason behind a colon.
 
-    >>> is_cancel("取消"), is_cancel("Cancel."), is_cancel("cancel the stop loss")
+    >>> is_cancel("取消"), is_cancel("Cancel: no time"), is_cancel("cancel the stop loss")
     (True, True, False)
     """
     return bool(_CANCEL.fullmatch(answer))
