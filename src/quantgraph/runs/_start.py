@@ -316,8 +316,7 @@ def resume_run(
     answer
         The answer to the question that the run waits for, or that it ended for: a text, or
         ``{"answer": text, "id": id}``, which only the question with this id takes, or decisions of a chat
-        page. Later questions go to
-        ``answer`` of the resources.
+        page. Later questions go to ``answer`` of the resources.
     source, decider, model
         Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
     resources
