@@ -81,7 +81,7 @@ class Chat:
     """The page of an assistant; each step leaves a picture."""
 
     def __init__(self, page: Page, pictures: Path) -> None:
-        self.page, self.pictures, self.answers = page, pictures, 0
+        self.page, self.pictures, self.sentences, self.answers = page, pictures, 0, 0
 
     def await_text(self, text: str) -> None:
         self.page.get_by_text(text).last.wait_for(timeout=SECONDS * 1000)
@@ -91,6 +91,7 @@ class Chat:
     def send(self, text: str) -> None:
         self.page.get_by_placeholder("Type your message...").fill(text)
         self.page.get_by_role("button", name="Send", exact=True).click()
+        self.sentences += 1
 
     def respond(self, text: str) -> None:
         self.page.get_by_placeholder("Your response here...").fill(text)
@@ -118,10 +119,18 @@ def talk(client: httpx.Client, chat: Chat, url: str, graph: str, context: dict[s
         chat.await_text("the orders of 2025-01-07 need approval")
         chat.respond("approve all that follow")
     chat.await_text("Done: return" if graph == "trading" else "is ready and validated")
+    if graph == "trading":  # a later request on the thread
+        chat.send("now use 30 days")
+        chat.await_text("I could not read this: 30 days")
+        chat.respond(SENTENCE.replace("20", "30"))
+        chat.await_text("need approval")
+        chat.respond("approve all that follow")
+        chat.await_text("sma_cross_5_30 is ready")
+        chat.await_text("Done: return")
     thread = parse_qs(urlsplit(chat.page.url).query)["threadId"][0]
     runs = client.get(f"/threads/{thread}/runs").json()
-    # One run for the sentence and one for each answer: the page has started no other.
-    assert [run["status"] for run in runs] == ["success"] * (1 + chat.answers), runs
+    # One run for each sentence and one for each answer: the page has started no other.
+    assert [run["status"] for run in runs] == ["success"] * (chat.sentences + chat.answers), runs
     values: dict[str, Any] = client.get(f"/threads/{thread}/state").json()["values"]
     assert values["ended_because"] == "done", values["ended_because"]
     return values

@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_306,
-    "lines of statements": 46_858,
+    "lines": 88_314,
+    "lines of statements": 46_865,
     "modules": 343,
     "modules that a stranger sees": 76,
     "exported names": 625,

@@ -257,6 +257,21 @@ def test_while_a_chat_page_asks_the_question_is_the_last_message_and_the_convers
     assert [kind for _, kind, _ in conversations[0]] == ["human", "ai", "human", "ai", "human", "ai"]
 
 
+@pytest.mark.parametrize(("follow_up", "says"), [("use 30 days", "Reading the"), ("改成30天", "好的")])
+def test_a_later_request_of_a_chat_page_begins_with_a_message_of_the_assistant(follow_up, says, tmp_path):
+    resources = Resources(store=DataState(tmp_path / "data"), ledger=tmp_path / "ledger.sqlite")
+    graph = create_trading_graph(questions="hitl", checkpointer=InMemorySaver(), resources=resources)
+    first = graph.invoke({"messages": [("user", f"{STOCKS}, {RULE}, 20250102 to 20250110")]}, THREAD)
+    assert [each.type for each in first["messages"]] == ["human", "ai", "ai"]
+    for _ in range(2):  # the second message is typed into the box while the first one's question is open
+        state = graph.invoke({"messages": [("user", follow_up)]}, THREAD)
+        assert state["__interrupt__"][0].value["kind"] == "strategy"
+        assert state["messages"][-1].type == "ai"
+        assert state["messages"][-1].text.startswith(says)
+    thanked = graph.invoke(Command(resume={"decisions": [REJECT]}), THREAD)
+    assert thanked["ended_because"] == "cancelled"
+
+
 def test_a_message_that_cannot_answer_is_followed_by_the_question():
     graph = create_signal_subgraph(questions="hitl", checkpointer=InMemorySaver())
     graph.invoke({"messages": [("user", f"{STOCKS}, {RULE}")]}, THREAD)

@@ -132,7 +132,8 @@ def build_trading_graph(
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
-    graph.add_node("begin", partial(begin_node, context=trading.context), input_schema=TradingState)
+    begin = partial(begin_node, context=trading.context, for_page=trading.resources.asks_a_page)
+    graph.add_node("begin", begin, input_schema=TradingState)
     graph.add_edge(START, "begin")
     after = route_after_signal if makes_signal else route_after_data
     graph.add_conditional_edges("signal", after, ["daily_loop", END])

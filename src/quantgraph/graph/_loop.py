@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
+from langchain_core.messages import AIMessage
 
 from quantgraph._util.files import new_run_id, run_id_of
 from quantgraph._util.texts import say
@@ -25,6 +26,7 @@ from quantgraph.runtime.endings import (
     has_ended_run,
     language,
     only_thanks,
+    request_language,
     user_messages,
 )
 from quantgraph.runtime.graph_state import changed, check_messages, request_of, written
@@ -33,10 +35,11 @@ from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs
 from quantgraph.tools import split_codes
 
 
-def begin_node(state: TradingState, *, context: str | None = None) -> dict[str, Any]:
+def begin_node(state: TradingState, *, context: str | None = None, for_page: bool = False) -> dict[str, Any]:
     """Reset the result for a new request; give it a new run if its run id belongs to an ended request.
 
-    Thanks are not a request: the result stays. ``context`` is that of a server's assistant, as JSON.
+    Thanks are not a request: the result stays. ``context`` is that of a server's assistant, as JSON. A chat
+    page shows a question only below a message of the assistant, so a later request gets one.
     """
     if not state.get("data_ref"):  # a decider that needs no signal may begin on the data alone
         check_messages(state)
@@ -45,7 +48,12 @@ def begin_node(state: TradingState, *, context: str | None = None) -> dict[str, 
     run_id = run_id_of(state.get("run_id"))
     run_id = new_run_id() if has_ended_run(state, run_id) else run_id
     begun: dict[str, Any] = {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
-    return begun if context is None else {**begun, "assistant_context": context}
+    if context is not None:
+        begun["assistant_context"] = context
+    if for_page and any(isinstance(message, AIMessage) for message in state["messages"]):
+        text = say(request_language(state), zh="好的，我来看这个请求。", en="Reading the request.")
+        begun["messages"] = [AIMessage(text, id=f"begin-{run_id}-{len(state['messages'])}")]
+    return begun
 
 
 def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:

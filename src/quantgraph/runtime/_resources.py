@@ -114,6 +114,11 @@ class OpenResources(Resources):
     questions: QuestionForm
 
     @property
+    def asks_a_page(self) -> bool:
+        """Whether a chat page asks: it shows a question only if the assistant spoke last."""
+        return (self.on_clarify, self.questions) == ("ask", "hitl")
+
+    @property
     def makes_signal(self) -> bool:
         """Whether the decider trades a signal; else a run needs data alone."""
         return self.decider is None or self.decider.uses_signal

@@ -54,8 +54,7 @@ class SignalSubgraphState(TypedDict):
     """Id of the run in its ledger and recording; made if the caller gives none."""
     quantgraph: NotRequired[Annotated[Groups, replace_groups]]
     """All else, in the groups ``request``, ``strategy``, ``dialogue`` and ``progress``: see
-    :mod:`quantgraph.runtime.graph_state`. A host that has this key too keeps the request without
-    its messages."""
+    :mod:`quantgraph.runtime.graph_state`. A host that has this key keeps the request without its messages."""
 
 
 def check_fields(state: Mapping[str, Any]) -> None:

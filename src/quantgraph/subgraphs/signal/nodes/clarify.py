@@ -103,7 +103,7 @@ def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseCh
         return _take_default(state, task, resources)
     if not task["question"]:
         return _prepare(state, task, resources, model)
-    if task.get("error") and _is_for_a_page(resources) and not _is_last_message(state, task):
+    if task.get("error") and resources.asks_a_page and not _is_last_message(state, task):
         return {"messages": [AIMessage(task["question"])], "clarification": task, "current_task": "clarify"}
     return _ask(state, task, resources)
 
@@ -123,12 +123,7 @@ def _prepare(
         return end_update(state, "model_unavailable", error)
     task["question"] = text + open_lines(task.pop("also_open", []), task["language"]) + _default_hint(task)
     prepared = {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
-    return prepared | ({"messages": [AIMessage(task["question"])]} if _is_for_a_page(resources) else {})
-
-
-def _is_for_a_page(resources: OpenResources) -> bool:
-    """Whether a chat page asks, which shows a question below the conversation if the assistant spoke last."""
-    return resources.on_clarify == "ask" and resources.questions == "hitl"
+    return prepared | ({"messages": [AIMessage(task["question"])]} if resources.asks_a_page else {})
 
 
 def _is_last_message(state: SignalSubgraphState, task: Clarification) -> bool:
