@@ -24,10 +24,10 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 88_314,
-    "lines of statements": 46_865,
+    "lines": 88_312,
+    "lines of statements": 46_857,
     "modules": 343,
-    "modules that a stranger sees": 76,
+    "modules that a stranger sees": 75,
     "exported names": 625,
     "lines of the longest function's body": 50,
     "imports around a face": 0,

@@ -289,23 +289,32 @@ def test_tables_of_an_assistant_are_added_to_those_of_the_server():
         trading_options(context, settings, Resources(settings=settings))
 
 
-def test_an_approval_is_not_answered_with_another_context(tmp_path, monkeypatch):
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture
+def graph(tmp_path, monkeypatch):
+    """Makes the trading graph of a context, on one saver, as a server in an empty folder does."""
     monkeypatch.chdir(tmp_path)
     serving._store.cache_clear()
     serving._trading.cache_clear()
-    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+    saver = InMemorySaver()
 
-    def graph(**context: Any) -> Any:
+    def make(**context: Any) -> Any:
         return made(serving.trading_graph, context).copy(update={"checkpointer": saver})
 
+    return make
+
+
+def test_an_approval_is_not_answered_with_another_context(graph):
     words = f"{SENTENCE}, 20250102 to 20250110"
-    asked = graph(approve=True).invoke({"messages": [("user", words)]}, thread)
+    asked = graph(approve=True).invoke({"messages": [("user", words)]}, THREAD)
     assert asked["__interrupt__"][0].value["kind"] == "approval"
     for context in ({}, {"decider": "buy_and_hold"}):
         with pytest.raises(BadOption, match="this request began with the context"):
-            graph(**context).invoke(Command(resume="reject"), thread)
-    assert graph(approve=True).get_state(thread).next == ("approve",)
-    state = graph(approve=True).invoke(Command(resume="approve all that follow"), thread)
+            graph(**context).invoke(Command(resume="reject"), THREAD)
+    assert graph(approve=True).get_state(THREAD).next == ("approve",)
+    state = graph(approve=True).invoke(Command(resume="approve all that follow"), THREAD)
     assert state["summary"]["account"]["trades"] > 0
 
 
@@ -340,27 +349,19 @@ def test_an_assistant_gets_what_the_server_offers_under_a_name(tmp_path, monkeyp
         read_context(SignalContext, {}, wrong)
 
 
-def test_a_request_is_not_traded_with_another_context_than_it_began_with(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    serving._store.cache_clear()
-    serving._trading.cache_clear()
-    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
-
-    def graph(**context: Any) -> Any:
-        return made(serving.trading_graph, context).copy(update={"checkpointer": saver})
-
-    asked = graph(cash=500).invoke({"messages": [("user", SENTENCE)]}, thread)
+def test_a_request_is_not_traded_with_another_context_than_it_began_with(graph, tmp_path):
+    asked = graph(cash=500).invoke({"messages": [("user", SENTENCE)]}, THREAD)
     assert asked["__interrupt__"][0].value["kind"] == "window"
     with pytest.raises(
         BadOption, match=r'this request began with the context \{"cash":500.0\}; pass it again'
     ):
-        graph().invoke(Command(resume="20250102 to 20250110"), thread)
+        graph().invoke(Command(resume="20250102 to 20250110"), THREAD)
     (place,) = tmp_path.rglob("ledger.sqlite")
     with Ledger(place) as ledger:
         assert ledger.runs() == []
-    state = graph(cash=500).invoke(None, thread)
+    state = graph(cash=500).invoke(None, THREAD)
     assert (state["ended_because"], _cash(tmp_path, state["run_id"])) == ("done", "500.00")
-    again = graph(cash=700).invoke({"messages": [("user", "20250102 to 20250115")]}, thread)
+    again = graph(cash=700).invoke({"messages": [("user", "20250102 to 20250115")]}, THREAD)
     assert _cash(tmp_path, again["run_id"]) == "700.00"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -158,23 +158,23 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
     except ValidationError as error:
         faults = faults_of(error, kind)
         line = first_of([fault.line for fault in faults])
-        problem = BadOption(f"context: {line}", parameter=f"context.{faults[0].place}")
-    else:
-        offered = _offered(settings)
-        _check_name("source", context.source, offered["source"])
-        for role, model in context.models.items():
-            _check_name(f"models.{short_line(role, 60)}", model, offered["models"])
-        if isinstance(context, TradingContext):
-            _check_name("decider", context.decider, offered["decider"])
-            _check_plan(context.plan)
-        return context
-    raise problem
+        raise BadOption(f"context: {line}", parameter=f"context.{faults[0].place}") from None
+    offered = _offered(settings)
+    _check_name("source", context.source, offered["source"])
+    for role, model in context.models.items():
+        _check_name(f"models.{short_line(role, 60)}", model, offered["models"])
+    if isinstance(context, TradingContext):
+        _check_name("decider", context.decider, offered["decider"])
+        _check_plan(context.plan)
+    return context
 
 
-def signal_resources(context: SignalContext, settings: Settings, resources: Resources) -> Resources:
+def signal_resources(
+    context: SignalContext, settings: Settings, resources: Resources, roles: Collection[str] = ROLES
+) -> Resources:
     """Return the live objects of a context; ``resources`` are what it shares with others."""
     spec = _offered(settings)["source"][context.source] if context.source else None
-    settings = _with_models(settings, context.models, ROLES)
+    settings = _with_models(settings, context.models, roles)
     with _hiding_causes("source", context.source):
         source = open_source(spec, settings=settings)
     return replace(resources, settings=settings, source=source, questions=context.questions)
@@ -185,12 +185,10 @@ def trading_options(context: TradingContext, settings: Settings, resources: Reso
     with _hiding_causes("decider", context.decider):
         decider = make_decider(_offered(settings)["decider"][context.decider]) if context.decider else None
     roles = (*ROLES, *(ModelDecider.of(decider).roles if decider else ()))
-    settings = _with_models(settings, context.models, roles)
-    rest = context.model_copy(update={"models": {}})
-    rules = {"cn": Rulebook.mainland(), "us": Rulebook.us(), None: None}
+    rules: dict[str, Callable[[], Rulebook]] = {"cn": Rulebook.mainland, "us": Rulebook.us}
     return {
-        "resources": replace(signal_resources(rest, settings, resources), decider=decider),
-        "rules": rules[context.market],
+        "resources": replace(signal_resources(context, settings, resources, roles), decider=decider),
+        "rules": rules[context.market]() if context.market else None,
         "cash": None if context.cash is None else Decimal(str(context.cash)),
         "plan": TradePlan.of(context.plan) if context.plan else None,
         "approve": context.approve,

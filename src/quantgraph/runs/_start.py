@@ -450,8 +450,6 @@ def _answer_once(
             question=None,
         )
     read = answer_in_text(cast("Clarification", asked), check_answers_question(answer, asked))
-    if isinstance(read, Mapping):
-        read = read.get("answer")
     if not isinstance(read, str):
         fault = read.en if isinstance(read, Note) else f"answer has {short_line(answer, 80)}"
         raise BadOption(f"{fault}; it must be a text, have answer and id, or decisions", parameter="answer")

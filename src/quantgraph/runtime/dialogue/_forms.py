@@ -40,18 +40,16 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
     """
     if form == "quantgraph":
         return task
-    text = _markdown(task.get("error"), task["question"])
+    text, allowed = _markdown(task.get("error"), task["question"]), _allowed(task)
     if task["kind"] == "approval":
-        name, allowed = _SEND, ["approve", "reject", "respond"]
+        name = _SEND
         actions = [
             {"name": name, "args": args, "description": text if place == 1 else args["question"]}
             for place, args in enumerate(_order_args(task), 1)
         ]
     else:
-        default = _default(task)
-        name, allowed = _ASK, [*(["approve"] if default else []), "edit", "respond", "reject"]
-        text = _markdown(text, *numbered_options(task))
-        args = {"question": text, "answer": default, "id": task["id"]}
+        name, text = _ASK, _markdown(text, *numbered_options(task))
+        args = {"question": text, "answer": _default(task), "id": task["id"]}
         actions = [{"name": name, "args": args, "description": text}]
     accepts = {f"allow_{old}": _TYPES[old] in allowed for old in ("accept", "ignore")}
     return {
@@ -63,6 +61,13 @@ def question_as(form: QuestionForm, task: Clarification) -> Mapping[str, Any]:
         "config": {**accepts, "allow_edit": False, "allow_respond": True},
         "description": text,
     }
+
+
+def _allowed(task: Clarification) -> list[str]:
+    """The decisions that a question takes."""
+    if task["kind"] == "approval":
+        return ["approve", "reject", "respond"]
+    return [*(["approve"] if _default(task) else []), "edit", "respond", "reject"]
 
 
 def _order_args(task: Clarification) -> Iterator[dict[str, Any]]:
@@ -104,8 +109,8 @@ def schema_as(form: QuestionForm, task: Clarification) -> dict[str, Any]:
     """Return the JSON schema of the answers to a question that is shown in a form."""
     if form == "quantgraph":
         return task["answer_schema"]
-    allowed = question_as(form, task)["review_configs"][0]["allowed_decisions"]
-    decision = {"type": "object", "properties": {"type": {"enum": allowed}}, "required": ["type"]}
+    types = {"enum": _allowed(task)}
+    decision = {"type": "object", "properties": {"type": types}, "required": ["type"]}
     decisions = {
         "type": "object",
         "properties": {"decisions": {"type": "array", "items": decision}, "id": {"const": task["id"]}},
@@ -124,16 +129,16 @@ def named_questions(answer: object) -> Iterator[str]:
 
 
 def answer_in_text(task: Clarification, answer: object) -> object:
-    """Return the text that an answer made of decisions stands for; any other answer as it is.
+    """Return what an answer says: the text that its decisions stand for, its field ``answer``, or itself.
 
-    What cannot answer the question gives a note that says what can.
+    Decisions that cannot answer the question give a note that says what can.
     """
-    found = _decisions(answer)
+    found, is_named = _decisions(answer), isinstance(answer, Mapping) and "answer" in answer
     if found is None:
-        return answer
-    if isinstance(answer, Mapping) and "answer" in answer:
+        return _part(answer, "answer") if is_named else answer
+    if is_named:
         return Note(zh="回答有两种形式，请只用一种", en="the answer has two forms; use one")
-    allowed = question_as("hitl", task)["review_configs"][0]["allowed_decisions"]
+    allowed = _allowed(task)
     types = [_TYPES.get(str(_part(each, "type"))) for each in found]
     for each, kind in zip(found, types, strict=True):
         if kind not in allowed:

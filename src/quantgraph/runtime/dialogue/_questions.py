@@ -73,8 +73,6 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
     text = answer_in_text(task, check_answers_question(answer, task))
     if isinstance(text, Note):
         return text
-    if isinstance(text, Mapping) and "answer" in text:
-        text = text["answer"]
     if not isinstance(text, str):
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"

@@ -210,18 +210,18 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = request_language(state)
     ref, request, dialogue = state.get("data_ref"), request_of(state), dialogue_of(state)
-    carried = last_request_of(state["messages"])
     host_ref = request["given_ref"] if ref == request["left_ref"] else ref
     clean["given_ref"] = host_ref or ""
     if state.get("ended_because") or progress_of(state)["ended"]:
         last = last_request(state)
-        return {**clean, "ended_because": None, **(last if last["last_request"] else carried)}
+        last = last if last["last_request"] else last_request_of(state["messages"])
+        return {**clean, "ended_because": None, **last}
     groups = state.get("quantgraph") or {}
     there: dict[str, Any] = {**state, "strategy": groups.get("strategy")}
     for name, fields in (("request", request), ("dialogue", dialogue), ("progress", progress_of(state))):
         there |= fields if name in groups else {}
     absent = {key: value for key, value in clean.items() if there.get(key) is None}
-    absent |= {} if dialogue["last_request"] else carried
+    absent |= {} if dialogue["last_request"] else last_request_of(state["messages"])
     task = dialogue["clarification"]
     if task and messages and messages[-1].id != dialogue["reflected_on"]:
         # The host sent the answer as a message instead of resuming.
