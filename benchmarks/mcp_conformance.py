@@ -21,7 +21,7 @@ from quantgraph.integrations.mcp._server import bound_socket, serving_http
 from quantgraph.tools.mcp import http_app, make_server
 
 EXPECTED = Path(__file__).with_name("mcp_expected_failures.yaml")
-COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]
+COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp", "trade"]
 
 
 def conformance(tools: Path) -> int:

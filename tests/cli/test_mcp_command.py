@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from quantgraph.cli._main import app
 from quantgraph.runs import replay
 
-COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]
+COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp", "trade"]
 NEW = ["--new", "AAA, BBB", "--source", "prices.csv", "--out", "runs", "--cash", "1000"]
 NEW += ["--start", DAYS[1].replace("-", ""), "--end", DAYS[2].replace("-", "")]
 
@@ -122,7 +122,7 @@ def test_over_stdio_a_client_trades_and_leaves_and_another_goes_on(folder):
     assert talk_stdio([str(run)], rest) == {"committed": DAYS[2], "next": None}
     assert len(trades(run)) == 3
     assert replay(run).identical
-    said = CliRunner().invoke(app, ["mcp", str(run)])
+    said = CliRunner().invoke(app, ["mcp", "trade", str(run)])
     assert (said.exit_code, said.stdout) == (2, "")
     assert said.stderr.endswith("is done; start another with --new\n")
 
@@ -143,7 +143,7 @@ def test_over_stdio_a_client_trades_and_leaves_and_another_goes_on(folder):
 )
 def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, args, line):
     monkeypatch.chdir(tmp_path)
-    said = CliRunner().invoke(app, ["mcp", *args])
+    said = CliRunner().invoke(app, ["mcp", "trade", *args])
     assert (said.exit_code, said.stdout) == (2, "")
     assert line in said.stderr
     assert said.stderr.count("\n") == 1
@@ -152,7 +152,7 @@ def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, args, line):
 def test_without_the_extra_it_is_one_line(tmp_path):
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None\n"
-        "sys.argv = ['quantgraph', 'mcp', '--new', 'AAA']\nfrom quantgraph.cli import main; main()"
+        "sys.argv = ['quantgraph', 'mcp', 'trade', '--new', 'AAA']\nfrom quantgraph.cli import main; main()"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.runs._page import _without_folders, without_places
+from quantgraph._util.texts import without_places
+from quantgraph.runs._page import _without_folders
 
 
 @pytest.mark.parametrize(

@@ -134,3 +134,18 @@ def html_table(rows: Iterable[Sequence[object]], head: Sequence[object] = ()) ->
         for name, *cells in rows
     )
     return f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>"
+
+
+_FOLDERS = re.compile(
+    r"(?:file://|(?<![A-Za-z0-9_/:.<]))(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
+)
+_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
+
+
+def without_places(text: str) -> str:
+    """A text for strangers: files without their folders, and no hosts.
+
+    >>> without_places("/home/me/prices/a.csv, row 3: 127.0.0.1:9 or http://host:80/v1 refused 1/2")
+    'a.csv, row 3: … or http://…/v1 refused 1/2'
+    """
+    return _HOSTS.sub("…", _FOLDERS.sub("", text))

@@ -1,8 +1,7 @@
-"""``quantgraph mcp`` and ``quantgraph trader``: runs that a client trades, and AI-Trader's config file."""
+"""``quantgraph trader``: the models of AI-Trader's config file trade by themselves."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,156 +21,14 @@ from quantgraph.cli._console import (
     literal,
     plural,
     print_status,
-    protocol_streams,
     usage_errors,
 )
-from quantgraph.cli._ledger import RunsFolder, recorded_folder
-from quantgraph.cli._run import RecordedRun, settings_with, showing_run
-from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.cli._run import settings_with, showing_run
+from quantgraph.errors import QuantGraphError
 
 if TYPE_CHECKING:
     from quantgraph.integrations.ai_trader import BaseAgent, TraderConfig, TraderModel
-    from quantgraph.integrations.mcp import McpAccess
-    from quantgraph.runtime import Resources
     from quantgraph.settings import Settings
-
-
-TOKEN_VARIABLE = "QUANTGRAPH_MCP_TOKEN"  # noqa: S105 - the name of a variable
-
-
-def mcp(  # noqa: PLR0917 - typer reads options from the parameters
-    run: RecordedRun = None,
-    new: Annotated[
-        str | None, typer.Option("--new", metavar="SENTENCE", help="Start a run: universe and dates, a rule.")
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="With --new: as of 'quantgraph run'.")] = None,
-    start: Annotated[str | None, typer.Option(help="With --new: first date, YYYYMMDD.")] = None,
-    end: Annotated[str | None, typer.Option(help="With --new: last date, YYYYMMDD.")] = None,
-    symbols: Annotated[str | None, typer.Option(help="With --new: codes, joined by commas.")] = None,
-    cash: Annotated[float | None, typer.Option(help="With --new: initial cash. Default: 1000000.")] = None,
-    market: Annotated[
-        Literal["cn", "us"] | None, typer.Option(help="With --new: rules and fees. Default: by the codes.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Who reads the sentence: a model's name, or keyless.")
-    ] = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve HTTP on this machine alone, in place of stdio.")
-    ] = False,
-    port: Annotated[int, typer.Option(help="Port of --http; 0 takes a free one.")] = 0,
-    services: Annotated[
-        bool, typer.Option("--services", help="Serve math, search, trade and price, each on a port.")
-    ] = False,
-    service_ports: Annotated[
-        str, typer.Option(metavar="PORTS", help="Ports of --services.")
-    ] = "19000,19001,19002,19003",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help=f"File with the token of HTTP. Default: {TOKEN_VARIABLE}, else a random one."),
-    ] = None,
-    out: RunsFolder = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
-    """Serve a run to an MCP client, which trades it day by day; a stopped run goes on where it was.
-
-    Over stdio nothing but the protocol is written to stdout.
-    """
-    with usage_errors(debug=debug):
-        from quantgraph.tools.mcp import make_server as _  # noqa: F401 - tells at once if the extra is missing
-
-        if new is not None and run is not None:
-            raise BadOption("RUN and --new are both set; set one of them", parameter="new")
-        own = {"source": source, "start": start, "end": end, "symbols": symbols, "cash": cash}
-        own |= {"market": market, "model": model}
-        work, question = _begun(new, own, out) if new is not None else _resume(run, own, out)
-        access = _access(http, port, _ports(service_ports) if services else None, _token(token_file))
-    with showing_run(question, as_json=as_json, headless=True, debug=debug) as shown:
-        shown.result = work(access, shown.live)
-
-
-def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str | None) -> McpAccess:
-    from quantgraph.integrations.mcp import McpAccess
-
-    if not http and services is None:
-        return McpAccess(stdio=protocol_streams())
-    access = McpAccess(port=port if http else None, services=services)
-    return replace(access, token=token) if token else access
-
-
-def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
-    from quantgraph.broker import Account
-    from quantgraph.data.symbols import symbol_list
-    from quantgraph.integrations.mcp import start_mcp_run
-    from quantgraph.market import Rulebook
-    from quantgraph.runs import RunSpec
-
-    if not new.strip():
-        raise BadOption("--new is empty; name symbols and dates", parameter="new")
-    rules = None
-    if own["market"] is not None:
-        rules = Rulebook.us() if own["market"] == "us" else Rulebook.mainland()
-    spec = RunSpec(
-        question=new,
-        symbols=symbol_list(own["symbols"] or ()),
-        start=own["start"] or "",
-        end=own["end"] or "",
-        cash=Account.opening(1_000_000 if own["cash"] is None else own["cash"]).cash,
-        rules=rules,
-    )
-
-    def work(access: McpAccess, live: Resources) -> dict[str, Any]:
-        resources = replace(live, source=own["source"], model=own["model"])
-        return start_mcp_run(spec, access, resources=resources, out=out, tell=print_status)
-
-    return work, new
-
-
-def _resume(run: str | None, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
-    from quantgraph.integrations.mcp import resume_mcp_run
-    from quantgraph.runs import read_result
-    from quantgraph.runs.folder import read_manifest
-
-    for name, value in own.items():
-        if value is not None and name != "model":
-            raise BadOption(f"--{name} belongs to --new; a run keeps what it was begun with", parameter=name)
-    folder = recorded_folder(run, out)
-    manifest = read_manifest(folder)
-    if manifest.decider != "mcp_client":
-        raise BadOption(
-            f"run {manifest.run_id} is decided by {manifest.decider or 'its signal'}, not by an MCP client; "
-            f"start one with: quantgraph mcp --new SENTENCE",
-            parameter="run",
-        )
-    if (read_result(folder) or {}).get("ended_because") == "done":
-        raise BadOption(f"run {manifest.run_id} is done; start another with --new", parameter="run")
-
-    def work(access: McpAccess, live: Resources) -> dict[str, Any]:
-        resources = replace(live, model=own["model"])
-        return resume_mcp_run(folder, access, resources=resources, tell=print_status)
-
-    return work, manifest.spec.question
-
-
-def _ports(text: str) -> tuple[int, ...]:
-    from quantgraph.integrations.mcp import SERVICE_PORTS
-
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != len(SERVICE_PORTS) or not all(part.isascii() and part.isdigit() for part in parts):
-        raise BadOption(
-            f"--service-ports {text!r:.60}; must be {len(SERVICE_PORTS)} ports, like 19000,19001,19002,19003",
-            parameter="service_ports",
-        )
-    return tuple(int(part) for part in parts)
-
-
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{file} cannot be read as a token: {error}", file=str(file)) from None
 
 
 _HEADINGS = (

@@ -37,9 +37,10 @@ from quantgraph.cli._data import TableFacts, open_own, with_tables
 from quantgraph.cli._data import app as data
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
-from quantgraph.cli._integrations import mcp, trader
+from quantgraph.cli._integrations import trader
 from quantgraph.cli._ledger import app as ledger
 from quantgraph.cli._ledger import latest_run
+from quantgraph.cli._mcp import app as mcp
 from quantgraph.cli._plan import (
     Accumulate,
     Band,
@@ -90,7 +91,8 @@ app = typer.Typer(
 )
 app.add_typer(data, name="data")
 app.add_typer(ledger, name="ledger")
-for _command in (resume, replay, runs, show, compare, logs, mcp, doctor, trader):
+app.add_typer(mcp, name="mcp")
+for _command in (resume, replay, runs, show, compare, logs, doctor, trader):
     app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from quantgraph._util.files import storage_errors, write_atomic
-from quantgraph._util.texts import Language, language_of
+from quantgraph._util.texts import Language, language_of, without_places
 from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError
@@ -44,16 +44,10 @@ from quantgraph.subgraphs.signal import understanding_lines
 _BARS = ("open", "high", "low", "close", "vol")
 _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
-_FOLDERS = re.compile(
-    r"(?:file://|(?<![A-Za-z0-9_/:.<]))(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
-)
 _PATHS = re.compile(
     r"(?:^|(?<=[\s'\"`(\[=,，：；（\u4e00-\u9fff])|(?<=\\n))~?(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE
 )
 """Folders of an absolute path, in texts that also hold code and divisions."""
-_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
-
-
 _DRAWINGS = 300
 """Executions of a run that its page draws; ``quantgraph logs --draw`` draws each."""
 
@@ -336,15 +330,6 @@ def _without_folders(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_folders(each) for name, each in value.items()}
     return [_without_folders(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def without_places(text: str) -> str:
-    """A text for strangers: files without their folders, and no hosts.
-
-    >>> without_places("/home/me/prices/a.csv, row 3: 127.0.0.1:9 or http://host:80/v1 refused 1/2")
-    'a.csv, row 3: … or http://…/v1 refused 1/2'
-    """
-    return _HOSTS.sub("…", _FOLDERS.sub("", text))
 
 
 def _understood(result: Mapping[str, Any], language: Language) -> list[str]:

@@ -25,6 +25,7 @@ from quantgraph._util.texts import (
     language_of,
     say,
     short_line,
+    without_places,
 )
 from quantgraph.audit import first_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
@@ -535,7 +536,6 @@ def write_index(folder: Path, *, language: Language) -> Path:
         If the disk is full or refuses.
     """
     from quantgraph.page import render_index
-    from quantgraph.runs._page import without_places
 
     rows, results = [], {}
     for row in list_runs(folder).to_dict("records"):

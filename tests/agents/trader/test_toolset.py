@@ -57,7 +57,7 @@ class Moods:
         "buy": ServedTool(name="buy", description="Buys.", parameters={"type": "object", "properties": {}}),
     }
 
-    def call(self, name, args):
+    def call(self, name, args, _progress):
         type(self).calls += 1
         return {"mood": f"{name} of {args['symbol']}: calm"}
 

@@ -204,7 +204,8 @@ class _ClientLoop(ModelLoop[_ClientState]):
     def _next_call(self) -> dict[str, Any]:
         if self.handler is None:
             raise NotConfigured(
-                "the decisions of this run come from an MCP client; 'quantgraph mcp RUN' goes on with it"
+                "the decisions of this run come from an MCP client; 'quantgraph mcp trade RUN' goes on with "
+                "it"
             )
         return self.handler.next_call(partial(_check_stop, current_run_control()))
 
@@ -418,7 +419,7 @@ def _serving(
         address = json.dumps(_configuration(urls, access.token, folder))
 
         def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
-            is_done, why = False, "the run was stopped; 'quantgraph mcp RUN' goes on with it"
+            is_done, why = False, "the run was stopped; 'quantgraph mcp trade RUN' goes on with it"
             try:
                 result = run()
                 is_done = result["ended_because"] == "done"
@@ -458,5 +459,5 @@ def _configuration(urls: Mapping[str, str], token: str, folder: Path) -> dict[st
     servers: dict[str, Any] = {
         name: {"type": "http", "url": url, "headers": headers} for name, url in urls.items()
     }
-    own = {"quantgraph": {"command": "quantgraph", "args": ["mcp", str(folder.absolute())]}}
+    own = {"quantgraph": {"command": "quantgraph", "args": ["mcp", "trade", str(folder.absolute())]}}
     return {"mcpServers": servers or own}

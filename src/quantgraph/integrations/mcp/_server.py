@@ -18,7 +18,7 @@ from typing import Any, Final
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BadOption, StorageUnavailable
 from quantgraph.tools import refusal
-from quantgraph.tools.mcp import CLIENT_TOOLS, ServedTool, served_tool
+from quantgraph.tools.mcp import CLIENT_TOOLS, Progress, ServedTool, served_tool
 
 LONGEST_ARGUMENTS: Final = 20_000
 """Characters of a call's arguments, as JSON."""
@@ -44,7 +44,12 @@ class ClientHandler:
         """The tools of a client."""
         return {name: served_tool(name) for name in CLIENT_TOOLS}
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        progress: Progress | None = None,  # noqa: ARG002 - none is made
+    ) -> Any:
         """Wait until the run has carried a call out, and return its answer."""
         try:
             length = len(canonical_json(args, allow_nan=False))

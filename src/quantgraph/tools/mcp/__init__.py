@@ -8,13 +8,23 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.tools.mcp._package import http_app, make_server, serve_stdio
-    from quantgraph.tools.mcp._served import CLIENT_TOOLS, FINISH_DAY, SERVICES, ServedTool, served_tool
+    from quantgraph.tools.mcp._served import (
+        CLIENT_TOOLS,
+        FINISH_DAY,
+        SERVICES,
+        Progress,
+        ServedText,
+        ServedTool,
+        served_tool,
+    )
     from quantgraph.tools.mcp._tools import check_addresses, open_mcp_tools
 
 __all__ = [
     "CLIENT_TOOLS",
     "FINISH_DAY",
     "SERVICES",
+    "Progress",
+    "ServedText",
     "ServedTool",
     "check_addresses",
     "http_app",

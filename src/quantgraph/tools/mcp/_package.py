@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, TextIO, TypeVar, cast
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
-from quantgraph.errors import NotConfigured, SourceUnavailable
-from quantgraph.tools.mcp._served import CallHandler, ServedTool, is_refusal
+from quantgraph._util.texts import language_of
+from quantgraph.errors import NotConfigured, QuantGraphError, SourceUnavailable
+from quantgraph.tools.mcp._served import CallHandler, ServedText, ServedTool, is_refusal
 
 try:
     import mcp_types as types
@@ -33,11 +36,18 @@ MAX_BODY: Final = 256 * 1024
 """Bytes of a request over HTTP."""
 _INVALID_PARAMS = -32602
 _MOST_THREADS = 128
-_OBJECT = {"type": "object"}
+T = TypeVar("T")
 
 
-def make_server(handler: CallHandler, *, name: str = "quantgraph", only: Iterable[str] | None = None) -> Any:
-    """Make a server of a handler's tools, or of some of them."""
+def make_server(
+    handler: CallHandler,
+    *,
+    name: str = "quantgraph",
+    only: Iterable[str] | None = None,
+    instructions: str = "Trade one day at a time: get_today, then buy and sell, then finish_day.",
+    texts: Sequence[ServedText] = (),
+) -> Any:
+    """Make a server of a handler's tools, or of some of them, and of texts."""
     served = {each: handler.tools[each] for each in (handler.tools if only is None else only)}
     listed = [_describe(tool) for tool in served.values()]
     limiter: list[anyio.CapacityLimiter] = []
@@ -45,26 +55,116 @@ def make_server(handler: CallHandler, *, name: str = "quantgraph", only: Iterabl
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
 
-    async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def in_thread(work: Callable[[], T]) -> T:
+        if not limiter:  # belongs to the loop that serves
+            limiter.append(anyio.CapacityLimiter(_MOST_THREADS))
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter[0])
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in served:
             known = ", ".join(served)
             raise MCPError(_INVALID_PARAMS, f"there is no tool {params.name[:60]!r}; there is {known}")
-        if not limiter:  # belongs to the loop that serves
-            limiter.append(anyio.CapacityLimiter(_MOST_THREADS))
-        answer = await anyio.to_thread.run_sync(
-            partial(handler.call, params.name, params.arguments or {}),
-            abandon_on_cancel=True,
-            limiter=limiter[0],
-        )
+
+        def progress(done: int, total: int | None, line: str) -> None:
+            with suppress(Exception):  # the client has left, or its call was cancelled
+                anyio.from_thread.run(context.session.report_progress, done, total, line)
+
+        answer = await in_thread(partial(handler.call, params.name, params.arguments or {}, progress))
         return _result(answer)
 
     return Server(
         name,
         version=version("quantgraph"),
-        instructions="Trade one day at a time: get_today, then buy and sell, then finish_day.",
+        instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        **(_text_handlers(texts, in_thread) if texts else {}),
     )
+
+
+def _text_handlers(texts: Sequence[ServedText], in_thread: Any) -> dict[str, Any]:
+    """The handlers of resources and prompts."""
+    fixed = [text for text in texts if "{" not in text.address]
+    prompts = {text.name: text for text in texts if text.arguments}
+    patterns = {
+        re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[\\w.-]{1,64})", re.escape(text.address))): text
+        for text in texts
+    }
+
+    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
+        found = [
+            types.Resource(
+                uri=each.address, name=each.name, description=each.description, mime_type=each.kind
+            )
+            for each in fixed
+        ]
+        return types.ListResourcesResult(resources=found)
+
+    async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
+        found = [
+            types.ResourceTemplate(
+                uri_template=each.address, name=each.name, description=each.description, mime_type=each.kind
+            )
+            for each in texts
+            if each not in fixed
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=found)
+
+    async def read_resource(
+        _context: Any, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        address = str(params.uri)
+        for pattern, text in patterns.items():
+            if found := pattern.fullmatch(address):
+                read = await in_thread(partial(_read, text, **found.groupdict()))
+                content = types.TextResourceContents(uri=address, mime_type=text.kind, text=read)
+                return types.ReadResourceResult(contents=[content])
+        known = ", ".join(text.address for text in texts)
+        raise MCPError(_INVALID_PARAMS, f"there is no resource {address[:80]!r}; there is {known}")
+
+    async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
+        found = [
+            types.Prompt(
+                name=each.name,
+                description=each.description,
+                arguments=[
+                    types.PromptArgument(name=name, description=what, required=False)
+                    for name, what in each.arguments.items()
+                ],
+            )
+            for each in prompts.values()
+        ]
+        return types.ListPromptsResult(prompts=found)
+
+    async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        text = prompts.get(params.name)
+        if text is None:
+            raise MCPError(
+                _INVALID_PARAMS, f"there is no prompt {params.name[:60]!r}; there is {', '.join(prompts)}"
+            )
+        given = [
+            f"{name}: {value[:10_000]}"
+            for name, value in (params.arguments or {}).items()
+            if name in text.arguments
+        ]
+        read = await in_thread(partial(_read, text, language=language_of("\n".join(given))))
+        content = types.TextContent(type="text", text="\n\n".join([read, *given]))
+        message = types.PromptMessage(role="user", content=content)
+        return types.GetPromptResult(description=text.description, messages=[message])
+
+    return {
+        "on_list_resources": list_resources,
+        "on_list_resource_templates": list_templates,
+        "on_read_resource": read_resource,
+        **({"on_list_prompts": list_prompts, "on_get_prompt": get_prompt} if prompts else {}),
+    }
+
+
+def _read(text: ServedText, **values: str) -> str:
+    try:
+        return text.read(**values)
+    except QuantGraphError as error:
+        raise MCPError(_INVALID_PARAMS, error.line) from error
 
 
 def _describe(tool: ServedTool) -> types.Tool:
@@ -72,10 +172,10 @@ def _describe(tool: ServedTool) -> types.Tool:
         name=tool.name,
         description=tool.description,
         input_schema=dict(tool.parameters),
-        output_schema=_OBJECT,
+        output_schema=dict(tool.answers),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.reads,
-            destructive_hint=not tool.reads,
+            destructive_hint=tool.destroys and not tool.reads,
             idempotent_hint=tool.repeatable,
             open_world_hint=False,
         ),
@@ -92,10 +192,10 @@ def _result(answer: Any) -> types.CallToolResult:
     )
 
 
-def http_app(server: Any) -> Any:
+def http_app(server: Any, *, max_body: int = MAX_BODY) -> Any:
     """Return a server as an ASGI app at ``/mcp``, which answers only to local names and origins."""
     return server.streamable_http_app(
-        json_response=True, stateless_http=True, max_request_body_size=MAX_BODY, host="127.0.0.1"
+        json_response=True, stateless_http=True, max_request_body_size=max_body, host="127.0.0.1"
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -34,8 +34,12 @@ class ServedTool:
     ----------
     parameters
         JSON schema of its arguments.
+    answers
+        JSON schema of its answer.
     reads
         Whether it changes nothing.
+    destroys
+        Whether what it changes cannot be taken back.
     repeatable
         Whether a repeated call has no further effect.
     """
@@ -43,8 +47,38 @@ class ServedTool:
     name: str
     description: str
     parameters: Mapping[str, Any]
+    answers: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     reads: bool = True
+    destroys: bool = True
     repeatable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedText:
+    """A text that a server offers as a resource, and as a prompt if it has ``arguments``.
+
+    Attributes
+    ----------
+    address
+        Of the resource; with ``{names}`` it is a template, and ``read`` is called with their values.
+    kind
+        MIME type.
+    arguments
+        Of the prompt, by name what each is.
+    read
+        Returns the text; that of a prompt in a ``language``.
+    """
+
+    address: str
+    name: str
+    description: str
+    kind: str = "text/markdown"
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[..., str]
+
+
+Progress = Callable[[int, int | None, str], None]
+"""Tells a waiting client how far its call is: steps done, of how many, and a line."""
 
 
 class CallHandler(Protocol):
@@ -54,7 +88,7 @@ class CallHandler(Protocol):
     def tools(self) -> Mapping[str, ServedTool]:
         """The tools by name."""
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(self, name: str, args: Mapping[str, Any], progress: Progress, /) -> Any:
         """Return what one of the tools answers, a JSON value, see :func:`is_refusal`."""
 
 

@@ -18,7 +18,7 @@ from quantgraph.recording.scope import call_once, replaying
 from quantgraph.tools._call import RELAYED, call_tool, live_function
 from quantgraph.tools._context import ToolContext
 from quantgraph.tools._results import refusal
-from quantgraph.tools.mcp._served import SERVICES, ServedTool, parameters_of
+from quantgraph.tools.mcp._served import SERVICES, Progress, ServedTool, parameters_of
 
 OWN_TOOLS: Final = ("get_positions", "buy", "sell")
 """Tools that no other server may replace: the ledger would not have its trades."""
@@ -127,7 +127,7 @@ class _OwnHandler:
             for name, tool in self._catalog.items()
         }
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(self, name: str, args: Mapping[str, Any], _progress: Progress) -> Any:
         task = partial(call_tool, self._catalog[name], args, self._context, timeout=_TIMEOUT)
         try:
             return self._variables.copy().run(task)

@@ -1,0 +1,385 @@
+"""What the research tools answer: short JSON objects, each with what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, cast
+
+import pandas as pd
+from typing_extensions import TypedDict
+
+from quantgraph._util.texts import language_of, say, short_line, without_places
+from quantgraph.audit import first_lines, issue_text
+from quantgraph.audit.causality import Verdict
+from quantgraph.errors import QuantGraphError
+from quantgraph.integrations.mcp._research_runs import Standing
+from quantgraph.runs import RunResult
+from quantgraph.subgraphs.signal import HeldSignal
+
+MOST_ROWS: Final = 100
+"""Trades of one answer."""
+_LINE, _LINES = 600, 20
+_NUMBERS = (
+    *("initial_value", "final_value", "return", "annual_return", "volatility", "sharpe", "sortino"),
+    *("max_drawdown", "trades", "win_rate", "profit_factor", "turnover", "costs", "exposure"),
+)
+
+
+class Question(TypedDict):
+    """A question of a run; an answer names its ``id``."""
+
+    id: str
+    kind: str
+    text: str
+    options: list[str]
+    default: str | None
+    not_read: list[str]
+
+
+class RunAnswer(TypedDict, total=False):
+    """How a run stands."""
+
+    run: str
+    state: str
+    next: str
+    understood: list[str]
+    not_done: list[str]
+    question: Question
+    progress: str
+    text: list[str]
+    numbers: dict[str, Any]
+    error: str
+    code: str
+    counterexample: dict[str, Any]
+
+
+class AuditAnswer(TypedDict, total=False):
+    """What an audit found."""
+
+    causal: bool
+    text: str
+    proved: int
+    sessions: int
+    counterexample: dict[str, Any]
+    compared: bool
+    departures: list[str]
+    not_compared: str
+    next: str
+
+
+class ResultAnswer(TypedDict, total=False):
+    """A run's result."""
+
+    run: str
+    state: str
+    ended_because: str | None
+    sentence: str
+    text: list[str]
+    understood: list[str]
+    clauses: list[dict[str, Any]]
+    notes: list[str]
+    assumptions: list[str]
+    window: dict[str, Any]
+    symbols: list[str]
+    symbol_count: int
+    plan: dict[str, Any]
+    numbers: dict[str, Any]
+    benchmark: dict[str, Any]
+    next: str
+
+
+class TradesAnswer(TypedDict):
+    """Fills of a run."""
+
+    run: str
+    total: int
+    offset: int
+    rows: list[dict[str, Any]]
+    next: str
+
+
+class ComparisonAnswer(TypedDict):
+    """Runs side by side: a list a number or difference, in the order of ``runs``."""
+
+    runs: list[str]
+    numbers: dict[str, list[Any]]
+    differences: dict[str, list[str]]
+    note: str
+    next: str
+
+
+class ReportAnswer(TypedDict, total=False):
+    """A page, or a script."""
+
+    run: str
+    page: str
+    resource: str
+    script: str
+    next: str
+
+
+class StatusAnswer(TypedDict, total=False):
+    """A run, or the runs of the server."""
+
+    runs: list[dict[str, Any]]
+    total: int
+    run: str
+    state: str
+    progress: str
+    text: list[str]
+    next: str
+
+
+_NEXT = {
+    "working": "Call status with this run until its state is another one.",
+    "understood": "Show the person what was understood. If it is right, call run with this run. If not, "
+    "answer the question by understand: run, question (its id) and answer, in words that change the request.",
+    "done": "Tell the person the text and the numbers. More: result, trades, compare, report.",
+    "stopped": "It can be gone on with: call run with this run.",
+}
+_ASKS = (
+    "Put the question to the person, unless their words answer it, and call {tool} with run, question (its "
+    "id) and answer: an option, its number, or words of theirs."
+)
+_OR_CODE = (
+    " Or, if the rule is clear to you but not read here, write its code: audit with said=the sentence, then "
+    "run with code and the same sentence."
+)
+
+
+def run_answer(run: str, standing: Standing, *, tool: str) -> RunAnswer:
+    """How a run stands, for the tool that was called."""
+    answer: RunAnswer = {"run": run, "state": standing.state, "next": _NEXT.get(standing.state, "")}
+    if standing.work is not None:
+        answer["progress"] = progress_text(standing)
+    if (result := standing.result) is not None:
+        answer |= _of_result(result, standing.state, tool)
+    if standing.error:
+        answer |= cast("RunAnswer", dict(standing.error))
+        if standing.state == "refused":
+            answer["next"] = next_of_error(str(standing.error.get("code")))
+    return answer
+
+
+def progress_text(standing: Standing) -> str:
+    """How far a run is, in a line."""
+    work = standing.work
+    if work is None:
+        return ""
+    counted = f"session {work.number} of {work.total}, " if work.total else ""
+    return f"{counted}{short_line(work.text)}" if work.text else "begun"
+
+
+def _of_result(result: RunResult, state: str, tool: str) -> RunAnswer:
+    answer: RunAnswer = {}
+    if result.understanding:
+        answer["understood"] = result.understanding
+        answer["not_done"] = [
+            each["words"]
+            for each in (result.get("understanding") or {}).get("clauses", ())
+            if each["status"] == "not_done"
+        ]
+    if state in {"asks", "understood"}:
+        answer["question"] = question = _question(result["asked"])
+        if state == "asks":
+            can_code = question["kind"] in {"strategy", "failure"} or bool(question["not_read"])
+            answer["next"] = _ASKS.format(tool=tool) + (_OR_CODE if can_code else "")
+    if state in {"done", "ended"}:
+        answer["text"] = headline(result)
+        answer["numbers"] = _numbers(result.get("account"))
+    if state == "ended":
+        answer["next"] = (
+            "It ended without a result, and would again: tell the person why. Change the sentence, the plan "
+            "or the code, and begin another."
+        )
+    return answer
+
+
+def _question(asked: Mapping[str, Any]) -> Question:
+    text = f"{asked['error']}\n{asked['question']}" if asked.get("error") else asked["question"]
+    return {
+        "id": asked["id"],
+        "kind": asked["kind"],
+        "text": text[:4_000],
+        "options": list(asked["options"])[:_LINES],
+        "default": asked["default"],
+        "not_read": list(asked["unread"])[:_LINES],
+    }
+
+
+def headline(result: RunResult) -> list[str]:
+    """What a person must read first of a run."""
+    language = language_of(str(result["question"]))
+    title, first = first_lines(result.get("validation") or {}, language)
+    synthetic = (result.get("source") or {}).get("synthetic")
+    lines = [
+        str(result.get("error") or title or result["ended_because"]),
+        *first,
+        *(
+            [say(language, zh="合成数据，不代表任何真实股票", en="synthetic data, not real stocks")]
+            if synthetic
+            else []
+        ),
+        str((result.get("causality") or {}).get("text", "")),
+        *map(str, result.get("assumptions") or ()),
+    ]
+    return [short_line(line, _LINE) for line in lines if line][:_LINES]
+
+
+def _numbers(account: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: _number(account[name]) for name in _NUMBERS if account and account.get(name) is not None}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else float(f"{value:.6g}")
+    return value
+
+
+def result_answer(run: str, standing: Standing) -> ResultAnswer:
+    """The result of a run that has a folder."""
+    result = standing.result or RunResult()
+    understanding = result.get("understanding") or {}
+    return {
+        "run": run,
+        "state": standing.state,
+        "ended_because": result.get("ended_because"),
+        "sentence": str(result.get("question", "")),
+        "text": headline(result) if standing.state in {"done", "ended"} else [],
+        "understood": [short_line(line, _LINE) for line in result.understanding],
+        "clauses": [dict(each) for each in understanding.get("clauses", ())][:_LINES],
+        "notes": [short_line(note, _LINE) for note in result.get("notes") or ()][:_LINES],
+        "assumptions": [short_line(each, _LINE) for each in result.get("assumptions") or ()][:_LINES],
+        "window": dict(result.get("window") or {}),
+        "symbols": list(result.get("symbols") or ())[:50],
+        "symbol_count": len(result.get("symbols") or ()),
+        "plan": dict(result.get("plan") or {}),
+        "numbers": _numbers(result.get("account")),
+        "benchmark": _numbers(result.get("benchmark")),
+        "next": "Say what was not done, not compared or taken by default, too. trades has the fills; "
+        "report writes a page.",
+    }
+
+
+def trades_answer(run: str, result: RunResult, offset: int, limit: int) -> TradesAnswer:
+    """The fills of a run, some of them."""
+    table = result.trades
+    names = ("trade_date", "ts_code", "side", "quantity", "price", "amount", "reason", "profit", "holding")
+    part = table.iloc[offset : offset + limit]
+    rows = [
+        {name: _cell(value) for name, value in row.items() if name in names and not _is_missing(value)}
+        for row in part.to_dict("records")
+    ]
+    left = len(table) - offset - len(rows)
+    more = f"{left} more: trades with offset={offset + len(rows)}." if left > 0 else "These are the last."
+    return {"run": run, "total": len(table), "offset": offset, "rows": rows, "next": more}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}"
+    return _number(value.item() if hasattr(value, "item") else value)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def comparison_answer(runs: Sequence[str], compared: Any) -> ComparisonAnswer:
+    """Runs side by side."""
+    numbers = {
+        str(name): [None if _is_missing(each) else _number(each) for each in row]
+        for name, row in zip(compared.numbers.index, compared.numbers.to_numpy().tolist(), strict=True)
+    }
+    differences = {
+        str(name): [short_line(each, _LINE) for each in row]
+        for name, row in islice(
+            zip(compared.differences.index, compared.differences.to_numpy().tolist(), strict=True), _LINES
+        )
+    }
+    return {
+        "runs": list(runs),
+        "numbers": numbers,
+        "differences": differences,
+        "note": compared.note,
+        "next": "A better number in one window does not prove a better rule: say so. report writes a page.",
+    }
+
+
+def audit_answer(verdict: Verdict, held: HeldSignal | None, said: str, language: str) -> AuditAnswer:
+    """What the proof and the comparison with the sentence found."""
+    found = verdict.as_json()
+    answer: AuditAnswer = {
+        "causal": verdict.causal,
+        "text": verdict.text(language),
+        "proved": verdict.proved,
+        "sessions": verdict.sessions,
+    }
+    if found["counterexample"]:
+        answer["counterexample"] = found["counterexample"]
+    if held is not None:
+        answer["compared"] = held.not_compared is None
+        answer["departures"] = [
+            issue_text({"code": each.code, "message": each.message, "zh": each.zh}, language)
+            for each in held.findings
+        ][:_LINES]
+        if held.not_compared is not None:
+            answer["not_compared"] = held.not_compared.text(language)
+    answer["next"] = _after_audit(answer, said)
+    return answer
+
+
+def _after_audit(answer: AuditAnswer, said: str) -> str:
+    if not answer["causal"]:
+        return (
+            "Mend the line that the counterexample names: row t may use rows up to t alone. Then audit again."
+        )
+    if answer.get("departures"):
+        return (
+            "It does something else than the sentence at the cell that is named: mend the code, and audit "
+            "again."
+        )
+    if not said:
+        return (
+            "It uses no future. Pass said, the person's sentence, to hold it against the words; or call run."
+        )
+    if not answer["compared"]:
+        return (
+            "It uses no future, but the rules here cannot read the whole sentence, so only you say that the "
+            "code does it: tell the person that. Then call run with the code and the sentence."
+        )
+    return "It uses no future and does what the sentence says: call run with the code and the sentence."
+
+
+def next_of_error(code: str) -> str:
+    """What to do after a refusal."""
+    return {
+        "not_causal": "Nothing traded. Mend the line that the counterexample names, audit, and run it anew.",
+        "rate_limited": "Wait: call status until a run has ended, then call again.",
+        "sandbox_weak": "This machine cannot seal code: tell the person; nothing can be run here.",
+        "code_unavailable": "The machine has no room for the code now: call again later.",
+        "storage_unavailable": "The server's owner must make room: tell the person.",
+        "unknown_question": "Call status with the run: it has the open question and its id.",
+    }.get(code, "Mend what the error names, and call again.")
+
+
+def error_answer(error: QuantGraphError) -> dict[str, Any]:
+    """A refusal: what was wrong, its code, and what to do."""
+    answer = {
+        "error": without_places(error.message)[:2_000],
+        "code": error.code,
+        "next": next_of_error(error.code),
+    }
+    verdict = error.data.get("verdict") or {}
+    return answer | ({"counterexample": verdict["counterexample"]} if verdict.get("counterexample") else {})
+
+
+def safe_answer(value: Any) -> Any:
+    """An answer whose texts name no folder of the server."""
+    if isinstance(value, str):
+        return without_places(value)
+    if isinstance(value, Mapping):
+        return {name: safe_answer(each) for name, each in value.items()}
+    return [safe_answer(each) for each in value] if isinstance(value, list | tuple) else value
