@@ -133,6 +133,7 @@ _OPEN = Note(zh="完成（有未解决的问题）", en="done, with an open find
 _OWN = {
     "own_not_proved": Note(zh="完成（信号未经证明）", en="done, signal not proved"),
     "own_unsealed": Note(zh="完成（未密封）", en="done, unsealed"),
+    "own_not_compared": Note(zh="完成（没有与句子比较）", en="done, not compared with the sentence"),
 }
 """How a run is titled that traded a signal of the caller's."""
 

@@ -393,6 +393,8 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     findings, compared = list(held.findings), held.not_compared is None
     findings += _coded_schedule(words.plan, signal)
     findings += [_choice_finding(each) for each in held.choices]
+    if held.not_compared is not None and request_of(state)["own"]:  # of a model's code, a model reviews it
+        findings.append(_not_compared_finding(held.not_compared))
     agrees = all(each.code != "meaning_differs" for each in findings)
     if agrees and compared and not by_planner:
         findings = [*_held_wider(state, resources, words, signal.columns), *findings]
@@ -406,6 +408,15 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
     checks = (*report.checks, "meaning" if compared else "structure")
     return replace(report, checks=checks, findings=(*findings, *others))
+
+
+def _not_compared_finding(why: Note) -> Finding:
+    return Finding(
+        severity="warning",
+        code="own_not_compared",
+        message=f"Not compared with the sentence: {why.en}. Nothing shows that the code does what it says.",
+        zh=f"没有与句子比较：{why.zh}。没有什么能表明代码做的就是它说的。",
+    )
 
 
 _MUCH = 0.2
