@@ -149,6 +149,36 @@ def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, args, line):
     assert said.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (
+            ["20260105-093000-1a2b3c"],
+            "a client trades a run with: quantgraph mcp trade 20260105-093000-1a2b3c",
+        ),
+        (["--new", "AAA"], "a client trades a new run with: quantgraph mcp trade --new SENTENCE"),
+        (["--http", "--token-file", "absent"], "absent cannot be read as a token"),
+        (["--runs", "0"], "--runs"),
+        (["export"], "no research client called there"),
+    ],
+)
+def test_a_wrong_call_of_research_is_one_line(tmp_path, monkeypatch, args, line):
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp", *args]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert line in said.stderr
+    assert said.stderr.count("\n") == 1
+
+
+def test_code_that_is_not_isolated_is_served_to_nobody(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUANTGRAPH_CODE_ISOLATION", "limits_only")
+    said = CliRunner().invoke(app, ["mcp", "--http"])
+    assert said.exit_code == 2
+    assert "runs with full isolation alone" in said.stderr
+
+
 def test_without_the_extra_it_is_one_line(tmp_path):
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None\n"

@@ -25,7 +25,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.llm import KeylessPlanner
-from quantgraph.runs import compare, list_runs, open_run, replay, resume_run, run_signal
+from quantgraph.runs import RunSpec, compare, list_runs, open_run, replay, resume_run, run_signal
 
 SENTENCE = (
     "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses "
@@ -203,3 +203,48 @@ def test_a_file_that_is_missing_and_a_decider_without_a_signal_are_refused(tmp_p
         run_strategy(strategy=tmp_path / "none.py", source="sample")
     with pytest.raises(BadOption, match="trades no signal"):
         run_strategy(strategy=own_rules.average_cross, source="sample", decider="buy_and_hold")
+
+
+CROSS = """close = snapshot["ohlcv"]["close"]
+fast, slow = (close.apply(lambda s, n=n: s.dropna().rolling(n).mean().reindex(s.index)) for n in (5, 30))
+buy = (fast > slow) & (fast.shift(1) <= slow.shift(1))
+sell = (fast < slow) & (fast.shift(1) >= slow.shift(1))
+GLOBAL_DATA_STATE.update("signal", {"cross": (close * 0).mask(buy, 1.0).mask(sell, -1.0).where(slow.notna())})
+"""
+
+
+@pytest.fixture
+def cross(tmp_path):
+    file = tmp_path / "cross.py"
+    file.write_text(CROSS)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended", "line"),
+    [
+        ("go on as the code does", "done", "You chose to go on as the code does. The code departs"),
+        ("stop", "meaning_failed", "The code departs from the sentence."),
+        ("make it better", "meaning_failed", "The code departs from the sentence."),
+    ],
+)
+def test_a_file_that_departs_from_its_sentence_is_asked_about(cross, tmp_path, answer, ended, line):
+    sentence = "000341.SZ, 2025: buy when the 5-day average crosses above the 20-day average, sell when below"
+    spec = RunSpec(question=sentence, on_clarify="ask")
+    asked = run_strategy(spec, strategy=cross, source="sample", model="keyless", out=tmp_path)
+    assert asked["open_question"]["kind"] == "meaning"
+    assert "sent back" not in asked["open_question"]["question"]  # no model wrote it
+    answered = resume_run(asked.folder, answer=answer, model="keyless")
+    assert answered["ended_because"] == ended
+    assert line in repr(answered)
+    assert replay(answered.folder).identical
+
+
+def test_a_file_beside_a_sentence_that_is_not_read_says_so_first(cross, tmp_path):
+    sentence = "000341.SZ, 2025: buy when the tape feels heavy, sell when it feels light; half position"
+    run = run_strategy(sentence, strategy=cross, source="sample", model="keyless", out=tmp_path)
+    first, ended = repr(run).splitlines()[1:3]
+    assert first.startswith("  Not compared with the sentence: not read: ")
+    assert "tape" in first
+    assert ended == "  done, not compared with the sentence"
+    assert run["plan"] == {"size": {"percent": "0.5"}}

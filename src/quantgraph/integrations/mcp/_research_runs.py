@@ -329,7 +329,8 @@ class ResearchRuns:
 
 
 def _state(result: RunResult) -> str:
-    if result["state"] != "ended" or result["ended_because"] == "cancelled":
+    stopped = result["ended_because"] == "cancelled" and "the run was stopped" in result["error"]
+    if result["state"] != "ended" or stopped:
         return "stopped"
     if "asked" in result:
         return "understood" if result["open_question"]["kind"] == "confirmation" else "asks"

@@ -101,11 +101,9 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
     line = issue_text(fault, words)
     if not _can_ask(state, resources):
         return failed_update(state, fault)
-    reason = say(
-        words,
-        zh=f"{line}\n改过之后仍然如此。要按代码现在的做法继续吗？",
-        en=f"{line}\nIt stayed so after it was sent back. Go on as the code does?",
-    )
+    stayed = say(words, zh="改过之后仍然如此。", en="It stayed so after it was sent back. ")
+    go_on = say(words, zh="要按代码现在的做法继续吗？", en="Go on as the code does?")
+    reason = f"{line}\n" + ("" if request_of(state)["own"] else stayed) + go_on
     options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
     return _question_about_code(state, reason, options)
 
@@ -153,7 +151,8 @@ def convention_question(state: SignalSubgraphState, report: Report, resources: O
     words, dialogue = language(state), dialogue_of(state)
     begin = say(words, zh="这句话有几种读法", en="The words have several readings")
     was_asked = any(each["question"].startswith(begin) for each in dialogue["answers"])
-    if not line or was_asked or is_accepted(state) or not _can_ask(state, resources):
+    settled = was_asked or is_accepted(state) or request_of(state)["own"]
+    if not line or settled or not _can_ask(state, resources):
         return {}
     lines = say(
         words, zh="；".join(str(each.zh) for each in line), en="; ".join(each.message for each in line)
@@ -166,10 +165,13 @@ def convention_question(state: SignalSubgraphState, report: Report, resources: O
 
 
 def _question_about_code(state: SignalSubgraphState, reason: str, options: Sequence[str]) -> Update:
-    """Return a question about the code; the answer goes on in the conversation that wrote it."""
-    asked = question_update(state, "meaning", reason, options=options)
-    *before, last = progress_of(state)["attempts"]
-    return {**asked, "attempts": [*before, {**last, "question": reason}]}
+    """Return a question about the code; the answer goes on in the conversation that wrote it, if one did."""
+    asked, attempts = (
+        question_update(state, "meaning", reason, options=options),
+        progress_of(state)["attempts"],
+    )
+    last = [{**attempt, "question": reason} for attempt in attempts[-1:]]
+    return {**asked, "attempts": [*attempts[:-1], *last]}
 
 
 def accepted_report(report: Report) -> Report:

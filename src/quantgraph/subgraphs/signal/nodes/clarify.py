@@ -275,14 +275,18 @@ def _bars_update(
 def _fault_update(
     state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """The update after a decision about code that departs from the sentence; other words go to its model."""
+    """The update after a decision about code that departs from the sentence; other words go to its model.
+
+    Code of the caller's has none: other words stop it.
+    """
     go_on, stop = task["options"]
-    fault = open_fault(progress_of(state)["validation"])
-    if fault is not None and (text == stop or is_refusal(text)):
+    fault, agrees = open_fault(progress_of(state)["validation"]), text == go_on or is_default(text)
+    unheard = request_of(state)["own"] is not None and not agrees
+    if fault is not None and (text == stop or is_refusal(text) or unheard):
         return failed_update(state, fault)
     answered = _answer_update(state, task, text, who, resources)
     message = str(answered["messages"][-1].id)
-    if text == go_on or is_default(text):
+    if agrees:
         accepted = strategy_of(state)["code_hash"]
         return {**answered, "accepted_code": accepted, "reflected_on": message, "answering": None}
     again = {**answered, "signal_ready": False, "strategy": {}}
