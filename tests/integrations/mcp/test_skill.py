@@ -15,13 +15,18 @@ from quantgraph.runs import run_strategy
 from quantgraph.runs.verification import audit_sentence
 from quantgraph.subgraphs.signal._meaning import HeldSignal
 
-SKILL = Path(__file__).parents[3] / "src" / "quantgraph" / "integrations" / "mcp" / "SKILL.md"
-TEXT = SKILL.read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[3] / "src" / "quantgraph" / "integrations" / "mcp"
+TEXT, CHINESE = ((FOLDER / name).read_text(encoding="utf-8") for name in ("SKILL.md", "skill_zh.md"))
 SAMPLE = {"source": "sample"}
-CELLS = [
-    (" ".join(sentence.split()), code)
-    for sentence, code in re.findall(r"\n\n([^\n`]+(?:\n[^\n`]+)?)\n\n```python\n(.*?)```", TEXT, re.DOTALL)
-]
+
+
+def cells(text: str) -> list[tuple[str, str]]:
+    """Each cell below the sentence that it codes."""
+    found = re.findall(r"\n\n([^\n`]+(?:\n[^\n`]+)?)\n\n```python\n(.*?)```", text, re.DOTALL)
+    return [(" ".join(sentence.split()), code) for sentence, code in found]
+
+
+CELLS = cells(TEXT)
 NAMES = [re.search(r'"signal", \{"(\w+)"', code)[1] for _, code in CELLS]
 TOOLS = ("understand", "audit", "run", "status", "result", "trades", "compare", "report")
 
@@ -32,13 +37,16 @@ def held(code: str, sentence: str, folder: Path) -> HeldSignal:
     return audit_sentence(path, sentence, **SAMPLE)
 
 
-def section(title: str) -> str:
-    return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)[1]
+def tables(text: str) -> list[list[list[str]]]:
+    """The rows of the plan and of the errors."""
+    found = re.findall(r"^\| --- .*\n((?:^\|.*\n)+)", text, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines()]
+        for body in found
+    ]
 
 
-def rows(title: str) -> list[list[str]]:
-    lines = [line for line in section(title).splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+PLAN, ERRORS = tables(TEXT)
 
 
 def test_the_front_matter_is_that_of_an_agent_skill():
@@ -92,14 +100,13 @@ def test_the_errors_that_it_describes_come_with_their_place(tmp_path: Path):
     assert example["session"]
     assert example["symbol"]
     assert example["hints"][0]["line"] == centred[: centred.index("center=True")].count("\n") + 1
-    codes = " ".join(row[0] for row in rows("When something comes back"))
+    codes = " ".join(row[0] for row in ERRORS)
     assert all(code in codes for code in (differs.code, "meaning_not_an_event", caught.value.code))
 
 
 def test_every_word_of_the_plan_is_in_its_table_and_every_form_is_a_plan():
-    table = rows("The plan")
-    assert [row[0].strip("`") for row in table] == list(TradePlan.__dataclass_fields__)
-    for word, forms, _ in table:
+    assert [row[0].strip("`") for row in PLAN] == list(TradePlan.__dataclass_fields__)
+    for word, forms, _ in PLAN:
         found = [json.loads(form) for form in re.findall(r"`(\{.*?\})`", forms)]
         assert found, word
         for form in found:
@@ -108,10 +115,31 @@ def test_every_word_of_the_plan_is_in_its_table_and_every_form_is_a_plan():
 
 
 def test_every_kind_of_size_and_every_schedule_is_shown():
-    table = {row[0].strip("`"): row[1] for row in rows("The plan")}
+    table = {row[0].strip("`"): row[1] for row in PLAN}
     for kind in ("equal_slots", "equal_weight", "percent", "cash", "shares", "weights"):
         assert f'"{kind}"' in table["size"]
     for schedule in ("every", "week_start", "month_start", "quarter_start"):
         assert f'"{schedule}"' in table["trade_on"]
     for way in ("amount", "percent", "shares", "rise", "fall", "by", "times"):
         assert f'"{way}"' in table["accumulate"]
+
+
+def test_the_chinese_twin_has_the_same_headings_cells_forms_and_codes():
+    headings = [
+        re.findall(r"^#+(?= )", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        for text in (TEXT, CHINESE)
+    ]
+    assert headings[0] == headings[1]
+    assert [code for _, code in cells(CHINESE)] == [code for _, code in CELLS]
+    plan, errors = tables(CHINESE)
+    assert [row[:2] for row in plan] == [row[:2] for row in PLAN]
+    assert [re.findall(r"`.*?`", row[0]) for row in errors] == [
+        re.findall(r"`.*?`", row[0]) for row in ERRORS
+    ]
+    assert [tool for tool in TOOLS if f"`{tool}(" not in CHINESE] == []
+
+
+@pytest.mark.parametrize(("sentence", "code"), cells(CHINESE), ids=NAMES)
+def test_a_chinese_sentence_says_what_its_cell_does(sentence: str, code: str, tmp_path: Path):
+    found = held(code, sentence, tmp_path)
+    assert (found.not_compared, found.findings) == (None, ())
