@@ -15,7 +15,7 @@ from quantgraph.integrations.mcp._research import Research
 from quantgraph.integrations.mcp._research_answers import AuditAnswer, Question, ResultAnswer, RunAnswer
 from quantgraph.integrations.mcp._research_runs import ResearchRuns
 from quantgraph.integrations.mcp._research_tools import TOOLS
-from quantgraph.runs import run_strategy
+from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.runs.verification import audit_sentence
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
@@ -106,7 +106,9 @@ def test_the_tools_say_of_the_first_cell_what_it_promises(tmp_path: Path):
     assert call("understand", sentence=sentence)["state"] == "understood"
     audited = call("audit", code=code, said=sentence)
     assert (audited["causal"], audited["compared"], audited["departures"]) == (True, True, [])
-    assert len(call("audit", code=code.replace("mean(20)", "mean(30)"), said=sentence)["departures"]) == 1
+    departing = code.replace("mean(20)", "mean(30)")
+    assert len(call("audit", code=departing, said=sentence)["departures"]) == 1
+    assert call("run", code=departing, sentence=sentence)["question"]["kind"] == "meaning"
     leaky = call("audit", code=code.replace("rolling(days)", "rolling(days, center=True)"), said=sentence)
     assert leaky["counterexample"]["symbol"] in sentence
     assert call("run", code=code, sentence=sentence)["state"] == "done"
@@ -121,7 +123,8 @@ def test_there_are_five_cells_and_no_block_escapes_the_tests():
 def test_a_cell_is_causal_trades_and_does_what_its_sentence_says(sentence: str, code: str, tmp_path: Path):
     found = held(code, sentence, tmp_path)
     assert (found.not_compared, found.findings) == (None, ())
-    result = run_strategy(sentence, strategy=tmp_path / "cell.py", out=tmp_path / "runs", **SAMPLE)
+    spec = RunSpec(question=sentence, on_clarify="ask")  # as the server runs it
+    result = run_strategy(spec, strategy=tmp_path / "cell.py", out=tmp_path / "runs", **SAMPLE)
     assert result["ended_because"] == "done"
     assert result["causality"]["causal"]
     assert result["account"]["trades"] > 0
