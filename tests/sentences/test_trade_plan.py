@@ -273,3 +273,31 @@ def test_an_end_that_the_plan_names_is_the_exit_and_a_stop_alone_is_not(
     assert request.strategy is not None
     assert (request.exit, request.strategy.exit == NEVER) == (exit_, not is_default)
     assert any(note.status == "default" for note in request.clauses) == is_default
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "left"),
+    [
+        ("stop loss 6%, 3x leverage", {"stop_loss": 0.06}, ["3x leverage"]),
+        (
+            "half of the money each time, stop loss 6%, short it below",
+            {"size": {"percent": 0.5}, "stop_loss": 0.06},
+            None,
+        ),
+    ],
+)
+def test_going_on_without_what_cannot_be_done_keeps_what_can(words, kept, left):
+    rule = "000341.SZ, 2025: buy when RSI(14) is below 30, sell when it is above 70"
+    read = read_request(f"{rule}, {words}\ngo on without it", RequestContext())
+    assert read.plan == kept
+    assert read.open == ()
+    dropped = [each.words for each in read.clauses if each.status == "not_done"]
+    assert dropped == left if left else dropped
+
+
+@pytest.mark.parametrize("often", ["", " each time", " every time", " per trade"])
+@pytest.mark.parametrize(("words", "share"), [("half of the money", 0.5), ("30% of my capital", 0.3)])
+def test_a_size_may_say_that_it_is_of_each_purchase(words, share, often):
+    rule = "000341.SZ, 2025: buy when RSI(14) is below 30, sell when it is above 70"
+    read = read_request(f"{rule}, {words}{often}", RequestContext())
+    assert (read.plan, read.unparsed) == ({"size": {"percent": share}}, ())

@@ -103,6 +103,7 @@ class Waiver:
 
 
 _P = r"(?<![\d.])(\d{1,9}(?:\.\d{1,9})?)\s*%"
+_EACH_TIME = r"(?:\s+(?:(?:each|every)\s+time|at\s+a\s+time|per\s+(?:trade|entry|purchase)))?"
 _IS = r"\s*(?:设[为在]?|定[为在]|为|是|在|到|of|at|is|to|[:=])?\s*-?"
 _STOP = r"(?:固定)?止损(?:线|位|点|幅度|比例)?|stop(?:[\s-]?loss(?:es)?)?(?![\w-])|\bsl\b"
 _TARGET = r"(?:固定)?止盈(?:线|位|点|幅度|比例)?|take[\s-]?profits?|profit[\s-]target|\btp\b"
@@ -216,9 +217,9 @@ _ROWS: tuple[_Row, ...] = (
     ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
     ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _constant("equal_weight")),
-    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:(?:每次|每笔)(?:只|仅|都)?(?:用|买入?|投入?)?|(?:只|仅|都)?(?:用|投入?)|(?:只|仅|都)买入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|(?:(?:use|using|with|invest(?:ing)?)\s+)?(?:only\s+)?{_P}\s+of\s+(?:the\s+|my\s+)?(?:account|equity|capital|portfolio|money|cash)(?:\s+(?:each\s+time|at\s+a\s+time|per\s+(?:trade|entry|purchase)))?(?!\s+(?:in|per|for|to)\b)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
+    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:(?:每次|每笔)(?:只|仅|都)?(?:用|买入?|投入?)?|(?:只|仅|都)?(?:用|投入?)|(?:只|仅|都)买入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|(?:(?:use|using|with|invest(?:ing)?)\s+)?(?:only\s+)?{_P}\s+of\s+(?:the\s+|my\s+)?(?:account|equity|capital|portfolio|money|cash){_EACH_TIME}(?!\s+(?:in|per|for|to)\b)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
-    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _constant({"percent": 0.5})),
+    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)" + _EACH_TIME + r"|half[\s-]position", _constant({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _constant({"percent": 1.0})),
     ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
     ("size", "size", "元 块 人民币 万 千 亿", rf"(?:(?<=买)|(?<=买入))\s*{_MONEY_UNIT}(?!以|的|左右)", _cash),
@@ -442,7 +443,9 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
             )
 
     for line in lines:
-        drop([clause for clause in open_ if line.gives_up or _is_waived(clause, line.waivers, open_)])
+        done = _carried_out(open_, executes)
+        given_up = [clause for clause in open_ if line.gives_up and clause not in done]
+        drop([each for each in open_ if each in given_up or _is_waived(each, line.waivers, open_)])
         named = {clause.topic for clause in line.clauses}
         if line.states_rule:
             drop([clause for clause in open_ if clause.topic not in named], _LEFT_OUT)
@@ -452,12 +455,21 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
                 notes.append(ClauseNote(words=clause.words, became=_DONE, status="done"))
             else:
                 open_.append(clause)
-    plan = {clause.key: clause.value for clause in open_ if clause.key and clause.value is not None}
-    done = [  # of two values of one word the first is asked about
-        each
-        for each in open_
-        if each.key in executes and each.value is not None and plan[each.key] == each.value
-    ]
+    done = _carried_out(open_, executes)
     notes += [ClauseNote(words=clause.words, became=_DONE, status="done") for clause in done]
     asked = tuple(clause for clause in open_ if clause not in done)
-    return SentencePlan(plan=plan, open=asked, notes=tuple(notes))
+    return SentencePlan(plan=_values(open_), open=asked, notes=tuple(notes))
+
+
+def _values(clauses: Sequence[PlanClause]) -> dict[str, PlanValue]:
+    return {clause.key: clause.value for clause in clauses if clause.key and clause.value is not None}
+
+
+def _carried_out(clauses: Sequence[PlanClause], executes: frozenset[str]) -> list[PlanClause]:
+    """The clauses that are carried out; of two values of one word the first is asked about."""
+    plan = _values(clauses)
+    return [
+        each
+        for each in clauses
+        if each.key in executes and each.value is not None and plan[each.key] == each.value
+    ]
