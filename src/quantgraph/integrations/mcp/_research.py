@@ -211,7 +211,7 @@ class Research:
             "run": run,
             "page": str(path.absolute()) if self._shows_places else f"{run}/{PAGE_FILE}",
             "resource": _PAGES.format(run=run),
-            "next": "Tell the person where the page is, and its first lines: result has them.",
+            "next": "Tell the person where the page is, and its first lines: text and notes of run.",
         }
 
     def _script(self) -> Mapping[str, Any]:

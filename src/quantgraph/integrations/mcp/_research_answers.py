@@ -49,6 +49,7 @@ class RunAnswer(TypedDict, total=False):
     question: Question
     progress: str
     text: list[str]
+    notes: list[str]
     numbers: dict[str, Any]
     error: str
     code: str
@@ -136,16 +137,19 @@ _NEXT = {
     "working": "Call status with this run until its state is another one.",
     "understood": "Show the person what was understood. If it is right, call run with this run. If not, "
     "answer the question by understand: run, question (its id) and answer, in words that change the request.",
-    "done": "Tell the person the text and the numbers. More: result, trades, compare, report.",
+    "done": "Tell the person the text, the notes, the window and the numbers; where notes and understood "
+    "differ, the notes are right. More: result (buy and hold, each clause), trades, compare, report.",
     "stopped": "It can be gone on with: call run with this run.",
 }
 _ASKS = (
     "Put the question to the person, unless their words answer it, and call {tool} with run, question (its "
-    "id) and answer: an option, its number, or words of theirs."
+    "id) and answer: an option, its number, or words of theirs. Say a rule again whole, with its stops, size "
+    "and holding time, which are else left out; where an unread word adds nothing, without that word."
 )
 _OR_CODE = (
     " Or, if the rule is clear to you but not read here, write its code: audit with said=the sentence, then "
-    "run with code and the same sentence."
+    "run with code and the same sentence; give both the person's symbols, start and end, and run the plan, "
+    "where they may not be read."
 )
 
 
@@ -188,6 +192,7 @@ def _of_result(result: RunResult, state: str, tool: str) -> RunAnswer:
             answer["next"] = _ASKS.format(tool=tool) + (_OR_CODE if can_code else "")
     if state in {"done", "ended"}:
         answer["text"] = headline(result)
+        answer["notes"] = _notes(result)
         answer["numbers"] = _numbers(result.get("account"))
     if state == "ended":
         answer["next"] = (
@@ -228,6 +233,10 @@ def headline(result: RunResult) -> list[str]:
     return [short_line(line, _LINE) for line in lines if line][:_LINES]
 
 
+def _notes(result: RunResult) -> list[str]:
+    return [short_line(note, _LINE) for note in result.get("notes") or ()][:_LINES]
+
+
 def _numbers(account: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: _number(account[name]) for name in _NUMBERS if account and account.get(name) is not None}
 
@@ -250,7 +259,7 @@ def result_answer(run: str, standing: Standing) -> ResultAnswer:
         "text": headline(result) if standing.state in {"done", "ended"} else [],
         "understood": [short_line(line, _LINE) for line in result.understanding],
         "clauses": [dict(each) for each in understanding.get("clauses", ())][:_LINES],
-        "notes": [short_line(note, _LINE) for note in result.get("notes") or ()][:_LINES],
+        "notes": _notes(result),
         "assumptions": [short_line(each, _LINE) for each in result.get("assumptions") or ()][:_LINES],
         "window": dict(result.get("window") or {}),
         "symbols": list(result.get("symbols") or ())[:50],
@@ -348,7 +357,8 @@ def _after_audit(answer: AuditAnswer, said: str) -> str:
     if not answer["compared"]:
         return (
             "It uses no future, but the rules here cannot read the whole sentence, so only you say that the "
-            "code does it: tell the person that. Then call run with the code and the sentence."
+            "code does it: tell the person that. Then call run with the code and the sentence, and with "
+            "symbols, start, end and plan where those were not read; its understood shows what it took."
         )
     return "It uses no future and does what the sentence says: call run with the code and the sentence."
 

@@ -34,8 +34,8 @@ INSTRUCTIONS: Final = (
     "Research trading strategies: a person's sentence becomes a signal that is proved to use no future, is "
     "held against the words, and trades in a simulated account. Begin with understand. Where the sentence "
     "is not read whole, write the signal's code yourself, audit it, and run it with the sentence. Each "
-    "answer has next. Never guess the answer to a question: ask the person. Report what was not done, not "
-    "compared or assumed."
+    "answer has next. Never guess the answer to a question: ask the person. Say what cannot be done, was "
+    "not done, not compared or assumed; to say that nothing can be done is a good answer."
 )
 _CODE = """\
 Code is pandas, whole in one text, and runs sealed: pd, np, snapshot, GLOBAL_DATA_STATE, and import \
@@ -91,11 +91,13 @@ class _Understand(_Args):
     plan: _Words = Field(
         default_factory=dict,
         description=(
-            "words of the trade plan that the sentence does not say, as an object: stop_loss 0.08, "
-            "take_profit, "
-            'trailing_stop, max_holding 20, size {"percent": 0.3} or {"cash": 20000}, max_positions, '
-            "trade_on month_start, "
-            "rebalance, accumulate, rank, cash, commission, slippage_bps, benchmark"
+            "words of the trade plan that the sentence does not say, as an object; they win over its own: "
+            "stop_loss 0.08, take_profit, trailing_stop, max_holding 20 (sessions), size "
+            '{"percent": 0.3} or {"cash": 20000} (default: the account over max_positions), max_positions '
+            "(default: all that are traded, at most 10), trade_on week_start, month_start, quarter_start or "
+            "n sessions (sales by the signal wait for it, too; 1 undoes the sentence's), rebalance as "
+            'trade_on, accumulate {"amount": 5000}, rank "-ohlcv.amount" (lowest first), cash, commission, '
+            "slippage_bps, benchmark"
         ),
     )
     request_id: str = Field(
@@ -108,11 +110,18 @@ class _Understand(_Args):
     answer: str = Field(
         "",
         max_length=MAX_TEXT_LENGTH,
-        description="with question: an option, its number, or words that change the request",
+        description="with question: an option, its number, or words; a rule whole, with its stops and size",
     )
 
 
 class _Run(_Understand):
+    start: str = Field(
+        "", max_length=_DATE, description="first date; default: the sentence's, with code else the data's"
+    )
+    end: str = Field(
+        "", max_length=_DATE, description="last date; default: the sentence's, with code else the data's"
+    )
+    plan: _Words = Field(default_factory=dict, description="as understand takes it")
     code: str = Field(
         "", max_length=MOST_CODE, description="the signal's code, see audit; best with the sentence"
     )
@@ -205,7 +214,8 @@ TOOLS: Final[Mapping[str, tuple[type[_Args], Any, bool, str]]] = {
         _Trades,
         TradesAnswer,
         True,
-        "The fills of a run, each with its reason; sales with profit and sessions held.",
+        "The fills of a run, each with its reason: signal 1 or -1 is that of the session before, or the last "
+        "since the schedule's time before. Sales have profit and sessions held.",
     ),
     "compare": (
         _Compare,
