@@ -378,7 +378,7 @@ def error_answer(error: QuantGraphError) -> dict[str, Any]:
 
 
 def safe_answer(value: Any, *, places: bool) -> Any:
-    """An answer whose texts are bounded, have no control characters and, without ``places``, name no folder."""
+    """An answer of bounded texts without control characters, which name no folder but with ``places``."""
     if isinstance(value, str):
         shown = escape_controls(value[:_MOST_TEXT], multiline=True)
         return shown if places else without_places(shown)

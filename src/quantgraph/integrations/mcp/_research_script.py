@@ -92,12 +92,11 @@ def script_of(
 
 def _comment(call: Mapping[str, Any]) -> str:
     args, answer = call["args"], call["answer"]
-    shown = args.get("run") or args.get("sentence") or args.get("said") or ", ".join(args.get("runs", ()))
+    shown = next((args[name] for name in ("run", "sentence", "said", "runs") if args.get(name)), "")
     became = answer.get("error") or answer.get("text") or answer.get("state") or ""
-    if isinstance(became, list):
-        became = "; ".join(map(str, became))
     parts = [call["tool"], shown, args.get("answer") and f"answer: {args['answer']}", became]
-    return short_line(without_places(": ".join(filter(None, parts))), 300)
+    texts = ["; ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts if part]
+    return short_line(without_places(": ".join(texts)), 300)
 
 
 def _run(run: str, args: Mapping[str, Any], answers: Mapping[str, str], ledger: str | None) -> str:
