@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -638,6 +642,14 @@ def test_a_full_log_refuses_calls(tmp_path, monkeypatch):
 # The log.
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A server with one run."""
+    other = Place(tmp_path_factory.mktemp("small"))
+    assert other.call("understand", sentence=SENTENCE)["state"] == "understood"
+    return other
+
+
 FOREIGN = [
     b"",
     b"\n\n\n",
@@ -664,17 +676,17 @@ FOREIGN = [
 @pytest.mark.parametrize(
     "line", FOREIGN, ids=lambda line: line[:30].decode("latin-1").encode("unicode_escape").decode()
 )
-def test_foreign_lines_of_the_log_are_passed_over(place, done, line):
-    path = place.work / "runs" / LOG_FILE
+def test_foreign_lines_of_the_log_are_passed_over(small, line):
+    path = small.work / "runs" / LOG_FILE
     before = path.read_bytes()
+    (run,) = small.runs.names()
     try:
-        path.write_bytes(line + before + line)
-        rows = place.call("status")
-        assert done in place.runs.names()
-        assert all(row["run"].startswith("2") for row in rows["runs"])
-        assert place.call("status", run=done)["state"] == "done"
-        ast.parse(place.runs.script("prices.csv"))
-        refused(place.call("status", run="../.."), "bad_option")
+        path.write_bytes(line + b"\n" * (not line.endswith(b"\n")) + before + line)
+        rows = small.call("status")["runs"]
+        assert [row["run"] for row in rows] == [run]
+        assert small.call("status", run=run)["state"] == "understood"
+        ast.parse(small.runs.script("prices.csv"))
+        refused(small.call("status", run="../.."), "bad_option")
     finally:
         path.write_bytes(before)
 
@@ -827,6 +839,246 @@ def test_pages_are_of_runs_that_are_done(place, done, understood):
     waiting = place.call("understand", sentence=SENTENCE)["run"]
     with pytest.raises(BadOption, match="is understood, not done"):
         page(run=waiting)
+
+
+# Over HTTP, and over stdio.
+
+COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp"]
+OPTIONS = ["--source", "prices.csv", "--out", "runs"]
+TOKEN = SECRETS["QUANTGRAPH_MCP_TOKEN"]
+STATUS = {"name": "status", "arguments": {}}
+
+
+def started(folder, *options):
+    """A server's process, with keys in its environment."""
+    folder.mkdir(exist_ok=True)
+    prices(folder)
+    return subprocess.Popen(
+        [*COMMAND, *OPTIONS, *options],
+        cwd=folder,
+        env={**os.environ, **SECRETS},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ended(process):
+    """What a server wrote until it ended: neither secrets nor traces of a program."""
+    process.terminate()
+    out, err = process.communicate(timeout=30)
+    for each in (*SECRETS.values(), *IN_FILES, "Traceback", LATER):
+        assert each.encode() not in out + err
+    return out
+
+
+class Http:
+    """A server over HTTP, as a stranger calls it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = started(folder, "--http")
+        lines = []
+        while not (lines and lines[-1].startswith(b"{")):
+            lines.append(self.process.stderr.readline())
+            assert lines[-1], lines
+        self.url = json.loads(lines[-1])["mcpServers"]["quantgraph"]["url"]
+        assert b"".join(lines).count(TOKEN.encode()) == 1
+
+    def post(self, body, method="POST", **headers):
+        own = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = httpx.request(
+            method, self.url, content=content, headers={k: v for k, v in own.items() if v}, timeout=60
+        )
+        for each in (*SECRETS.values(), *IN_FILES, "Traceback", str(self.folder), LATER, "root:x:"):
+            assert each not in answer.text
+        assert answer.status_code < 500
+        return answer
+
+    def ask(self, method, **params):
+        return self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+    def call(self, tool, **args):
+        return self.ask("tools/call", name=tool, arguments=args).json()["result"]["structuredContent"]
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory):
+    server = Http(tmp_path_factory.mktemp("http") / "work")
+    yield server
+    ended(server.process)
+
+
+@pytest.fixture(scope="module")
+def run_over_http(http):
+    """An honest run."""
+    answer = http.call("run", code=CODE, sentence=SENTENCE)
+    assert answer["state"] == "done", answer
+    return answer["run"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer another-server's-token"}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN} {TOKEN}"}, 401),
+        ({"X_Run_Id": "another-run"}, 403),
+        ({"X_Run_Id": "../.."}, 403),
+        ({"Host": "example.com"}, 421),
+        ({"Host": "127.0.0.1.example.com:80"}, 421),
+        ({"Origin": "http://example.com"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Content_Type": "text/plain"}, 400),
+    ],
+)
+def test_what_is_foreign_is_refused(http, headers, status):
+    answer = http.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": STATUS}, **headers)
+    assert answer.status_code == status
+    assert "runs" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"nothing"}',
+        b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"buy","arguments":{}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"__class__","arguments":{}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":[1]}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{"code":"\\ud800"}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"quantgraph://runs/../report.html"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"quantgraph://runs/..%2f../report.html"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read",'
+        b'"params":{"uri":"quantgraph://runs/20250102-000000-aaaaaa/report.html"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"quantgraph://skill/../../secret.txt"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"../secret.txt"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"page","arguments":{"run":"../.."}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"strategy","arguments":{"sentence":5}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}',
+    ],
+    ids=lambda body: body[-60:].decode("latin-1").encode("unicode_escape").decode(),
+)  # fmt: skip
+def test_what_is_malformed_is_an_error_of_the_protocol(http, body):
+    answer = http.post(body)
+    found = answer.json()
+    assert "error" in found or found["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"])
+def test_other_methods_are_refused(http, method):
+    assert http.post(b"", method=method, Accept="application/json").status_code in {400, 404, 405, 406}
+
+
+def test_a_request_that_is_too_large_is_refused(http):
+    args = {"code": "#" * 1_100_000}
+    answer = http.ask("tools/call", name="audit", arguments=args)
+    assert answer.status_code == 413
+    code = "é" * 99_900 + "#"  # three bytes more in JSON
+    assert http.call("audit", code=f"'{code}'")["code"] in {"bad_option", "bad_file", "code_failed"}
+
+
+def test_a_prompt_of_a_giant_sentence_is_bounded(http):
+    answer = http.ask("prompts/get", name="strategy", arguments={"sentence": "x" * 900_000, "other": "y" * 9})
+    assert len(answer.text) < 60_000
+
+
+def test_a_page_over_http_names_no_place(http, run_over_http):
+    read = http.ask("resources/read", uri=f"quantgraph://runs/{run_over_http}/report.html").json()
+    assert read["result"]["contents"][0]["text"].lstrip().startswith("<")
+    assert http.call("report", run=run_over_http)["page"] == f"{run_over_http}/report.html"
+    for file in ("run.json", "result.json"):
+        path = http.folder / "runs" / run_over_http / file
+        before = path.read_bytes()
+        path.write_bytes(b"{")
+        assert (
+            "error" in http.ask("resources/read", uri=f"quantgraph://runs/{run_over_http}/report.html").json()
+        )
+        refused(http.call("result", run=run_over_http), "bad_file")
+        path.write_bytes(before)
+
+
+def test_a_storm_of_requests_is_answered(http):
+    with ThreadPoolExecutor(60) as pool:
+        waiting = [pool.submit(http.call, "status", run="../..") for _ in range(150)]
+        waiting += [pool.submit(http.call, "audit", code="while True: pass", **WINDOW) for _ in range(10)]
+        answers = [each.result() for each in waiting]
+    assert {answer["code"] for answer in answers} <= {"bad_option", "rate_limited", "code_timeout"}
+
+
+def test_over_http_it_works_afterwards(http, run_over_http):
+    again = http.call("run", code=CODE, sentence=SENTENCE)
+    assert again["state"] == "done"
+    compared = http.call("compare", runs=[again["run"], run_over_http])
+    assert len(set(compared["numbers"]["return"])) == 1
+    for path in (http.folder / "runs").rglob("*"):
+        if path.is_file():
+            assert not any(each.encode() in path.read_bytes() for each in SECRETS.values())
+    assert {path.name for path in http.folder.iterdir()} <= {"prices.csv", "runs", ".quantgraph"}
+
+
+HELLO = [
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
+
+
+def test_over_stdio_what_is_no_message_is_passed_over(tmp_path):
+    process = started(tmp_path / "work")
+
+    def say(line):
+        process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        process.stdin.flush()
+
+    def heard(number):
+        for line in process.stdout:
+            if (said := json.loads(line)).get("id") == number:
+                return said
+        raise AssertionError(process.stderr.read())
+
+    say(HELLO[0])
+    assert "result" in heard(1)
+    say(HELLO[1])
+    for line in (
+        b"",
+        b"{",
+        b"[" * 100_000,
+        b"x" * 5_000_000,
+        b"null",
+        b"\x00\x1b[2J",
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"withdraw","arguments":{}}}',
+        b'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"run","arguments":{"code":"print(1)"}}}',
+    ):
+        say(line)
+    say({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": STATUS})
+    assert heard(9)["result"]["structuredContent"]["total"] in {0, 1}
+    ended(process)
 
 
 # After all of it.

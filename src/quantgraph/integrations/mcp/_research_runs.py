@@ -13,8 +13,8 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ class CallLog:
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
+        self._read: tuple[object, list[dict[str, Any]]] = (None, [])
 
     def begin(self, tool: str, args: Mapping[str, Any], run: str | None = None) -> str:
         """Write a call that is about to be carried out, and return its number.
@@ -77,18 +78,16 @@ class CallLog:
 
     def calls(self) -> list[dict[str, Any]]:
         """The calls in their order, each with its ``answer``, empty if none was given."""
-        found: dict[str, dict[str, Any]] = {}
-        with storage_errors(self._path), suppress(FileNotFoundError):
-            for text in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                try:
-                    line = json.loads(text)
-                except (ValueError, RecursionError):  # the end of one that a kill cut off
-                    continue
-                if _is_answer(line):
-                    found.get(line["call"], {})["answer"] = line["answer"]
-                elif _is_call(line):
-                    found[line["call"]] = {**line, "answer": {}}
-        return list(found.values())
+        with storage_errors(self._path):
+            try:
+                found = self._path.stat()
+            except FileNotFoundError:
+                return []
+            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if self._read[0] != version:
+                text = self._path.read_text(encoding="utf-8", errors="replace")
+                self._read = version, _calls_of(text.split("\n"))
+        return list(self._read[1])
 
     def _write(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
@@ -102,6 +101,20 @@ class CallLog:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def _calls_of(texts: Iterable[str]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):  # the end of one that a kill cut off
+            continue
+        if _is_answer(line):
+            found.get(line["call"], {})["answer"] = line["answer"]
+        elif _is_call(line):
+            found[line["call"]] = {**line, "answer": {}}
+    return list(found.values())
 
 
 def _is_answer(line: Any) -> bool:
