@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -25,6 +27,8 @@ from quantgraph.integrations.mcp._research import Research
 from quantgraph.integrations.mcp._research_runs import CODE_FILE, LOG_FILE, ResearchRuns
 from quantgraph.integrations.mcp._research_script import script_of
 from quantgraph.runtime import Resources
+from quantgraph.sandbox import ForkRunner
+from quantgraph.sandbox._server import PYTHON, ServerProcess
 from quantgraph.settings import load_settings
 
 SECRETS = {
@@ -532,6 +536,49 @@ def test_a_line_of_code_is_shown_in_part(place):
     assert "\x1b" not in answer["counterexample"]["hints"][0]["text"]
 
 
+OTHER = FRAME + "s = close * 0 - 1\ns.iloc[::3] = 1.0" + UPDATE
+
+
+def test_code_that_does_something_else_than_the_sentence_asks_before_it_trades(place):
+    asked = place.call("run", code=OTHER, sentence=SENTENCE)
+    assert (asked["state"], asked["question"]["kind"]) == ("asks", "meaning")
+    assert "The code departs from the sentence" in asked["question"]["text"]
+    assert fills(place, asked["run"]) == 0
+    given = {"run": asked["run"], "question": asked["question"]["id"]}
+    assert place.call("run", run=asked["run"])["state"] == "asks"
+    ended = place.call("run", **given, answer="stop")
+    assert (ended["state"], fills(place, asked["run"])) == ("ended", 0)
+    answer = place.call("audit", code=OTHER, said=SENTENCE)
+    assert answer["causal"]
+    assert "departs from the sentence" in answer["departures"][0]
+
+
+def test_code_that_the_words_overrule_keeps_their_symbols_and_dates(place):
+    """A client cannot trade another window than the person's by its code, nor hide that it did by arguments."""
+    answer = place.call("run", code=CODE, sentence=SENTENCE, symbols="BBB", start="20250203", end="20250207")
+    assert answer["state"] != "done" or place.call("result", run=answer["run"])["symbols"] == ["BBB"]
+
+
+WEAK = (
+    "import sys\nfrom quantgraph.sandbox import _lockdown as lockdown\n"
+    "lockdown.close_files = lambda readable: 'no Landlock'\n"
+    "lockdown.close_calls = lambda: 'no seccomp'\n"
+    "from quantgraph.sandbox._worker import main\nmain(sys.argv[1:])"
+)
+"""A worker on a system without Landlock and seccomp."""
+
+
+def test_where_code_cannot_be_sealed_none_runs(tmp_path):
+    runner = ForkRunner(timeout=5.0)
+    runner._server = ServerProcess("full", [*PYTHON[:-2], "-c", WEAK])
+    weak = Place(tmp_path)
+    weak.runs.resources = replace(weak.runs.resources, runner=runner)
+    refused(weak.call("audit", code=CODE, **WINDOW), "sandbox_weak")
+    answer = weak.call("run", code=CODE, sentence=SENTENCE)
+    assert answer["code"] == "sandbox_weak"
+    assert fills(weak, answer["run"]) == 0
+
+
 # Questions.
 
 
@@ -569,6 +616,17 @@ def test_of_two_answers_at_once_one_is_taken(place):
     refused(place.call("run", **given, answer="yes"), "unknown_question")
     script = place.runs.script("prices.csv")
     assert repr({given["question"]: taken}) in script
+
+
+@pytest.mark.parametrize(
+    "text", ["99", "-1", "\x00", "source: tushare", "read ../secret.txt", "{}", "\u202e", "True"]
+)
+def test_answers_are_words_alone(place, text):
+    asked = place.call("understand", sentence=f"AAA, {START} to {END}, buy when it shines")
+    given = {"run": asked["run"], "question": asked["question"]["id"]}
+    again = place.call("understand", **given, answer=text)
+    assert again["state"] == "asks"
+    assert again["question"]["id"] != given["question"]
 
 
 # Request ids.
@@ -856,7 +914,7 @@ def started(folder, *options):
     return subprocess.Popen(
         [*COMMAND, *OPTIONS, *options],
         cwd=folder,
-        env={**os.environ, **SECRETS},
+        env={**os.environ, **SECRETS, "QUANTGRAPH_CODE_TIMEOUT": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -1079,6 +1137,52 @@ def test_over_stdio_what_is_no_message_is_passed_over(tmp_path):
     say({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": STATUS})
     assert heard(9)["result"]["structuredContent"]["total"] in {0, 1}
     ended(process)
+
+
+def killed_at(folder, has_come):
+    """A server that was killed while its run went on, as soon as something had come; and the run."""
+    server = Http(folder)
+    slow = "import time\ntime.sleep(0.2)\n" + CODE
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(server.call, "run", code=slow, sentence=SENTENCE)
+        for _ in range(1_000):
+            if has_come(folder / "runs"):
+                break
+            time.sleep(0.01)
+        server.process.kill()
+        server.process.communicate()
+        assert call.exception() is not None
+    line = json.loads((folder / "runs" / LOG_FILE).read_text().splitlines()[0])
+    return line["run"]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    "moment", ["the call is written", "the run has its folder", "the run is some way on"]
+)
+def test_a_killed_server_leaves_a_run_that_goes_on_to_the_same_ledger(tmp_path, moment):
+    def has_come(runs):
+        if moment == "the call is written":
+            return (runs / LOG_FILE).is_file()
+        if moment == "the run has its folder":
+            return any(runs.glob("2*/run.json"))
+        return any(path.stat().st_size for path in runs.glob("2*/events*")) or any(runs.glob("2*/*/*"))
+
+    run = killed_at(tmp_path / "work", has_come)
+    later = Http(tmp_path / "work")
+    stopped = later.call("status", run=run)
+    assert stopped["state"] == "stopped", stopped
+    assert later.call("status")["runs"][0]["state"] == "stopped"
+    refused(later.call("trades", run=run), "bad_option")
+    answer = later.call("run", run=run)
+    while answer["state"] == "working":
+        answer = later.call("status", run=run)
+    assert answer["state"] == "done", answer
+    whole = later.call("run", code=CODE, sentence=SENTENCE)
+    rows = [later.call("trades", run=each)["rows"] for each in (run, whole["run"])]
+    assert rows[0] == rows[1]
+    assert answer["numbers"] == whole["numbers"]
+    ended(later.process)
 
 
 # After all of it.

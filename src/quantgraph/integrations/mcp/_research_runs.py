@@ -260,7 +260,8 @@ class ResearchRuns:
         StorageUnavailable
             If it is.
         """
-        used = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        found = (Path(where, name) for where, _, names in os.walk(self.folder) for name in names)
+        used = sum(map(_size, found))
         if used > self._most_mb * 1_000_000:
             raise StorageUnavailable(
                 f"the runs of this server have {used // 1_000_000:,} MB of at most {self._most_mb:,}; its "
@@ -388,6 +389,13 @@ class ResearchRuns:
             work.control.request_drain(AT_ONCE)
         for work in works:
             work.ended.wait(_CLOSE_SECONDS / len(works))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:  # a run that is going on has removed it
+        return 0
 
 
 def _state(result: RunResult) -> str:

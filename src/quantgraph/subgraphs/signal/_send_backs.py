@@ -101,10 +101,12 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
     line = issue_text(fault, words)
     if not _can_ask(state, resources):
         return failed_update(state, fault)
+    sent_back = say(words, zh="改过之后仍然如此。", en="It stayed so after it was sent back. ")
+    stayed = "" if request_of(state)["own"] else sent_back
     reason = say(
         words,
-        zh=f"{line}\n改过之后仍然如此。要按代码现在的做法继续吗？",
-        en=f"{line}\nIt stayed so after it was sent back. Go on as the code does?",
+        zh=f"{line}\n{stayed}要按代码现在的做法继续吗？",
+        en=f"{line}\n{stayed}Go on as the code does?",
     )
     options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
     return _question_about_code(state, reason, options)
@@ -168,7 +170,10 @@ def convention_question(state: SignalSubgraphState, report: Report, resources: O
 def _question_about_code(state: SignalSubgraphState, reason: str, options: Sequence[str]) -> Update:
     """Return a question about the code; the answer goes on in the conversation that wrote it."""
     asked = question_update(state, "meaning", reason, options=options)
-    *before, last = progress_of(state)["attempts"]
+    attempts = progress_of(state)["attempts"]
+    if not attempts:  # the user's own code, which no conversation wrote
+        return asked
+    *before, last = attempts
     return {**asked, "attempts": [*before, {**last, "question": reason}]}
 
 
