@@ -94,9 +94,12 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse_code(source: str, name: str = "<unknown>") -> ast.Module:
-    """:func:`ast.parse`, one thread at a time."""
+    """:func:`ast.parse`, one thread at a time; what is nested too deeply for it is a ``SyntaxError``, too."""
     with _ONE_AT_A_TIME:
-        return ast.parse(source, name)
+        try:
+            return ast.parse(source, name)
+        except (RecursionError, MemoryError):
+            raise SyntaxError("nested too deeply") from None
 
 
 def entries(group: str) -> list[metadata.EntryPoint]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
-from quantgraph._util.texts import language_of
+from quantgraph._util.texts import language_of, without_places
 from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, UnknownQuestion
 from quantgraph.integrations.mcp._research_answers import (
     audit_answer,
@@ -26,7 +27,7 @@ from quantgraph.tools.mcp import Progress, ServedText, ServedTool
 
 SCRIPT_FILE: Final = "research.py"
 _PAGES = "quantgraph://runs/{run}/report.html"
-_MOST_PAGE, _MOST_SCRIPT, _MOST_LISTED = 20_000_000, 100_000, 50
+_MOST_PAGE, _MOST_SCRIPT, _MOST_LISTED, _MOST_ERROR = 20_000_000, 100_000, 50, 200
 _WAIT = 25.0
 """Seconds that a call waits for a run; then the client asks for its status."""
 
@@ -48,6 +49,7 @@ class Research:
         self, runs: ResearchRuns, *, source: str, shows_places: bool = False, wait: float = _WAIT
     ) -> None:
         self._runs, self._source, self._shows_places, self._wait = runs, source, shows_places, wait
+        self._lock = threading.Lock()  # a call is checked, written down and set going as one
 
     @property
     def tools(self) -> Mapping[str, ServedTool]:
@@ -76,9 +78,12 @@ class Research:
         call = None
         try:
             given = checked_args(name, args)
-            run = self._checked_run(name, given)
-            call = self._runs.log.begin(name, {**given.model_dump(), "confirm": name == "understand"}, run)
-            answer = getattr(self, f"_{name}")(given, run, progress)
+            with self._lock:
+                run = self._checked_run(name, given)
+                call = self._runs.log.begin(name, _written(name, given), run)
+                if run is not None and name in BEGINS:
+                    self._set_going(name, given, run)
+            answer = getattr(self, f"_{name}")(given, run, self._told(progress))
         except QuantGraphError as error:
             answer = error_answer(error)
         except Exception as error:  # noqa: BLE001 - one call fails, and the server goes on
@@ -90,7 +95,7 @@ class Research:
                 if key in answer
             }
             self._runs.log.end(call, kept)
-        return answer if self._shows_places else safe_answer(answer)
+        return safe_answer(answer, places=self._shows_places)
 
     def _checked_run(self, name: str, given: Any) -> str | None:
         """The run that a call is about; a new name for one that begins it."""
@@ -100,6 +105,8 @@ class Research:
             if name in BEGINS:
                 self._check_go_on(given, run, trades=name == "run")
             return run
+        if name == "audit":
+            self._runs.check_disk()
         if name not in BEGINS:
             return None
         if given.question or given.answer or getattr(given, "stop", False):
@@ -108,27 +115,33 @@ class Research:
             raise BadOption(f"{name} needs a sentence, or run to go on with one", parameter="sentence")
         check_sentence(given.sentence, "sentence")
         spec_of(given.model_dump())
-        run, is_new = self._runs.new_run(given.request_id)
+        run, is_new = self._runs.new_run(given.request_id, name, _written(name, given))
         if is_new:
             self._runs.check_room()
         return run
 
-    def _understand(self, given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
-        return self._moved(given, run, progress, tool="understand")
+    def _told(self, progress: Progress) -> Progress:
+        if self._shows_places:
+            return progress
+        return lambda done, total, line: progress(done, total, without_places(line))
 
-    def _run(self, given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
-        if given.stop:
+    def _set_going(self, name: str, given: Any, run: str) -> None:
+        """Begin a run, go on with it, or stop it."""
+        if getattr(given, "stop", False):
             self._runs.stop(run)
-            self._runs.wait(run, self._wait, progress)
-            return run_answer(run, self._runs.standing(run), tool="run")
-        return self._moved(given, run, progress, tool="run")
-
-    def _moved(self, given: Any, run: str, progress: Progress, *, tool: str) -> Mapping[str, Any]:
-        """Begin a run or go on with it, wait for a while, and say how it stands."""
-        if given.run:
+        elif given.run:
             self._go_on(given, run)
         elif not self._runs.has_begun(run):
-            self._runs.begin(run, {**given.model_dump(), "confirm": tool == "understand"})
+            self._runs.begin(run, _written(name, given))
+
+    def _understand(self, _given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
+        return self._moved(run, progress, tool="understand")
+
+    def _run(self, _given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
+        return self._moved(run, progress, tool="run")
+
+    def _moved(self, run: str, progress: Progress, *, tool: str) -> Mapping[str, Any]:
+        """Wait for a run for a while, and say how it stands."""
         self._runs.wait(run, self._wait, progress)
         return run_answer(run, self._runs.standing(run), tool=tool)
 
@@ -184,10 +197,11 @@ class Research:
         }
 
     def _row(self, run: str) -> dict[str, Any]:
-        return {
-            "state": self._runs.standing(run).state,
-            "sentence": self._runs.begun_with(run)["args"]["sentence"][:200],
-        }
+        sentence = self._runs.begun_with(run)["args"]["sentence"][:200]
+        try:
+            return {"state": self._runs.standing(run).state, "sentence": sentence}
+        except QuantGraphError as error:  # its folder was damaged, and the others are listed
+            return {"state": "stopped", "sentence": sentence, "error": error.message[:_MOST_ERROR]}
 
     def _result(self, _given: Any, run: str, _progress: Progress) -> Mapping[str, Any]:
         standing = self._runs.standing(run)
@@ -241,6 +255,11 @@ class Research:
                 f"the page of run {run} has more than {_MOST_PAGE // 1_000_000} MB; report writes it"
             )
         return path.read_text(encoding="utf-8")
+
+
+def _written(name: str, given: Any) -> dict[str, Any]:
+    """The arguments of a call as the log has them."""
+    return {**given.model_dump(), "confirm": name == "understand"}
 
 
 def _skill(language: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import pandas as pd
 from typing_extensions import TypedDict
 
-from quantgraph._util.texts import language_of, say, short_line, without_places
+from quantgraph._util.texts import escape_controls, language_of, say, short_line, without_places
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.audit.causality import Verdict
 from quantgraph.errors import QuantGraphError
@@ -20,7 +20,7 @@ from quantgraph.subgraphs.signal import HeldSignal
 
 MOST_ROWS: Final = 100
 """Trades of one answer."""
-_LINE, _LINES = 600, 20
+_LINE, _LINES, _MOST_TEXT = 600, 20, 10_000
 _NUMBERS = (
     *("initial_value", "final_value", "return", "annual_return", "volatility", "sharpe", "sortino"),
     *("max_drawdown", "trades", "win_rate", "profit_factor", "turnover", "costs", "exposure"),
@@ -370,6 +370,7 @@ def next_of_error(code: str) -> str:
         "rate_limited": "Wait: call status until a run has ended, then call again.",
         "sandbox_weak": "This machine cannot seal code: tell the person; nothing can be run here.",
         "code_unavailable": "The machine has no room for the code now: call again later.",
+        "ledger_conflict": "Choose another request_id for another request.",
         "storage_unavailable": "The server's owner must make room: tell the person.",
         "unknown_question": "Call status with the run: it has the open question and its id.",
     }.get(code, "Mend what the error names, and call again.")
@@ -386,10 +387,14 @@ def error_answer(error: QuantGraphError) -> dict[str, Any]:
     return answer | ({"counterexample": verdict["counterexample"]} if verdict.get("counterexample") else {})
 
 
-def safe_answer(value: Any) -> Any:
-    """An answer whose texts name no folder of the server."""
+def safe_answer(value: Any, *, places: bool) -> Any:
+    """An answer of bounded texts without control characters, which name no folder but with ``places``."""
     if isinstance(value, str):
-        return without_places(value)
-    if isinstance(value, Mapping):
-        return {name: safe_answer(each) for name, each in value.items()}
-    return [safe_answer(each) for each in value] if isinstance(value, list | tuple) else value
+        shown = escape_controls(value[:_MOST_TEXT], multiline=True)
+        return shown if places else without_places(shown)
+    if isinstance(value, Mapping):  # a script is bounded and escaped, and must stay as it is
+        return {
+            name: each if name == "script" else safe_answer(each, places=places)
+            for name, each in value.items()
+        }
+    return [safe_answer(each, places=places) for each in value] if isinstance(value, list | tuple) else value

@@ -13,8 +13,8 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import open_source
 from quantgraph.data.symbols import symbol_list
-from quantgraph.errors import BadOption, QuantGraphError, RateLimited, StorageUnavailable
+from quantgraph.errors import BadOption, LedgerConflict, QuantGraphError, RateLimited, StorageUnavailable
 from quantgraph.integrations.mcp._research_script import script_of
 from quantgraph.llm import AT_ONCE
 from quantgraph.runs import RunResult, RunSpec, open_run, prepare_run, resume_run, start_run
@@ -42,8 +42,11 @@ CODE_FILE: Final = "assistant.py"
 """The name that a client's code has in its run."""
 BEGINS: Final = ("understand", "run")
 """Tools that begin a run."""
-_RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_CLOSE_SECONDS, _STEP_SECONDS = 5.0, 0.25
+MOST_LOG_MB: Final = 64
+"""Megabytes of the log, all of which every call reads."""
+_ARGS: Final = frozenset({"sentence", "symbols", "start", "end", "plan"})
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_CLOSE_SECONDS, _STEP_SECONDS, _MOST_ERROR = 5.0, 0.25, 2_000
 
 
 class CallLog:
@@ -51,9 +54,20 @@ class CallLog:
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
+        self._read: tuple[object, list[dict[str, Any]]] = (None, [])
 
     def begin(self, tool: str, args: Mapping[str, Any], run: str | None = None) -> str:
-        """Write a call that is about to be carried out, and return its number."""
+        """Write a call that is about to be carried out, and return its number.
+
+        Raises
+        ------
+        StorageUnavailable
+            If the log cannot be written, or has :data:`MOST_LOG_MB` already.
+        """
+        if self._path.is_file() and self._path.stat().st_size > MOST_LOG_MB * 1_000_000:
+            raise StorageUnavailable(
+                f"{LOG_FILE} has more than {MOST_LOG_MB} MB; its owner can serve another folder"
+            )
         call, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
         self._write({"call": call, "time": now, "tool": tool, "args": dict(args), "run": run})
         return call
@@ -64,18 +78,16 @@ class CallLog:
 
     def calls(self) -> list[dict[str, Any]]:
         """The calls in their order, each with its ``answer``, empty if none was given."""
-        found: dict[str, dict[str, Any]] = {}
-        with suppress(FileNotFoundError):
-            for text in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-                try:
-                    line = json.loads(text)
-                except ValueError:  # the end of one that a kill cut off
-                    continue
-                if "answer" in line:
-                    found.get(line["call"], {})["answer"] = line["answer"]
-                else:
-                    found[line["call"]] = {**line, "answer": {}}
-        return list(found.values())
+        with storage_errors(self._path):
+            try:
+                found = self._path.stat()
+            except FileNotFoundError:
+                return []
+            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if self._read[0] != version:
+                text = self._path.read_text(encoding="utf-8", errors="replace")
+                self._read = version, _calls_of(text.split("\n"))
+        return list(self._read[1])
 
     def _write(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
@@ -89,6 +101,42 @@ class CallLog:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def _calls_of(texts: Iterable[str]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):  # the end of one that a kill cut off
+            continue
+        if _is_answer(line):
+            found.get(line["call"], {})["answer"] = line["answer"]
+        elif _is_call(line):
+            found[line["call"]] = {**line, "answer": {}}
+    return list(found.values())
+
+
+def _is_answer(line: Any) -> bool:
+    return _has(line, call=str, answer=dict)
+
+
+def _is_call(line: Any) -> bool:
+    """Whether a line of the log is a call, and nothing else that was written there."""
+    if not _has(line, call=str, tool=str, args=dict) or "run" not in line:
+        return False
+    run = line["run"]
+    is_whole = not _begins(line) or set(line["args"]) >= _ARGS
+    return is_whole and (run is None or (isinstance(run, str) and _RUN.fullmatch(run) is not None))
+
+
+def _has(line: Any, **kinds: type) -> bool:
+    return isinstance(line, dict) and all(isinstance(line.get(name), kind) for name, kind in kinds.items())
+
+
+def _begins(call: Mapping[str, Any]) -> bool:
+    """Whether a call begins a run."""
+    return call["tool"] in BEGINS and not call["args"].get("run")
 
 
 @dataclass(kw_only=True)
@@ -155,10 +203,20 @@ class ResearchRuns:
         self._works: dict[str, _Work] = {}
         self._audits = 0
 
-    def new_run(self, request_id: str) -> tuple[str, bool]:
-        """The name of a run, and whether it is new: a request id that was used has its first run."""
+    def new_run(self, request_id: str, tool: str, args: Mapping[str, Any]) -> tuple[str, bool]:
+        """The name of a run, and whether it is new: a request id that was used has its first run.
+
+        Raises
+        ------
+        LedgerConflict
+            If the id was used with other arguments.
+        """
         for call in self.log.calls() if request_id else ():
             if call["run"] and call["args"].get("request_id") == request_id:
+                if (call["tool"], call["args"]) != (tool, json.loads(json.dumps(args))):
+                    raise LedgerConflict(
+                        f"request_id={request_id!r} belongs to run {call['run']}, whose arguments were others"
+                    )
                 return call["run"], False
         return new_run_id(), True
 
@@ -171,8 +229,8 @@ class ResearchRuns:
             If no call began it.
         """
         of_run = [call for call in self.log.calls() if call["run"] == run]
-        found = [call for call in of_run if call["tool"] in BEGINS and not call["args"].get("run")]
-        if not _RUN.fullmatch(run) or not found:
+        found = [call for call in of_run if _begins(call)]
+        if not found:
             raise BadOption(
                 f"run={run!r:.80} is no run of this server; status without a run lists them", parameter="run"
             )
@@ -180,7 +238,8 @@ class ResearchRuns:
 
     def names(self) -> list[str]:
         """The runs of all clients, the latest first."""
-        return list(dict.fromkeys(call["run"] for call in reversed(self.log.calls()) if call["run"]))
+        begun = [call for call in self.log.calls() if call["run"] and _begins(call)]
+        return list(dict.fromkeys(call["run"] for call in reversed(begun)))
 
     def has_begun(self, run: str) -> bool:
         """Whether a run has a folder, or is under way."""
@@ -188,18 +247,21 @@ class ResearchRuns:
         return (self.folder / run / "run.json").is_file() or (work is not None and not work.ended.is_set())
 
     def check_room(self) -> None:
-        """Refuse a run that finds no room: in time or on the disk.
+        """Refuse a run that finds no room: RateLimited if as many as may are going on, or as check_disk."""
+        with self._lock:
+            self._check_busy()
+        self.check_disk()
+
+    def check_disk(self) -> None:
+        """Refuse what would be written if the folder is full.
 
         Raises
         ------
-        RateLimited
-            If as many as may are going on.
         StorageUnavailable
-            If the folder is full.
+            If it is.
         """
-        with self._lock:
-            self._check_busy()
-        used = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        found = (Path(where, name) for where, _, names in os.walk(self.folder) for name in names)
+        used = sum(map(_size, found))
         if used > self._most_mb * 1_000_000:
             raise StorageUnavailable(
                 f"the runs of this server have {used // 1_000_000:,} MB of at most {self._most_mb:,}; its "
@@ -288,14 +350,15 @@ class ResearchRuns:
         if not (folder / "run.json").is_file():
             refusals = [call["answer"] for call in self.log.calls() if call["run"] == run]
             kept: Mapping[str, Any] = next((each for each in refusals if each.get("error")), {})
-            known = {"error": error.message, "code": error.code, **_verdict(error)} if error else kept
+            text = error.message[:_MOST_ERROR] if error else ""
+            known = {"error": text, "code": error.code, **_verdict(error)} if error else kept
             return Standing(state="refused" if known else "stopped", error=known)
         result = open_run(folder)
-        if error is not None:
-            return Standing(
-                state="stopped", result=result, error={"error": error.message, "code": error.code}
-            )
-        return Standing(state=_state(result), result=result)
+        state = _state(result)
+        if error is not None and state not in {"done", "ended"}:  # by another server, perhaps
+            known = {"error": error.message[:_MOST_ERROR], "code": error.code}
+            return Standing(state="stopped", result=result, error=known)
+        return Standing(state=state, result=result)
 
     def window_of(self, said: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Symbols and dates of an audit: those that were given, else a sentence's."""
@@ -326,6 +389,13 @@ class ResearchRuns:
             work.control.request_drain(AT_ONCE)
         for work in works:
             work.ended.wait(_CLOSE_SECONDS / len(works))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:  # a run that is going on has removed it
+        return 0
 
 
 def _state(result: RunResult) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from quantgraph._util.texts import short_line
+from quantgraph._util.texts import escape_controls, short_line, without_places
 from quantgraph.broker import TradePlan
 
 _HEAD = '''\
@@ -50,6 +50,7 @@ def run(name, ledger, *, answers, code="", **request):
 FOLDER.mkdir(parents=True, exist_ok=True)
 print("folder:", FOLDER)
 '''
+_MOVES = ("understand", "run")
 _END = """
 sys.exit(0 if all(SAME) else 1)
 """
@@ -72,12 +73,13 @@ def script_of(
     for call in calls:
         if call["args"].get("question") and not call["answer"].get("code"):
             answers.setdefault(call["run"], {})[call["args"]["question"]] = call["args"]["answer"]
+    went = {call["run"] for call in calls if call["tool"] in _MOVES and not call["answer"].get("code")}
     begun: set[str] = set()
     for number, call in enumerate(calls, 1):
         parts.append(f"\n# {number}. {_comment(call)}\n")
         run, args = call["run"], call["args"]
         refused = bool(call["answer"].get("code"))
-        if call["tool"] in {"understand", "run"} and not args.get("run") and run not in begun and not refused:
+        if call["tool"] in _MOVES and not args.get("run") and run in went - begun:
             begun.add(run)
             parts.append(_run(run, args, answers.get(run, {}), ledger_of(run)))
         elif call["tool"] == "compare" and not refused:
@@ -90,12 +92,11 @@ def script_of(
 
 def _comment(call: Mapping[str, Any]) -> str:
     args, answer = call["args"], call["answer"]
-    shown = args.get("run") or args.get("sentence") or args.get("said") or ", ".join(args.get("runs", ()))
+    shown = next((args[name] for name in ("run", "sentence", "said", "runs") if args.get(name)), "")
     became = answer.get("error") or answer.get("text") or answer.get("state") or ""
-    if isinstance(became, list):
-        became = "; ".join(map(str, became))
     parts = [call["tool"], shown, args.get("answer") and f"answer: {args['answer']}", became]
-    return short_line(": ".join(filter(None, parts)), 300)
+    texts = ["; ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts if part]
+    return short_line(without_places(": ".join(texts)), 300)
 
 
 def _run(run: str, args: Mapping[str, Any], answers: Mapping[str, str], ledger: str | None) -> str:
@@ -116,6 +117,7 @@ def _run(run: str, args: Mapping[str, Any], answers: Mapping[str, str], ledger: 
 
 def _text(code: str) -> str:
     """A literal of several lines that reads as the code itself."""
-    if re.search(r"[^\x20-\x7e\n\u00a0-\ud7ff\ue000-\ufffd]|\\|\"\"\"", code) or code.endswith('"'):
+    is_shown = escape_controls(code, multiline=True) == code
+    if not is_shown or re.search(r'\\|"""', code) or code.endswith('"'):
         return repr(code)
     return f'"""{code}"""'

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from quantgraph._util.files import MAX_TEXT_LENGTH, check_text
+from quantgraph._util.files import MAX_TEXT_LENGTH, check_sentence, check_text
 from quantgraph._util.values import faults_of
 from quantgraph.errors import BadOption
 from quantgraph.integrations.mcp._research_answers import (
@@ -63,7 +63,7 @@ def _object(value: Any) -> Any:
     """An object, which clients also write as its JSON."""
     try:
         return json.loads(value or "{}") if isinstance(value, str) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
@@ -266,9 +266,19 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     except ValidationError as error:
         fault = faults_of(error, model)[0]
         raise BadOption(f"{name}: {fault.line}", parameter=fault.place) from None
+    _check_plan(getattr(given, "plan", {}))
     for key, value in given.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
         for text in value if isinstance(value, list) else [value]:
             check_text(text, key)
     if len(getattr(given, "code", "").encode()) > MOST_CODE:
         raise BadOption(f"code has more than {MOST_CODE:,} bytes, and no more are read", parameter="code")
     return given
+
+
+def _check_plan(plan: Mapping[str, Any]) -> None:
+    """Check that a plan's words are JSON of a sentence's length at most."""
+    try:
+        text = json.dumps(plan, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        raise BadOption("plan is no JSON, or is nested too deeply", parameter="plan") from None
+    check_sentence(text, "plan")

@@ -14,7 +14,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
-from quantgraph._util.texts import language_of
+from quantgraph._util.texts import language_of, without_places
 from quantgraph.errors import NotConfigured, QuantGraphError, SourceUnavailable
 from quantgraph.tools.mcp._served import CallHandler, ServedText, ServedTool, is_refusal
 
@@ -34,7 +34,7 @@ except ImportError as missing:
 
 MAX_BODY: Final = 256 * 1024
 """Bytes of a request over HTTP."""
-_INVALID_PARAMS = -32602
+_INVALID_PARAMS, _INTERNAL = -32602, -32603
 _MOST_THREADS = 128
 T = TypeVar("T")
 
@@ -164,7 +164,9 @@ def _read(text: ServedText, **values: str) -> str:
     try:
         return text.read(**values)
     except QuantGraphError as error:
-        raise MCPError(_INVALID_PARAMS, error.line) from error
+        raise MCPError(_INVALID_PARAMS, without_places(error.line)) from error
+    except Exception as error:
+        raise MCPError(_INTERNAL, f"{type(error).__name__} in {text.name}") from error
 
 
 def _describe(tool: ServedTool) -> types.Tool:
