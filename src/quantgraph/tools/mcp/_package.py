@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -37,6 +37,7 @@ MAX_BODY: Final = 256 * 1024
 _INVALID_PARAMS, _INTERNAL = -32602, -32603
 _MOST_THREADS = 128
 T = TypeVar("T")
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 def make_server(
@@ -78,37 +79,30 @@ def make_server(
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        **(_text_handlers(texts, in_thread) if texts else {}),
+        **(_resource_handlers(texts, in_thread) | _prompt_handlers(texts, in_thread) if texts else {}),
     )
 
 
-def _text_handlers(texts: Sequence[ServedText], in_thread: Any) -> dict[str, Any]:
-    """The handlers of resources and prompts."""
-    fixed = [text for text in texts if "{" not in text.address]
-    prompts = {text.name: text for text in texts if text.arguments}
+def _resource_handlers(texts: Sequence[ServedText], in_thread: InThread) -> dict[str, Any]:
+    """The handlers of resources: the fixed ones, the templates, and the text of one."""
     patterns = {
         re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[\\w.-]{1,64})", re.escape(text.address))): text
         for text in texts
     }
 
     async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
-        found = [
-            types.Resource(
-                uri=each.address, name=each.name, description=each.description, mime_type=each.kind
-            )
-            for each in fixed
-        ]
-        return types.ListResourcesResult(resources=found)
+        fixed = [text for text in texts if not text.is_template]
+        return types.ListResourcesResult(
+            resources=[types.Resource(uri=text.address, **_facts(text)) for text in fixed]
+        )
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        found = [
-            types.ResourceTemplate(
-                uri_template=each.address, name=each.name, description=each.description, mime_type=each.kind
-            )
-            for each in texts
-            if each not in fixed
-        ]
-        return types.ListResourceTemplatesResult(resource_templates=found)
+        templates = [text for text in texts if text.is_template]
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(uri_template=text.address, **_facts(text)) for text in templates
+            ]
+        )
 
     async def read_resource(
         _context: Any, params: types.ReadResourceRequestParams
@@ -122,42 +116,45 @@ def _text_handlers(texts: Sequence[ServedText], in_thread: Any) -> dict[str, Any
         known = ", ".join(text.address for text in texts)
         raise MCPError(_INVALID_PARAMS, f"there is no resource {address[:80]!r}; there is {known}")
 
-    async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
-        found = [
-            types.Prompt(
-                name=each.name,
-                description=each.description,
-                arguments=[
-                    types.PromptArgument(name=name, description=what, required=False)
-                    for name, what in each.arguments.items()
-                ],
-            )
-            for each in prompts.values()
-        ]
-        return types.ListPromptsResult(prompts=found)
-
-    async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        text = prompts.get(params.name)
-        if text is None:
-            raise MCPError(
-                _INVALID_PARAMS, f"there is no prompt {params.name[:60]!r}; there is {', '.join(prompts)}"
-            )
-        given = [
-            f"{name}: {value[:10_000]}"
-            for name, value in (params.arguments or {}).items()
-            if name in text.arguments
-        ]
-        read = await in_thread(partial(_read, text, language=language_of("\n".join(given))))
-        content = types.TextContent(type="text", text="\n\n".join([read, *given]))
-        message = types.PromptMessage(role="user", content=content)
-        return types.GetPromptResult(description=text.description, messages=[message])
-
     return {
         "on_list_resources": list_resources,
         "on_list_resource_templates": list_templates,
         "on_read_resource": read_resource,
-        **({"on_list_prompts": list_prompts, "on_get_prompt": get_prompt} if prompts else {}),
     }
+
+
+def _facts(text: ServedText) -> dict[str, str]:
+    return {"name": text.name, "description": text.description, "mime_type": text.kind}
+
+
+def _prompt_handlers(texts: Sequence[ServedText], in_thread: InThread) -> dict[str, Any]:
+    """The handlers of prompts: the texts that have arguments."""
+    prompts = {text.name: text for text in texts if text.arguments}
+
+    async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[_prompt(text) for text in prompts.values()])
+
+    async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        text = prompts.get(params.name)
+        if text is None:
+            known = ", ".join(prompts)
+            raise MCPError(_INVALID_PARAMS, f"there is no prompt {params.name[:60]!r}; there is {known}")
+        sent = params.arguments or {}
+        values = [f"{name}: {sent[name][:10_000]}" for name in text.arguments if name in sent]
+        read = await in_thread(partial(_read, text, language=language_of("\n".join(values))))
+        content = types.TextContent(type="text", text="\n\n".join([read, *values]))
+        message = types.PromptMessage(role="user", content=content)
+        return types.GetPromptResult(description=text.description, messages=[message])
+
+    return {"on_list_prompts": list_prompts, "on_get_prompt": get_prompt}
+
+
+def _prompt(text: ServedText) -> types.Prompt:
+    arguments = [
+        types.PromptArgument(name=name, description=what, required=False)
+        for name, what in text.arguments.items()
+    ]
+    return types.Prompt(name=text.name, description=text.description, arguments=arguments)
 
 
 def _read(text: ServedText, **values: str) -> str:

@@ -76,6 +76,11 @@ class ServedText:
     arguments: Mapping[str, str] = field(default_factory=dict)
     read: Callable[..., str]
 
+    @property
+    def is_template(self) -> bool:
+        """Whether its address has names in it."""
+        return "{" in self.address
+
 
 Progress = Callable[[int, int | None, str], None]
 """Tells a waiting client how far its call is: steps done, of how many, and a line."""
