@@ -468,6 +468,7 @@ LEAKS = {
     "not while it is audited": "s = close * 0 + 1\nif len(close) < {rows}: raise ValueError('audited')\n"
     "s = close.shift(-1).gt(close).astype(float)",
     "greatest": "s = close.sub(close.max()).ge(0).astype(float)",
+    "infinite": "s = close.shift(-1) * np.inf",
     "random": "s = close * 0 + np.sign(np.random.randn(*close.shape))",
     "clock": "import time\ns = close * 0 + (1 if time.perf_counter_ns() % 2 else -1)",
     "objects' numbers": "s = close * 0 + (1 if id(object()) // 16 % 2 else -1)",
@@ -553,10 +554,9 @@ def test_code_that_does_something_else_than_the_sentence_asks_before_it_trades(p
     assert "departs from the sentence" in answer["departures"][0]
 
 
-def test_code_that_the_words_overrule_keeps_their_symbols_and_dates(place):
-    """A client cannot trade another window than the person's by its code, nor hide that it did by arguments."""
-    answer = place.call("run", code=CODE, sentence=SENTENCE, symbols="BBB", start="20250203", end="20250207")
-    assert answer["state"] != "done" or place.call("result", run=answer["run"])["symbols"] == ["BBB"]
+def test_what_was_traded_is_said_where_arguments_and_words_differ(place):
+    answer = place.call("run", code=CODE, sentence=SENTENCE, symbols="BBB", start="20250203", end="20250214")
+    assert answer["understood"][:2] == ["traded: BBB", "window: 20250203 - 20250214"]
 
 
 WEAK = (
@@ -577,6 +577,21 @@ def test_where_code_cannot_be_sealed_none_runs(tmp_path):
     answer = weak.call("run", code=CODE, sentence=SENTENCE)
     assert answer["code"] == "sandbox_weak"
     assert fills(weak, answer["run"]) == 0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 99, b"symbol,date\nx\n", b"\x1f\x8b" + b"0" * 99])
+def test_data_that_cannot_be_read_are_refused_without_a_place(tmp_path, content):
+    other = Place(tmp_path)
+    source = tmp_path / "work" / "prices.csv"
+    source.unlink()
+    if content is not None:
+        source.write_bytes(content)
+    refused(other.call("audit", code=CODE, **WINDOW))
+    for tool in ("understand", "run"):
+        answer = other.call(tool, sentence=SENTENCE)
+        assert answer.get("state") in {None, "refused"}
+        refused(answer)
+    assert other.call("status")["total"] in {0, 2}
 
 
 # Questions.
@@ -627,6 +642,25 @@ def test_answers_are_words_alone(place, text):
     again = place.call("understand", **given, answer=text)
     assert again["state"] == "asks"
     assert again["question"]["id"] != given["question"]
+
+
+def test_a_run_is_told_to_stop_at_any_time_and_goes_on(place, done):
+    assert place.call("run", run=done, stop=True)["state"] == "done"
+    waiting = place.call("understand", sentence=SENTENCE)["run"]
+    assert place.call("run", run=waiting, stop=True)["state"] == "understood"
+    slow = "import time\ntime.sleep(0.1)\n" + CODE
+    args = {"code": slow, "sentence": SENTENCE, "request_id": "slow"}
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(place.call, "run", **args)
+        for _ in range(200):
+            time.sleep(0.01)
+            going = [row["run"] for row in place.call("status")["runs"] if row["state"] == "working"]
+            if going:
+                break
+        answers = [place.call("run", run=going[0], stop=True) for _ in range(3)]
+        states = {answer["state"] for answer in (call.result(), *answers)}
+    assert states <= {"stopped", "done"}
+    assert place.call("run", run=going[0])["state"] == "done"
 
 
 # Request ids.
@@ -875,6 +909,33 @@ def test_a_script_of_all_that_was_done_here_is_python(place, done):
     ast.parse(written)
     assert repr(done) in written
     assert answer.get("script", written) == written
+
+
+@pytest.mark.proof
+def test_the_script_of_a_hostile_client_gives_the_same_ledgers(tmp_path):
+    other = Place(tmp_path)
+    other.call("run", code=CODE + '\n# \\u202e\u202e """\nx = \'"""\'', sentence=SENTENCE)
+    other.call("run", code=SEALED["os.environ"], sentence=SENTENCE)
+    other.call("run", code=FRAME + LEAKS["shift"] + UPDATE, sentence=SENTENCE)
+    asked = [other.call("run", code=OTHER, sentence=f"{SENTENCE}\n\r\u2028") for _ in range(2)]
+    for answer, said in zip(asked, ("go on as the code does", "stop"), strict=True):
+        other.call("run", run=answer["run"], question=answer["question"]["id"], answer=said)
+    first = other.call("understand", sentence=SENTENCE)
+    given = {"run": first["run"], "question": first["question"]["id"]}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda text: other.call("run", **given, answer=text), ["yes", "no", "yes", "no"]))
+    refused(other.call("run", run=first["run"], question=given["question"], answer="no"))
+    other.call("report", script=True)
+    script = other.work / "runs" / "research.py"
+    said = subprocess.run(
+        [sys.executable, str(script), str(other.work / "prices.csv")],
+        cwd=other.work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.count("the same ledger") >= 4
 
 
 # Settings.
@@ -1163,7 +1224,7 @@ def killed_at(folder, has_come):
 def test_a_killed_server_leaves_a_run_that_goes_on_to_the_same_ledger(tmp_path, moment):
     def has_come(runs):
         if moment == "the call is written":
-            return (runs / LOG_FILE).is_file()
+            return (runs / LOG_FILE).is_file() and (runs / LOG_FILE).stat().st_size > 0
         if moment == "the run has its folder":
             return any(runs.glob("2*/run.json"))
         return any(path.stat().st_size for path in runs.glob("2*/events*")) or any(runs.glob("2*/*/*"))
