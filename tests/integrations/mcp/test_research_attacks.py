@@ -18,8 +18,10 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from quantgraph.broker.ledger import Ledger
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, QuantGraphError, StorageUnavailable
 from quantgraph.integrations.mcp import McpAccess, serve_research
 from quantgraph.integrations.mcp import _research as research
@@ -972,6 +974,10 @@ def test_a_server_starts_with_full_isolation_alone(tmp_path, monkeypatch, level)
     monkeypatch.setenv("QUANTGRAPH_CODE_ISOLATION", level)
     with pytest.raises(BadOption, match="full isolation alone"):
         serve_research(McpAccess(port=0), source="sample", out=tmp_path / "runs")
+    said = CliRunner().invoke(app, ["mcp", "--http", "--source", "sample", "--out", str(tmp_path / "runs")])
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.startswith(f"bad_option: code_isolation={level}")
+    assert said.stderr.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
@@ -1255,6 +1261,22 @@ def killed_at(folder, has_come):
         assert call.exception() is not None
     line = json.loads((folder / "runs" / LOG_FILE).read_text().splitlines()[0])
     return line["run"]
+
+
+@pytest.mark.proof
+def test_a_server_that_is_told_to_end_stops_its_runs(tmp_path):
+    server = Http(tmp_path / "work")
+    slow = "import time\ntime.sleep(0.7)\n" + CODE
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(server.call, "run", code=slow, sentence=SENTENCE)
+        while not any((tmp_path / "work" / "runs").glob("2*/run.json")):
+            time.sleep(0.01)
+        ended(server.process)
+        assert call.exception() is not None or call.result()["state"] in {"stopped", "working", "done"}
+    later = Http(tmp_path / "work")
+    (row,) = later.call("status")["runs"]
+    assert row["state"] in {"stopped", "done"}
+    ended(later.process)
 
 
 @pytest.mark.proof
