@@ -1264,6 +1264,25 @@ def killed_at(folder, has_come):
 
 
 @pytest.mark.proof
+def test_a_client_that_leaves_in_the_middle_of_an_audit_ends_its_server(tmp_path):
+    process = started(tmp_path / "work")
+    code = "import time\ntime.sleep(0.9)\n" + CODE
+    audit = {"name": "audit", "arguments": {"code": code, **WINDOW}}
+    messages = [*HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": audit}]
+    process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+    process.stdin.flush()
+    log = tmp_path / "work" / "runs" / LOG_FILE
+    while not log.is_file():
+        time.sleep(0.01)
+    process.stdin.close()
+    process.stdin = None
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=40)
+    assert time.monotonic() - begun < 20
+    assert b"Traceback" not in out + err
+
+
+@pytest.mark.proof
 def test_a_server_that_is_told_to_end_stops_its_runs(tmp_path):
     server = Http(tmp_path / "work")
     slow = "import time\ntime.sleep(0.7)\n" + CODE
