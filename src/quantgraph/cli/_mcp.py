@@ -15,7 +15,7 @@ from quantgraph._util.texts import SOURCES
 from quantgraph.cli._console import AsJson, Debug, echo, print_status, protocol_streams, usage_errors
 from quantgraph.cli._help import PanelCommand
 from quantgraph.cli._ledger import RunsFolder, recorded_folder
-from quantgraph.cli._run import RecordedRun, showing_run
+from quantgraph.cli._run import RecordedRun, leave_soon, showing_run
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
@@ -77,7 +77,13 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         access = _access(http, port, None, _token(token_file))
         serve_research(
-            access, source=source, out=out, most_runs=most_runs, disk_mb=disk_mb, tell=print_status
+            access,
+            source=source,
+            out=out,
+            most_runs=most_runs,
+            disk_mb=disk_mb,
+            tell=print_status,
+            leave=leave_soon,
         )
 
 

@@ -302,13 +302,11 @@ def _stop_signals() -> Iterator[_StopHandler]:
 
     control = RunControl()
 
-    def leave_soon() -> None:
+    def stop_at_once() -> None:
         control.request_drain(AT_ONCE)
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, _leave_now)
-            signal.setitimer(signal.ITIMER_REAL, _GRACE)
+        leave_soon()
 
-    stop = _StopHandler(control, leave_soon)
+    stop = _StopHandler(control, stop_at_once)
     before = {number: signal.signal(number, stop.handle) for number in _SIGNALS}
     try:
         yield stop
@@ -317,6 +315,13 @@ def _stop_signals() -> Iterator[_StopHandler]:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():  # after a signal the process only cleans up
             signal.signal(number, signal.SIG_IGN if stop.signalled else handler)
+
+
+def leave_soon() -> None:
+    """End the process after a moment of grace, whatever its threads still do."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _leave_now)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
 
 def _leave_now(*_: object) -> None:

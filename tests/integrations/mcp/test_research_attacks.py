@@ -18,10 +18,13 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadOption, QuantGraphError
+from quantgraph.cli._main import app
+from quantgraph.errors import BadOption, QuantGraphError, StorageUnavailable
 from quantgraph.integrations.mcp import McpAccess, serve_research
+from quantgraph.integrations.mcp import _research as research
 from quantgraph.integrations.mcp import _research_runs as research_runs
 from quantgraph.integrations.mcp._research import Research
 from quantgraph.integrations.mcp._research_runs import CODE_FILE, LOG_FILE, ResearchRuns
@@ -260,6 +263,8 @@ ARGUMENTS = {
     "brackets for a plan": {**BEGIN, "plan": "[" * 100_000},
     "deep plan in text": {**BEGIN, "plan": '{"size":' * 50_000 + "1" + "}" * 50_000},
     "deep plan": {**BEGIN, "plan": deep(3_000)},
+    "less deep plan": {**BEGIN, "plan": deep(900)},
+    "nested plan": {**BEGIN, "plan": deep(300)},
     "giant plan": {**BEGIN, "plan": {str(number): number for number in range(100_000)}},
     "plan of another word": {**BEGIN, "plan": {"source": "tushare"}},
     "surrogate in a plan": {**BEGIN, "plan": {"\ud800": 1}},
@@ -366,6 +371,8 @@ def test_sentences_are_words_alone(place, sentence):
     answer = place.call("understand", sentence=sentence)
     assert answer.get("state") in {"asks", "understood", "ended"}, answer
     place.call("result", run=answer["run"])
+    held = place.call("audit", code=CODE, said=sentence, **WINDOW)
+    assert held.get("causal") is True or held["code"] == "bad_option", held
 
 
 # Code.
@@ -468,6 +475,7 @@ LEAKS = {
     "not while it is audited": "s = close * 0 + 1\nif len(close) < {rows}: raise ValueError('audited')\n"
     "s = close.shift(-1).gt(close).astype(float)",
     "greatest": "s = close.sub(close.max()).ge(0).astype(float)",
+    "infinite": "s = close.shift(-1) * np.inf",
     "random": "s = close * 0 + np.sign(np.random.randn(*close.shape))",
     "clock": "import time\ns = close * 0 + (1 if time.perf_counter_ns() % 2 else -1)",
     "objects' numbers": "s = close * 0 + (1 if id(object()) // 16 % 2 else -1)",
@@ -553,10 +561,9 @@ def test_code_that_does_something_else_than_the_sentence_asks_before_it_trades(p
     assert "departs from the sentence" in answer["departures"][0]
 
 
-def test_code_that_the_words_overrule_keeps_their_symbols_and_dates(place):
-    """A client cannot trade another window than the person's by its code, nor hide that it did by arguments."""
-    answer = place.call("run", code=CODE, sentence=SENTENCE, symbols="BBB", start="20250203", end="20250207")
-    assert answer["state"] != "done" or place.call("result", run=answer["run"])["symbols"] == ["BBB"]
+def test_what_was_traded_is_said_where_arguments_and_words_differ(place):
+    answer = place.call("run", code=CODE, sentence=SENTENCE, symbols="BBB", start="20250203", end="20250214")
+    assert answer["understood"][:2] == ["traded: BBB", "window: 20250203 - 20250214"]
 
 
 WEAK = (
@@ -577,6 +584,21 @@ def test_where_code_cannot_be_sealed_none_runs(tmp_path):
     answer = weak.call("run", code=CODE, sentence=SENTENCE)
     assert answer["code"] == "sandbox_weak"
     assert fills(weak, answer["run"]) == 0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 99, b"symbol,date\nx\n", b"\x1f\x8b" + b"0" * 99])
+def test_data_that_cannot_be_read_are_refused_without_a_place(tmp_path, content):
+    other = Place(tmp_path)
+    source = tmp_path / "work" / "prices.csv"
+    source.unlink()
+    if content is not None:
+        source.write_bytes(content)
+    refused(other.call("audit", code=CODE, **WINDOW))
+    for tool in ("understand", "run"):
+        answer = other.call(tool, sentence=SENTENCE)
+        assert answer.get("state") in {None, "refused"}
+        refused(answer)
+    assert other.call("status")["total"] in {0, 2}
 
 
 # Questions.
@@ -629,6 +651,25 @@ def test_answers_are_words_alone(place, text):
     assert again["question"]["id"] != given["question"]
 
 
+def test_a_run_is_told_to_stop_at_any_time_and_goes_on(place, done):
+    assert place.call("run", run=done, stop=True)["state"] == "done"
+    waiting = place.call("understand", sentence=SENTENCE)["run"]
+    assert place.call("run", run=waiting, stop=True)["state"] == "understood"
+    slow = "import time\ntime.sleep(0.05)\n" + CODE
+    args = {"code": slow, "sentence": SENTENCE, "request_id": "slow"}
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(place.call, "run", **args)
+        for _ in range(200):
+            time.sleep(0.01)
+            going = [row["run"] for row in place.call("status")["runs"] if row["state"] == "working"]
+            if going:
+                break
+        answers = [place.call("run", run=going[0], stop=True) for _ in range(3)]
+        states = {answer["state"] for answer in (call.result(), *answers)}
+    assert states <= {"stopped", "done"}
+    assert place.call("run", run=going[0])["state"] == "done"
+
+
 # Request ids.
 
 
@@ -657,24 +698,45 @@ def test_calls_at_once_with_one_request_id_begin_one_run(place):
 # Storms, and bounds.
 
 
-def test_a_storm_of_runs_is_bounded(place):
+class Peak:
+    """How many calls of a function there were at once, at most."""
+
+    def __init__(self, do):
+        self.do, self.now, self.most, self.lock = do, 0, 0, threading.Lock()
+
+    def __call__(self, *args, **options):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            return self.do(*args, **options)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+
+def test_a_storm_of_runs_is_bounded(place, monkeypatch):
+    peak = Peak(research_runs.start_run)
+    monkeypatch.setattr(research_runs, "start_run", peak)
     before = place.call("status")["total"]
     with ThreadPoolExecutor(50) as pool:
         answers = list(pool.map(lambda _: place.call("run", code=CODE, sentence=SENTENCE), range(50)))
     states = [answer.get("state") or answer["code"] for answer in answers]
     assert set(states) == {"done", "rate_limited"}
-    assert states.count("done") <= 8
+    assert peak.most <= 2
     assert place.call("status")["total"] == before + states.count("done")
 
 
-def test_a_storm_of_audits_is_bounded(place):
-    slow = "import time\ntime.sleep(0.5)\n" + CODE
+def test_a_storm_of_audits_is_bounded(place, monkeypatch):
+    peak = Peak(research.audit_strategy)
+    monkeypatch.setattr(research, "audit_strategy", peak)
+    slow = "import time\ntime.sleep(0.2)\n" + CODE
+    window = {**WINDOW, "end": "20250106"}
     with ThreadPoolExecutor(20) as pool:
-        answers = list(
-            pool.map(lambda _: place.call("audit", code=slow, **{**WINDOW, "end": "20250106"}), range(20))
-        )
-    assert sum(answer.get("code") == "rate_limited" for answer in answers) >= 16
-    assert sum(answer.get("causal") is True for answer in answers) in {1, 2, 3, 4}
+        answers = list(pool.map(lambda _: place.call("audit", code=slow, **window), range(20)))
+    assert {answer.get("code") for answer in answers} == {None, "rate_limited"}
+    assert peak.most <= 2
+    assert any(answer.get("causal") for answer in answers)
 
 
 def test_a_full_folder_refuses_what_would_be_written(tmp_path):
@@ -877,6 +939,33 @@ def test_a_script_of_all_that_was_done_here_is_python(place, done):
     assert answer.get("script", written) == written
 
 
+@pytest.mark.proof
+def test_the_script_of_a_hostile_client_gives_the_same_ledgers(tmp_path):
+    other = Place(tmp_path)
+    other.call("run", code=CODE + '\n# \\u202e\u202e """\nx = \'"""\'', sentence=SENTENCE)
+    other.call("run", code=SEALED["os.environ"], sentence=SENTENCE)
+    other.call("run", code=FRAME + LEAKS["shift"] + UPDATE, sentence=SENTENCE)
+    asked = [other.call("run", code=OTHER, sentence=f"{SENTENCE}\n\r\u2028") for _ in range(2)]
+    for answer, said in zip(asked, ("go on as the code does", "stop"), strict=True):
+        other.call("run", run=answer["run"], question=answer["question"]["id"], answer=said)
+    first = other.call("understand", sentence=SENTENCE)
+    given = {"run": first["run"], "question": first["question"]["id"]}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda text: other.call("run", **given, answer=text), ["yes", "no", "yes", "no"]))
+    refused(other.call("run", run=first["run"], question=given["question"], answer="no"))
+    other.call("report", script=True)
+    script = other.work / "runs" / "research.py"
+    said = subprocess.run(
+        [sys.executable, str(script), str(other.work / "prices.csv")],
+        cwd=other.work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.count("the same ledger") >= 4
+
+
 # Settings.
 
 
@@ -885,6 +974,10 @@ def test_a_server_starts_with_full_isolation_alone(tmp_path, monkeypatch, level)
     monkeypatch.setenv("QUANTGRAPH_CODE_ISOLATION", level)
     with pytest.raises(BadOption, match="full isolation alone"):
         serve_research(McpAccess(port=0), source="sample", out=tmp_path / "runs")
+    said = CliRunner().invoke(app, ["mcp", "--http", "--source", "sample", "--out", str(tmp_path / "runs")])
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.startswith(f"bad_option: code_isolation={level}")
+    assert said.stderr.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
@@ -1014,6 +1107,9 @@ def test_what_is_foreign_is_refused(http, headers, status):
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"jsonrpc":"2.0","id":1,"method":"nothing"}',
+        b'[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"tools/list"}]',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{"plan":{"cash":NaN}}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"status","arguments":{"run":"..%2f.."}}}',
         b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}',
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}',
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"buy","arguments":{}}}',
@@ -1051,6 +1147,17 @@ def test_a_request_that_is_too_large_is_refused(http):
     assert answer.status_code == 413
     code = "é" * 99_900 + "#"  # three bytes more in JSON
     assert http.call("audit", code=f"'{code}'")["code"] in {"bad_option", "bad_file", "code_failed"}
+
+
+def test_a_request_without_a_length_is_bounded_too(http):
+    parts = (b" " * 100_000 for _ in range(20))
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    assert httpx.post(http.url, content=parts, headers=headers).status_code in {400, 406, 413}
+
+
+def test_of_two_tokens_none_is_taken(http):
+    headers = [("Authorization", f"Bearer {TOKEN}"), ("Authorization", "Bearer another-server's-token")]
+    assert httpx.post(http.url, content=b"{}", headers=headers).status_code == 401
 
 
 def test_a_prompt_of_a_giant_sentence_is_bounded(http):
@@ -1157,13 +1264,48 @@ def killed_at(folder, has_come):
 
 
 @pytest.mark.proof
+def test_a_client_that_leaves_in_the_middle_of_an_audit_ends_its_server(tmp_path):
+    process = started(tmp_path / "work")
+    code = "import time\ntime.sleep(0.9)\n" + CODE
+    audit = {"name": "audit", "arguments": {"code": code, **WINDOW}}
+    messages = [*HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": audit}]
+    process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+    process.stdin.flush()
+    log = tmp_path / "work" / "runs" / LOG_FILE
+    while not log.is_file():
+        time.sleep(0.01)
+    process.stdin.close()
+    process.stdin = None
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=40)
+    assert time.monotonic() - begun < 20
+    assert b"Traceback" not in out + err
+
+
+@pytest.mark.proof
+def test_a_server_that_is_told_to_end_stops_its_runs(tmp_path):
+    server = Http(tmp_path / "work")
+    slow = "import time\ntime.sleep(0.7)\n" + CODE
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(server.call, "run", code=slow, sentence=SENTENCE)
+        while not any((tmp_path / "work" / "runs").glob("2*/run.json")):
+            time.sleep(0.01)
+        ended(server.process)
+        assert call.exception() is not None or call.result()["state"] in {"stopped", "working", "done"}
+    later = Http(tmp_path / "work")
+    (row,) = later.call("status")["runs"]
+    assert row["state"] in {"stopped", "done"}
+    ended(later.process)
+
+
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "moment", ["the call is written", "the run has its folder", "the run is some way on"]
 )
 def test_a_killed_server_leaves_a_run_that_goes_on_to_the_same_ledger(tmp_path, moment):
     def has_come(runs):
         if moment == "the call is written":
-            return (runs / LOG_FILE).is_file()
+            return (runs / LOG_FILE).is_file() and (runs / LOG_FILE).stat().st_size > 0
         if moment == "the run has its folder":
             return any(runs.glob("2*/run.json"))
         return any(path.stat().st_size for path in runs.glob("2*/events*")) or any(runs.glob("2*/*/*"))
@@ -1183,6 +1325,30 @@ def test_a_killed_server_leaves_a_run_that_goes_on_to_the_same_ledger(tmp_path, 
     assert rows[0] == rows[1]
     assert answer["numbers"] == whole["numbers"]
     ended(later.process)
+
+
+def test_text_of_a_client_is_no_markup_on_a_page(place):
+    script = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    sentence = f"{SENTENCE} {script}"
+    code = f"# {script}\n" + CODE.replace("averages", "<script>alert(1)<")
+    answer = place.call("run", code=code, sentence=sentence)
+    assert answer["state"] == "done", answer
+    with ThreadPoolExecutor(4) as pool:
+        pages = set(pool.map(lambda _: place.research.texts[1].read(run=answer["run"]), range(4)))
+    (page,) = pages
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_a_log_that_cannot_be_written_any_more_loses_no_answer(tmp_path, monkeypatch):
+    full = Place(tmp_path)
+
+    def end(*_args):
+        raise StorageUnavailable(f"{tmp_path} has no room")
+
+    monkeypatch.setattr(full.runs.log, "end", end)
+    assert full.call("run", code=CODE, sentence=SENTENCE)["state"] == "done"
+    refused(full.call("trades", run="../.."), "bad_option")
 
 
 # After all of it.

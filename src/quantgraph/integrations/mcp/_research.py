@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
 from quantgraph._util.texts import language_of, without_places
-from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, UnknownQuestion
+from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, StorageUnavailable, UnknownQuestion
 from quantgraph.integrations.mcp._research_answers import (
     audit_answer,
     comparison_answer,
@@ -94,7 +95,8 @@ class Research:
                 for key in ("state", "error", "code", "causal", "text", "page")
                 if key in answer
             }
-            self._runs.log.end(call, kept)
+            with suppress(StorageUnavailable):  # it was carried out, and the client is told
+                self._runs.log.end(call, kept)
         return safe_answer(answer, places=self._shows_places)
 
     def _checked_run(self, name: str, given: Any) -> str | None:

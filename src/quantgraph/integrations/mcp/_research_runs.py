@@ -381,14 +381,15 @@ class ResearchRuns:
             lines = list(book.journal(run)) if book.has_run(run) else []
         return str(lines[-1]["hash"]) if lines else None
 
-    def close(self) -> None:
-        """Stop all runs; they can be gone on with."""
+    def close(self) -> bool:
+        """Stop all runs, which can be gone on with, and return whether nothing goes on any more."""
         with self._lock:
             works = list(self._works.values())
         for work in works:
             work.control.request_drain(AT_ONCE)
         for work in works:
             work.ended.wait(_CLOSE_SECONDS / len(works))
+        return self._audits == 0 and all(work.ended.is_set() for work in works)
 
 
 def _size(path: Path) -> int:

@@ -28,6 +28,7 @@ def serve_research(
     most_runs: int = 2,
     disk_mb: int = 2_000,
     tell: Callable[[str], None] = lambda _line: None,
+    leave: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve research to MCP clients until the one over stdio leaves, or the process is told to stop.
 
@@ -43,6 +44,8 @@ def serve_research(
         Megabytes that the folder may have when a run begins.
     tell
         Called with the configuration of a client over HTTP, one line of JSON.
+    leave
+        Called at the end if code of a run or an audit cannot be stopped: its thread would hold the process.
 
     Raises
     ------
@@ -82,4 +85,5 @@ def serve_research(
                 )
                 threading.Event().wait()
     finally:
-        runs.close()
+        if not runs.close():
+            leave()
