@@ -98,9 +98,8 @@ def inspector_research(tools: Path) -> None:
     assert Path(page).is_file(), page
     again = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout
     assert again.count("done the same ledger") == 2, again
-    print(
-        f"inspector: {leak['counterexample']['message'][:90]}… mended, run twice, the script's ledgers are equal"
-    )
+    shown = leak["counterexample"]["message"][:90]
+    print(f"inspector: {shown}…; mended, run twice, the script's ledgers are equal")
 
 
 def asked(tools: Path, own: list[str], name: str, **args: Any) -> Any:

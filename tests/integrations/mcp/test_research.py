@@ -65,6 +65,7 @@ def checked_script(folder, runs):
     return said.stdout
 
 
+@pytest.mark.proof
 def test_a_foreign_client_goes_from_a_sentence_to_a_page_and_a_script(tmp_path):
     told = []
 

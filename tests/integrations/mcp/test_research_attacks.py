@@ -25,10 +25,11 @@ from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, QuantGraphError, StorageUnavailable
 from quantgraph.integrations.mcp import McpAccess, serve_research
 from quantgraph.integrations.mcp import _research as research
+from quantgraph.integrations.mcp import _research_log as research_log
 from quantgraph.integrations.mcp import _research_runs as research_runs
 from quantgraph.integrations.mcp._research import Research
-from quantgraph.integrations.mcp._research_runs import CODE_FILE, LOG_FILE, ResearchRuns
-from quantgraph.integrations.mcp._research_script import script_of
+from quantgraph.integrations.mcp._research_log import LOG_FILE, script_of
+from quantgraph.integrations.mcp._research_runs import CODE_FILE, ResearchRuns
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner
 from quantgraph.sandbox._server import PYTHON, ServerProcess
@@ -651,6 +652,7 @@ def test_answers_are_words_alone(place, text):
     assert again["question"]["id"] != given["question"]
 
 
+@pytest.mark.proof
 def test_a_run_is_told_to_stop_at_any_time_and_goes_on(place, done):
     assert place.call("run", run=done, stop=True)["state"] == "done"
     waiting = place.call("understand", sentence=SENTENCE)["run"]
@@ -754,7 +756,7 @@ def test_a_full_folder_refuses_what_would_be_written(tmp_path):
 def test_a_full_log_refuses_calls(tmp_path, monkeypatch):
     full = Place(tmp_path)
     full.call("status")
-    monkeypatch.setattr(research_runs, "MOST_LOG_MB", 0)
+    monkeypatch.setattr(research_log, "MOST_LOG_MB", 0)
     refused(full.call("status"), "storage_unavailable")
     monkeypatch.undo()
 
@@ -1214,6 +1216,7 @@ HELLO = [
 ]
 
 
+@pytest.mark.proof
 def test_over_stdio_what_is_no_message_is_passed_over(tmp_path):
     process = started(tmp_path / "work")
 

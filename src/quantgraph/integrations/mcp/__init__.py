@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         resume_mcp_run,
         start_mcp_run,
     )
+    from quantgraph.integrations.mcp._research import serve_research
     from quantgraph.integrations.mcp._research_runs import write_script
-    from quantgraph.integrations.mcp._research_server import serve_research
     from quantgraph.integrations.mcp._server import ClientHandler
 
 __all__ = [

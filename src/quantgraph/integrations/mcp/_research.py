@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
 from quantgraph._util.texts import language_of, without_places
 from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, StorageUnavailable, UnknownQuestion
+from quantgraph.integrations.mcp._client_decider import McpAccess
 from quantgraph.integrations.mcp._research_answers import (
     audit_answer,
     comparison_answer,
@@ -20,10 +23,20 @@ from quantgraph.integrations.mcp._research_answers import (
     safe_answer,
     trades_answer,
 )
-from quantgraph.integrations.mcp._research_runs import BEGINS, ResearchRuns, code_file, spec_of
-from quantgraph.integrations.mcp._research_tools import SKILL, TOOLS, checked_args, research_tool
+from quantgraph.integrations.mcp._research_log import BEGINS
+from quantgraph.integrations.mcp._research_runs import ResearchRuns, code_file, spec_of
+from quantgraph.integrations.mcp._research_tools import (
+    INSTRUCTIONS,
+    SKILL,
+    TOOLS,
+    checked_args,
+    research_tool,
+)
+from quantgraph.integrations.mcp._server import bound_socket, serving_http, with_token
 from quantgraph.runs import PAGE_FILE, RunResult, compare
 from quantgraph.runs.verification import audit_sentence, audit_strategy
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 from quantgraph.tools.mcp import Progress, ServedText, ServedTool
 
 SCRIPT_FILE: Final = "research.py"
@@ -74,17 +87,17 @@ class Research:
         )
         return skill, page
 
-    def call(self, name: str, args: Mapping[str, Any], progress: Progress) -> Any:
+    def call(self, name: str, sent: Mapping[str, Any], progress: Progress) -> Any:
         """Carry a call out, and return its answer or refusal."""
         call = None
         try:
-            given = checked_args(name, args)
+            args = checked_args(name, sent)
             with self._lock:
-                run = self._checked_run(name, given)
-                call = self._runs.log.begin(name, _written(name, given), run)
+                run = self._checked_run(name, args)
+                call = self._runs.log.begin(name, _written(name, args), run)
                 if run is not None and name in BEGINS:
-                    self._set_going(name, given, run)
-            answer = getattr(self, f"_{name}")(given, run, self._told(progress))
+                    self._set_going(name, args, run)
+            answer = getattr(self, f"_{name}")(args, run, self._safe(progress))
         except QuantGraphError as error:
             answer = error_answer(error)
         except Exception as error:  # noqa: BLE001 - one call fails, and the server goes on
@@ -95,101 +108,101 @@ class Research:
                 for key in ("state", "error", "code", "causal", "text", "page")
                 if key in answer
             }
-            with suppress(StorageUnavailable):  # it was carried out, and the client is told
+            with suppress(StorageUnavailable):  # it was carried out, and the client has its answer
                 self._runs.log.end(call, kept)
         return safe_answer(answer, places=self._shows_places)
 
-    def _checked_run(self, name: str, given: Any) -> str | None:
+    def _checked_run(self, name: str, args: Any) -> str | None:
         """The run that a call is about; a new name for one that begins it."""
-        run: str | None = getattr(given, "run", "") or None
+        run: str | None = getattr(args, "run", "") or None
         if run is not None:
             self._runs.begun_with(run)
             if name in BEGINS:
-                self._check_go_on(given, run, trades=name == "run")
+                self._check_go_on(args, run, trades=name == "run")
             return run
         if name == "audit":
             self._runs.check_disk()
         if name not in BEGINS:
             return None
-        if given.question or given.answer or getattr(given, "stop", False):
+        if args.question or args.answer or getattr(args, "stop", False):
             raise BadOption("question, answer and stop need run, the run that they are for", parameter="run")
-        if not (given.sentence.strip() or getattr(given, "code", "").strip()):
+        if not (args.sentence.strip() or getattr(args, "code", "").strip()):
             raise BadOption(f"{name} needs a sentence, or run to go on with one", parameter="sentence")
-        check_sentence(given.sentence, "sentence")
-        spec_of(given.model_dump())
-        run, is_new = self._runs.new_run(given.request_id, name, _written(name, given))
+        check_sentence(args.sentence, "sentence")
+        spec_of(args.model_dump())
+        run, is_new = self._runs.new_run(args.request_id, name, _written(name, args))
         if is_new:
             self._runs.check_room()
         return run
 
-    def _told(self, progress: Progress) -> Progress:
+    def _safe(self, progress: Progress) -> Progress:
         if self._shows_places:
             return progress
         return lambda done, total, line: progress(done, total, without_places(line))
 
-    def _set_going(self, name: str, given: Any, run: str) -> None:
+    def _set_going(self, name: str, args: Any, run: str) -> None:
         """Begin a run, go on with it, or stop it."""
-        if getattr(given, "stop", False):
+        if getattr(args, "stop", False):
             self._runs.stop(run)
-        elif given.run:
-            self._go_on(given, run)
+        elif args.run:
+            self._go_on(args, run)
         elif not self._runs.has_begun(run):
-            self._runs.begin(run, _written(name, given))
+            self._runs.begin(run, _written(name, args))
 
-    def _understand(self, _given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
+    def _understand(self, _args: Any, run: str, progress: Progress) -> Mapping[str, Any]:
         return self._moved(run, progress, tool="understand")
 
-    def _run(self, _given: Any, run: str, progress: Progress) -> Mapping[str, Any]:
+    def _run(self, _args: Any, run: str, progress: Progress) -> Mapping[str, Any]:
         return self._moved(run, progress, tool="run")
 
     def _moved(self, run: str, progress: Progress, *, tool: str) -> Mapping[str, Any]:
         """Wait for a run for a while, and say how it stands."""
         self._runs.wait(run, self._wait, progress)
-        return run_answer(run, self._runs.standing(run), tool=tool)
+        return run_answer(run, self._runs.status_of(run), tool=tool)
 
-    def _check_go_on(self, given: Any, run: str, *, trades: bool) -> None:
+    def _check_go_on(self, args: Any, run: str, *, trades: bool) -> None:
         """Check the call that goes on with a run; one that trades what was understood says yes to it."""
         kept = ("sentence", "code", "symbols", "start", "end", "plan", "request_id")
-        for name in (name for name in kept if getattr(given, name, "")):
+        for name in (name for name in kept if getattr(args, name, "")):
             raise BadOption(
                 f"run keeps what it was begun with, so leave {name} out; begin another run without run=",
                 parameter=name,
             )
-        if bool(given.question) != bool(given.answer.strip()):
+        if bool(args.question) != bool(args.answer.strip()):
             raise BadOption("question (its id) and answer belong together", parameter="answer")
-        standing = self._runs.standing(run)
-        waits = standing.result is not None and standing.state in {"asks", "understood"}
-        asked = standing.result["asked"] if standing.result and waits else None
-        if given.question and (asked is None or asked["id"] != given.question):
+        status = self._runs.status_of(run)
+        waits = status.result is not None and status.state in {"asks", "understood"}
+        asked = status.result["asked"] if status.result and waits else None
+        if args.question and (asked is None or asked["id"] != args.question):
             raise UnknownQuestion(
-                f"run {run} waits for no answer to question {given.question!r}; status shows its open "
+                f"run {run} waits for no answer to question {args.question!r}; status shows its open "
                 "question",
                 question=asked and asked["id"],
             )
-        if asked is not None and trades and standing.state == "understood" and not given.question:
-            given.question, given.answer = asked["id"], "yes"
+        if asked is not None and trades and status.state == "understood" and not args.question:
+            args.question, args.answer = asked["id"], "yes"
 
-    def _go_on(self, given: Any, run: str) -> None:
-        if given.question:
-            self._runs.go_on(run, {"answer": given.answer, "id": given.question})
-        elif self._runs.standing(run).state in {"stopped", "refused", "ended"}:
+    def _go_on(self, args: Any, run: str) -> None:
+        if args.question:
+            self._runs.go_on(run, {"answer": args.answer, "id": args.question})
+        elif self._runs.status_of(run).state in {"stopped", "refused", "ended"}:
             self._runs.go_on(run)
 
-    def _audit(self, given: Any, _run: None, _progress: Progress) -> Mapping[str, Any]:
-        options = {"symbols": given.symbols, "start": given.start or None, "end": given.end or None}
+    def _audit(self, args: Any, _run: None, _progress: Progress) -> Mapping[str, Any]:
+        options = {"symbols": args.symbols, "start": args.start or None, "end": args.end or None}
         live = self._runs.resources
-        with self._runs.audit(), code_file(given.code) as path:
-            if given.said:
-                options = self._runs.window_of(given.said, options)
+        with self._runs.audit(), code_file(args.code) as path:
+            if args.said:
+                options = self._runs.window_of(args.said, options)
             verdict = audit_strategy(path, resources=live, **options)
             held = None
-            if given.said and verdict.causal:
-                held = audit_sentence(path, given.said, resources=live, **options)
-        return audit_answer(verdict, held, given.said, language_of(given.said))
+            if args.said and verdict.causal:
+                held = audit_sentence(path, args.said, resources=live, **options)
+        return audit_answer(verdict, held, args.said, language_of(args.said))
 
-    def _status(self, _given: Any, run: str | None, _progress: Progress) -> Mapping[str, Any]:
+    def _status(self, _args: Any, run: str | None, _progress: Progress) -> Mapping[str, Any]:
         if run is not None:
-            return run_answer(run, self._runs.standing(run), tool="run")
+            return run_answer(run, self._runs.status_of(run), tool="run")
         names = self._runs.names()
         rows = [{"run": name, **self._row(name)} for name in names[:_MOST_LISTED]]
         return {
@@ -201,24 +214,24 @@ class Research:
     def _row(self, run: str) -> dict[str, Any]:
         sentence = self._runs.begun_with(run)["args"]["sentence"][:200]
         try:
-            return {"state": self._runs.standing(run).state, "sentence": sentence}
+            return {"state": self._runs.status_of(run).state, "sentence": sentence}
         except QuantGraphError as error:  # its folder was damaged, and the others are listed
             return {"state": "stopped", "sentence": sentence, "error": error.message[:_MOST_ERROR]}
 
-    def _result(self, _given: Any, run: str, _progress: Progress) -> Mapping[str, Any]:
-        standing = self._runs.standing(run)
-        if standing.state in {"done", "ended"}:
-            return result_answer(run, standing)
-        return run_answer(run, standing, tool="run")
+    def _result(self, _args: Any, run: str, _progress: Progress) -> Mapping[str, Any]:
+        status = self._runs.status_of(run)
+        if status.state in {"done", "ended"}:
+            return result_answer(run, status)
+        return run_answer(run, status, tool="run")
 
-    def _trades(self, given: Any, run: str, _progress: Progress) -> Mapping[str, Any]:
-        return trades_answer(run, self._done(run), given.offset, given.limit)
+    def _trades(self, args: Any, run: str, _progress: Progress) -> Mapping[str, Any]:
+        return trades_answer(run, self._done(run), args.offset, args.limit)
 
-    def _compare(self, given: Any, _run: None, _progress: Progress) -> Mapping[str, Any]:
-        return comparison_answer(given.runs, compare(*(self._done(run) for run in given.runs)))
+    def _compare(self, args: Any, _run: None, _progress: Progress) -> Mapping[str, Any]:
+        return comparison_answer(args.runs, compare(*(self._done(run) for run in args.runs)))
 
-    def _report(self, given: Any, run: str | None, _progress: Progress) -> Mapping[str, Any]:
-        if given.script == (run is not None):
+    def _report(self, args: Any, run: str | None, _progress: Progress) -> Mapping[str, Any]:
+        if args.script == (run is not None):
             raise BadOption("report takes either run or script=true", parameter="run")
         if run is None:
             return self._script()
@@ -242,12 +255,12 @@ class Research:
 
     def _done(self, run: str, *, also: tuple[str, ...] = ()) -> RunResult:
         self._runs.begun_with(run)
-        standing = self._runs.standing(run)
-        if standing.state not in ("done", *also) or standing.result is None:
+        status = self._runs.status_of(run)
+        if status.state not in ("done", *also) or status.result is None:
             raise BadOption(
-                f"run {run} is {standing.state}, not done; status says what it needs", parameter="run"
+                f"run {run} is {status.state}, not done; status says what it needs", parameter="run"
             )
-        return standing.result
+        return status.result
 
     def _page(self, run: str = "", **_: str) -> str:
         """The page of a run, whole in one file."""
@@ -259,9 +272,9 @@ class Research:
         return path.read_text(encoding="utf-8")
 
 
-def _written(name: str, given: Any) -> dict[str, Any]:
+def _written(name: str, args: Any) -> dict[str, Any]:
     """The arguments of a call as the log has them."""
-    return {**given.model_dump(), "confirm": name == "understand"}
+    return {**args.model_dump(), "confirm": name == "understand"}
 
 
 def _skill(language: str) -> str:
@@ -269,3 +282,76 @@ def _skill(language: str) -> str:
     name = "skill_zh.md" if language == "zh" else "SKILL.md"
     text = files("quantgraph.integrations.mcp").joinpath(name).read_text(encoding="utf-8")
     return text.split("\n---\n", 1)[-1].lstrip()
+
+
+_MAX_BODY = 1024 * 1024
+"""Bytes of a request over HTTP: code of the largest size, written as JSON."""
+
+
+def serve_research(
+    access: McpAccess,
+    *,
+    source: str | None = None,
+    out: Path | None = None,
+    most_runs: int = 2,
+    disk_mb: int = 2_000,
+    tell: Callable[[str], None] = lambda _line: None,
+    leave: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve research to MCP clients until the one over stdio leaves, or the process is told to stop.
+
+    Parameters
+    ----------
+    source
+        What all runs read, see :class:`~quantgraph.runtime.Resources`; clients cannot choose another.
+    out
+        Parent of the runs' folders. Default: ``runs_dir`` of the settings.
+    most_runs
+        Runs and audits at once.
+    disk_mb
+        Megabytes that the folder may have when a run begins.
+    tell
+        Called with the configuration of a client over HTTP, one line of JSON.
+    leave
+        Called at the end if code of a run or an audit cannot be stopped: its thread would hold the process.
+
+    Raises
+    ------
+    BadOption
+        If the settings accept less than full isolation of code, or a port is in use.
+    NotConfigured
+        If the extra ``mcp`` is not installed.
+    """
+    import anyio
+
+    from quantgraph.tools.mcp import http_app, make_server, serve_stdio
+
+    settings = load_settings(**({"data_source": source} if source else {}))
+    if settings.code_isolation != "full":
+        raise BadOption(
+            f"code_isolation={settings.code_isolation}: code of an MCP client runs with full isolation alone",
+            parameter="code_isolation",
+        )
+    folder = Path(out or settings.runs_dir)
+    runs = ResearchRuns(folder, Resources(settings=settings), most=most_runs, most_mb=disk_mb)
+    named = settings.data_source if access.stdio else Path(settings.data_source).name
+    research = Research(runs, source=named, shows_places=access.stdio is not None)
+    server = make_server(research, instructions=INSTRUCTIONS, texts=research.texts)
+    try:
+        if access.stdio is not None:
+            anyio.run(serve_stdio, server, *access.stdio)
+            return
+        with bound_socket(access.port or 0, "port") as listening:
+            app = with_token(http_app(server, max_body=_MAX_BODY), access.token, "research")
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+            with serving_http([(app, listening)]):
+                headers = {"Authorization": f"Bearer {access.token}"}
+                tell(
+                    json.dumps(
+                        {"mcpServers": {"quantgraph": {"type": "http", "url": url, "headers": headers}}}
+                    )
+                )
+                threading.Event().wait()
+    finally:
+        if not runs.close():
+            leave()

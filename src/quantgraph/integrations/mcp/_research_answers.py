@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 import pandas as pd
 from typing_extensions import TypedDict
 
-from quantgraph._util.texts import escape_controls, language_of, say, short_line, without_places
+from quantgraph._util.texts import Language, escape_controls, language_of, say, short_line, without_places
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.audit.causality import Verdict
 from quantgraph.errors import QuantGraphError
-from quantgraph.integrations.mcp._research_runs import Standing
-from quantgraph.runs import RunResult
-from quantgraph.subgraphs.signal import HeldSignal
+from quantgraph.integrations.mcp._research_runs import RunStatus
+from quantgraph.runs import RunResult, next_command
+from quantgraph.subgraphs.signal import HeldSignal, understanding_lines
 
 MOST_ROWS: Final = 100
 """Trades of one answer."""
@@ -137,8 +137,8 @@ _NEXT = {
     "working": "Call status with this run until its state is another one.",
     "understood": "Show the person what was understood. If it is right, call run with this run. If not, "
     "answer the question by understand: run, question (its id) and answer, in words that change the request.",
-    "done": "Tell the person the text, the notes, the window and the numbers; where notes and understood "
-    "differ, the notes are right. More: result (buy and hold, each clause), trades, compare, report.",
+    "done": "Tell the person the text, the notes, the window and the numbers. More: result (buy and hold, "
+    "each clause), trades, compare, report.",
     "stopped": "It can be gone on with: call run with this run.",
 }
 _ASKS = (
@@ -152,58 +152,70 @@ _OR_CODE = (
     "where they may not be read."
 )
 
+_OR_MEND = " Or mend the code where it departs from the sentence, audit it, and run it anew."
+_AGAIN = "It stopped for a reason that may pass: call run with this run again, or begin another."
+_ENDED = (
+    "It ended without a result, and would again: tell the person why. Change the sentence, the plan or the "
+    "code, and begin another."
+)
 
-def run_answer(run: str, standing: Standing, *, tool: str) -> RunAnswer:
-    """How a run stands, for the tool that was called."""
-    answer: RunAnswer = {"run": run, "state": standing.state, "next": _NEXT.get(standing.state, "")}
-    if standing.work is not None:
-        answer["progress"] = progress_text(standing)
-    if (result := standing.result) is not None:
-        answer |= _of_result(result, standing.state, tool)
-    if standing.error:
-        answer |= cast("RunAnswer", dict(standing.error))
-        if standing.state == "refused":
-            answer["next"] = next_of_error(str(standing.error.get("code")))
+
+def run_answer(run: str, status: RunStatus, *, tool: str) -> RunAnswer:
+    """How a run stands, for a tool that began it or goes on with it."""
+    answer: RunAnswer = {"run": run, "state": status.state, "next": _NEXT.get(status.state, "")}
+    if (work := status.work) is not None:
+        counted = f"session {work.number} of {work.total}, " if work.total else ""
+        answer["progress"] = f"{counted}{short_line(work.text)}" if work.text else "begun"
+    if (result := status.result) is not None:
+        answer |= _of_result(result, status.state, tool)
+    if status.error:
+        answer |= cast("RunAnswer", dict(status.error))
+        refused = status.state == "refused"
+        answer["next"] = next_of_error(str(status.error.get("code"))) if refused else _AGAIN
     return answer
-
-
-def progress_text(standing: Standing) -> str:
-    """How far a run is, in a line."""
-    work = standing.work
-    if work is None:
-        return ""
-    counted = f"session {work.number} of {work.total}, " if work.total else ""
-    return f"{counted}{short_line(work.text)}" if work.text else "begun"
 
 
 def _of_result(result: RunResult, state: str, tool: str) -> RunAnswer:
     answer: RunAnswer = {}
     if result.understanding:
-        answer["understood"] = result.understanding
+        answer["understood"] = _understood(result)
         answer["not_done"] = [
             each["words"]
             for each in (result.get("understanding") or {}).get("clauses", ())
             if each["status"] == "not_done"
         ]
     if state in {"asks", "understood"}:
-        answer["question"] = question = _question(result["asked"])
+        answer["question"] = question = _question(result["asked"], language_of(str(result["question"])))
         if state == "asks":
-            can_code = question["kind"] in {"strategy", "failure"} or bool(question["not_read"])
-            answer["next"] = _ASKS.format(tool=tool) + (_OR_CODE if can_code else "")
+            answer["next"] = _ASKS.format(tool=tool) + _other_way(question)
     if state in {"done", "ended"}:
         answer["text"] = headline(result)
         answer["notes"] = _notes(result)
         answer["numbers"] = _numbers(result.get("account"))
     if state == "ended":
-        answer["next"] = (
-            "It ended without a result, and would again: tell the person why. Change the sentence, the plan "
-            "or the code, and begin another."
-        )
+        answer["next"] = _AGAIN if next_command(result, "run") else _ENDED
     return answer
 
 
-def _question(asked: Mapping[str, Any]) -> Question:
+def _understood(result: RunResult) -> list[str]:
+    """What was understood, a line each, with the plan in force: the call's words go before the sentence's."""
+    understood: Any = {**result["understanding"]}
+    understood["plan"] = {**understood["plan"], **(result.get("plan") or {})}
+    lines = understanding_lines(understood, language_of(str(result["question"])))
+    return [short_line(line, _LINE) for line in lines]
+
+
+def _other_way(question: Question) -> str:
+    """What the client may do in place of an answer."""
+    if question["kind"] == "meaning":
+        return _OR_MEND
+    return _OR_CODE if question["kind"] in {"strategy", "failure"} or question["not_read"] else ""
+
+
+def _question(asked: Mapping[str, Any], language: Language) -> Question:
     text = f"{asked['error']}\n{asked['question']}" if asked.get("error") else asked["question"]
+    if asked["kind"] == "confirmation" and not asked.get("error"):  # its lines stand above
+        text = say(language, zh="就这样运行吗？", en="Run it so?")
     return {
         "id": asked["id"],
         "kind": asked["kind"],
@@ -247,17 +259,17 @@ def _number(value: Any) -> Any:
     return value
 
 
-def result_answer(run: str, standing: Standing) -> ResultAnswer:
+def result_answer(run: str, status: RunStatus) -> ResultAnswer:
     """The result of a run that has a folder."""
-    result = standing.result or RunResult()
+    result = status.result or RunResult()
     understanding = result.get("understanding") or {}
     return {
         "run": run,
-        "state": standing.state,
+        "state": status.state,
         "ended_because": result.get("ended_because"),
         "sentence": str(result.get("question", "")),
-        "text": headline(result) if standing.state in {"done", "ended"} else [],
-        "understood": [short_line(line, _LINE) for line in result.understanding],
+        "text": headline(result) if status.state in {"done", "ended"} else [],
+        "understood": _understood(result) if result.understanding else [],
         "clauses": [dict(each) for each in understanding.get("clauses", ())][:_LINES],
         "notes": _notes(result),
         "assumptions": [short_line(each, _LINE) for each in result.get("assumptions") or ()][:_LINES],
@@ -317,7 +329,7 @@ def comparison_answer(runs: Sequence[str], compared: Any) -> ComparisonAnswer:
     }
 
 
-def audit_answer(verdict: Verdict, held: HeldSignal | None, said: str, language: str) -> AuditAnswer:
+def audit_answer(verdict: Verdict, held: HeldSignal | None, sentence: str, language: str) -> AuditAnswer:
     """What the proof and the comparison with the sentence found."""
     found = verdict.as_json()
     answer: AuditAnswer = {
@@ -336,11 +348,11 @@ def audit_answer(verdict: Verdict, held: HeldSignal | None, said: str, language:
         ][:_LINES]
         if held.not_compared is not None:
             answer["not_compared"] = held.not_compared.text(language)
-    answer["next"] = _after_audit(answer, said)
+    answer["next"] = _after_audit(answer, has_sentence=bool(sentence))
     return answer
 
 
-def _after_audit(answer: AuditAnswer, said: str) -> str:
+def _after_audit(answer: AuditAnswer, *, has_sentence: bool) -> str:
     if not answer["causal"]:
         return (
             "Mend the line that the counterexample names: row t may use rows up to t alone. Then audit again."
@@ -350,7 +362,7 @@ def _after_audit(answer: AuditAnswer, said: str) -> str:
             "It does something else than the sentence at the cell that is named: mend the code, and audit "
             "again."
         )
-    if not said:
+    if not has_sentence:
         return (
             "It uses no future. Pass said, the person's sentence, to hold it against the words; or call run."
         )

@@ -1,22 +1,14 @@
-"""Runs that an MCP client asks for: begun in threads, at most so many at once, and every call written down.
-
-The folder of the runs has ``research.jsonl``: a line before a call is carried out, and one with what became
-of it. So a server that was killed leaves runs that the next one knows, and a script can be made of the calls.
-"""
+"""Runs that an MCP client asks for: begun in threads, at most so many at once, and known by their log."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import re
-import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +20,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data import open_source
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadOption, LedgerConflict, QuantGraphError, RateLimited, StorageUnavailable
-from quantgraph.integrations.mcp._research_script import script_of
+from quantgraph.integrations.mcp._research_log import LOG_FILE, CallLog, begins_run, script_of
 from quantgraph.llm import AT_ONCE
 from quantgraph.runs import RunResult, RunSpec, open_run, prepare_run, resume_run, start_run
 from quantgraph.runtime import Resources
@@ -37,106 +29,9 @@ from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools.mcp import Progress
 
-LOG_FILE: Final = "research.jsonl"
 CODE_FILE: Final = "assistant.py"
 """The name that a client's code has in its run."""
-BEGINS: Final = ("understand", "run")
-"""Tools that begin a run."""
-MOST_LOG_MB: Final = 64
-"""Megabytes of the log, all of which every call reads."""
-_ARGS: Final = frozenset({"sentence", "symbols", "start", "end", "plan"})
-_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 _CLOSE_SECONDS, _STEP_SECONDS, _MOST_ERROR = 5.0, 0.25, 2_000
-
-
-class CallLog:
-    """The calls of all clients of a folder, a line of JSON each; servers may share it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
-        self._read: tuple[object, list[dict[str, Any]]] = (None, [])
-
-    def begin(self, tool: str, args: Mapping[str, Any], run: str | None = None) -> str:
-        """Write a call that is about to be carried out, and return its number.
-
-        Raises
-        ------
-        StorageUnavailable
-            If the log cannot be written, or has :data:`MOST_LOG_MB` already.
-        """
-        if self._path.is_file() and self._path.stat().st_size > MOST_LOG_MB * 1_000_000:
-            raise StorageUnavailable(
-                f"{LOG_FILE} has more than {MOST_LOG_MB} MB; its owner can serve another folder"
-            )
-        call, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
-        self._write({"call": call, "time": now, "tool": tool, "args": dict(args), "run": run})
-        return call
-
-    def end(self, call: str, answer: Mapping[str, Any]) -> None:
-        """Write what became of a call."""
-        self._write({"call": call, "answer": dict(answer)})
-
-    def calls(self) -> list[dict[str, Any]]:
-        """The calls in their order, each with its ``answer``, empty if none was given."""
-        with storage_errors(self._path):
-            try:
-                found = self._path.stat()
-            except FileNotFoundError:
-                return []
-            version = (found.st_ino, found.st_size, found.st_mtime_ns)
-            if self._read[0] != version:
-                text = self._path.read_text(encoding="utf-8", errors="replace")
-                self._read = version, _calls_of(text.split("\n"))
-        return list(self._read[1])
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
-        with self._lock, storage_errors(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                file.seek(0, os.SEEK_END)
-                if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
-                    text = b"\n" + text
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-
-
-def _calls_of(texts: Iterable[str]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):  # the end of one that a kill cut off
-            continue
-        if _is_answer(line):
-            found.get(line["call"], {})["answer"] = line["answer"]
-        elif _is_call(line):
-            found[line["call"]] = {**line, "answer": {}}
-    return list(found.values())
-
-
-def _is_answer(line: Any) -> bool:
-    return _has(line, call=str, answer=dict)
-
-
-def _is_call(line: Any) -> bool:
-    """Whether a line of the log is a call, and nothing else that was written there."""
-    if not _has(line, call=str, tool=str, args=dict) or "run" not in line:
-        return False
-    run = line["run"]
-    is_whole = not _begins(line) or set(line["args"]) >= _ARGS
-    return is_whole and (run is None or (isinstance(run, str) and _RUN.fullmatch(run) is not None))
-
-
-def _has(line: Any, **kinds: type) -> bool:
-    return isinstance(line, dict) and all(isinstance(line.get(name), kind) for name, kind in kinds.items())
-
-
-def _begins(call: Mapping[str, Any]) -> bool:
-    """Whether a call begins a run."""
-    return call["tool"] in BEGINS and not call["args"].get("run")
 
 
 @dataclass(kw_only=True)
@@ -158,7 +53,7 @@ class _Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class RunStatus:
     """How a run stands.
 
     Attributes
@@ -229,7 +124,7 @@ class ResearchRuns:
             If no call began it.
         """
         of_run = [call for call in self.log.calls() if call["run"] == run]
-        found = [call for call in of_run if _begins(call)]
+        found = [call for call in of_run if begins_run(call)]
         if not found:
             raise BadOption(
                 f"run={run!r:.80} is no run of this server; status without a run lists them", parameter="run"
@@ -238,7 +133,7 @@ class ResearchRuns:
 
     def names(self) -> list[str]:
         """The runs of all clients, the latest first."""
-        begun = [call for call in self.log.calls() if call["run"] and _begins(call)]
+        begun = [call for call in self.log.calls() if call["run"] and begins_run(call)]
         return list(dict.fromkeys(call["run"] for call in reversed(begun)))
 
     def has_begun(self, run: str) -> bool:
@@ -318,7 +213,7 @@ class ResearchRuns:
                 do(replace(self.resources, control=work.control, watch=work.watch))
             except QuantGraphError as error:
                 work.error = error
-            except Exception as error:  # noqa: BLE001 - the client is told, and the server goes on
+            except Exception as error:  # noqa: BLE001 - one run fails, and the server goes on
                 work.error = QuantGraphError(f"{type(error).__name__}: {error}")
             finally:
                 work.ended.set()
@@ -327,46 +222,49 @@ class ResearchRuns:
 
     def wait(self, run: str, seconds: float, progress: Progress) -> None:
         """Wait for a run of this process, and tell how far it is."""
-        work, told = self._works.get(run), None
+        last, work = None, self._works.get(run)
+        if work is None:
+            return
         for _ in range(int(seconds / _STEP_SECONDS)):
-            if work is None or work.ended.wait(_STEP_SECONDS):
-                return
-            if (now := (work.number, work.total, work.text)) != told:
+            ended = work.ended.wait(_STEP_SECONDS)
+            if (now := (work.number, work.total, work.text)) != last:
                 progress(*now)
-                told = now
+                last = now
+            if ended:
+                return
 
     def stop(self, run: str) -> None:
         """Stop a run of this process at its next step."""
         if work := self._works.get(run):
-            work.control.request_drain("told to stop")
+            work.control.request_drain("a client stops the run")
 
-    def standing(self, run: str) -> Standing:
+    def status_of(self, run: str) -> RunStatus:
         """How a run stands."""
         self.begun_with(run)
         work = self._works.get(run)
         if work is not None and not work.ended.is_set():
-            return Standing(state="working", work=work)
+            return RunStatus(state="working", work=work)
         folder, error = self.folder / run, work.error if work else None
         if not (folder / "run.json").is_file():
             refusals = [call["answer"] for call in self.log.calls() if call["run"] == run]
             kept: Mapping[str, Any] = next((each for each in refusals if each.get("error")), {})
             text = error.message[:_MOST_ERROR] if error else ""
             known = {"error": text, "code": error.code, **_verdict(error)} if error else kept
-            return Standing(state="refused" if known else "stopped", error=known)
+            return RunStatus(state="refused" if known else "stopped", error=known)
         result = open_run(folder)
         state = _state(result)
         if error is not None and state not in {"done", "ended"}:  # by another server, perhaps
             known = {"error": error.message[:_MOST_ERROR], "code": error.code}
-            return Standing(state="stopped", result=result, error=known)
-        return Standing(state=state, result=result)
+            return RunStatus(state="stopped", result=result, error=known)
+        return RunStatus(state=state, result=result)
 
-    def window_of(self, said: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Symbols and dates of an audit: those that were given, else a sentence's."""
+    def window_of(self, sentence: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Symbols and dates of an audit: those that the client chose, else a sentence's."""
         settings = self.resources.settings
-        read = words_in(said, open_source(self.resources.source, settings=settings)).read
+        read = words_in(sentence, open_source(self.resources.source, settings=settings)).read
         named = dict.fromkeys((*read.trade, *read.watch)) if read else ()
         found = {"symbols": ",".join(named), "start": read and read.start, "end": read and read.end}
-        return {name: given[name] or found[name] for name in found}
+        return {name: chosen[name] or found[name] for name in found}
 
     def script(self, source: str) -> str:
         """All calls as a Python script."""

@@ -1,4 +1,4 @@
-"""The tools of research over MCP: what each takes and answers, and what a client is told of them."""
+"""The tools of research over MCP: what each takes and answers, and how a client reads of them."""
 
 from __future__ import annotations
 
@@ -262,17 +262,17 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     """
     model = TOOLS[name][0]
     try:
-        given = model.model_validate(dict(args))
+        checked = model.model_validate(dict(args))
     except ValidationError as error:
         fault = faults_of(error, model)[0]
         raise BadOption(f"{name}: {fault.line}", parameter=fault.place) from None
-    _check_plan(getattr(given, "plan", {}))
-    for key, value in given.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
+    _check_plan(getattr(checked, "plan", {}))
+    for key, value in checked.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
         for text in value if isinstance(value, list) else [value]:
             check_text(text, key)
-    if len(getattr(given, "code", "").encode()) > MOST_CODE:
+    if len(getattr(checked, "code", "").encode()) > MOST_CODE:
         raise BadOption(f"code has more than {MOST_CODE:,} bytes, and no more are read", parameter="code")
-    return given
+    return checked
 
 
 def _check_plan(plan: Mapping[str, Any]) -> None:

@@ -1,0 +1,235 @@
+"""The calls of research clients: a log of them, and a Python script that does without a client what they did.
+
+A line of ``research.jsonl`` is written before a call is carried out, and one with what became of it. So a
+server that was killed leaves runs that the next one knows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from quantgraph._util.files import storage_errors
+from quantgraph._util.texts import escape_controls, short_line, without_places
+from quantgraph.broker import TradePlan
+from quantgraph.errors import StorageUnavailable
+
+LOG_FILE: Final = "research.jsonl"
+BEGINS: Final = ("understand", "run")
+"""Tools that begin a run."""
+MOST_LOG_MB: Final = 64
+"""Megabytes of the log, all of which every call reads."""
+_ARGS: Final = frozenset({"sentence", "symbols", "start", "end", "plan"})
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+
+
+class CallLog:
+    """The calls of all clients of a folder, a line of JSON each; servers may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._read: tuple[object, list[dict[str, Any]]] = (None, [])
+
+    def begin(self, tool: str, args: Mapping[str, Any], run: str | None = None) -> str:
+        """Write a call that is about to be carried out, and return its number.
+
+        Raises
+        ------
+        StorageUnavailable
+            If the log cannot be written, or has :data:`MOST_LOG_MB` already.
+        """
+        if self._path.is_file() and self._path.stat().st_size > MOST_LOG_MB * 1_000_000:
+            raise StorageUnavailable(
+                f"{LOG_FILE} has more than {MOST_LOG_MB} MB; its owner can serve another folder"
+            )
+        call, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
+        self._write({"call": call, "time": now, "tool": tool, "args": dict(args), "run": run})
+        return call
+
+    def end(self, call: str, answer: Mapping[str, Any]) -> None:
+        """Write what became of a call."""
+        self._write({"call": call, "answer": dict(answer)})
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The calls in their order, each with its ``answer``, empty if none was given."""
+        with storage_errors(self._path):
+            try:
+                found = self._path.stat()
+            except FileNotFoundError:
+                return []
+            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if self._read[0] != version:
+                text = self._path.read_text(encoding="utf-8", errors="replace")
+                self._read = version, _calls_of(text.split("\n"))
+        return list(self._read[1])
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        text = json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        with self._lock, storage_errors(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(0, os.SEEK_END)
+                if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                    text = b"\n" + text
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _calls_of(texts: Iterable[str]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):  # the end of one that a kill cut off
+            continue
+        if _is_answer(line):
+            found.get(line["call"], {})["answer"] = line["answer"]
+        elif _is_call(line):
+            found[line["call"]] = {**line, "answer": {}}
+    return list(found.values())
+
+
+def _is_answer(line: Any) -> bool:
+    return _has(line, call=str, answer=dict)
+
+
+def _is_call(line: Any) -> bool:
+    """Whether a line of the log is a call, and nothing else that was written there."""
+    if not _has(line, call=str, tool=str, args=dict) or "run" not in line:
+        return False
+    run = line["run"]
+    is_whole = not begins_run(line) or set(line["args"]) >= _ARGS
+    return is_whole and (run is None or (isinstance(run, str) and _RUN.fullmatch(run) is not None))
+
+
+def _has(line: Any, **kinds: type) -> bool:
+    return isinstance(line, dict) and all(isinstance(line.get(name), kind) for name, kind in kinds.items())
+
+
+def begins_run(call: Mapping[str, Any]) -> bool:
+    """Whether a call begins a run."""
+    return call["tool"] in BEGINS and not call["args"].get("run")
+
+
+_HEAD = '''\
+"""What was done over MCP, as a script: python research.py [SOURCE] [FOLDER]
+
+Each run is made again, with its answers, and its ledger is compared with the one it had.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from quantgraph.broker import TradePlan
+from quantgraph.broker.ledger import Ledger
+from quantgraph.runs import RunSpec, compare, open_run, prepare_run, start_run
+from quantgraph.runtime import Resources
+
+SOURCE = sys.argv[1] if len(sys.argv) > 1 else {source!r}
+FOLDER = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="research-"))
+SAME = []
+
+
+def run(name, ledger, *, answers, code="", **request):
+    """Make a run again, and compare the last hash of its ledger."""
+    path = FOLDER / {code_file!r}
+    path.write_text(code, encoding="utf-8")
+    live = Resources(source=SOURCE, model="keyless", answer=lambda question: answers.get(question["id"]))
+    spec = RunSpec(on_clarify="ask", **request)
+    spec, _, live = prepare_run(spec, live, strategy=path if code else None)
+    result = start_run(spec, FOLDER / name, live)
+    found = None
+    with Ledger(result.folder / "ledger.sqlite") as book:
+        if book.has_run(name):
+            *_, last = book.journal(name)
+            found = last["hash"]
+    SAME.append(found == ledger)
+    outcome = "the same ledger" if SAME[-1] else f"ledger {{found}}, not {{ledger}}"
+    print(name, result["ended_because"], outcome)
+
+
+FOLDER.mkdir(parents=True, exist_ok=True)
+print("folder:", FOLDER)
+'''
+_MOVES = ("understand", "run")
+_END = """
+sys.exit(0 if all(SAME) else 1)
+"""
+
+
+def script_of(
+    calls: Sequence[Mapping[str, Any]], *, source: str, code_file: str, ledger_of: Callable[[str], str | None]
+) -> str:
+    """Return a script of calls.
+
+    Parameters
+    ----------
+    calls
+        As :meth:`CallLog.calls` has them.
+    ledger_of
+        Given a run, the last hash of its ledger; None without one.
+    """
+    parts = [_HEAD.format(source=source, code_file=code_file)]
+    answers: dict[str, dict[str, str]] = {}
+    for call in calls:
+        if call["args"].get("question") and not call["answer"].get("code"):
+            answers.setdefault(call["run"], {})[call["args"]["question"]] = call["args"]["answer"]
+    went = {call["run"] for call in calls if call["tool"] in _MOVES and not call["answer"].get("code")}
+    begun: set[str] = set()
+    for number, call in enumerate(calls, 1):
+        parts.append(f"\n# {number}. {_comment(call)}\n")
+        run, args = call["run"], call["args"]
+        refused = bool(call["answer"].get("code"))
+        if call["tool"] in _MOVES and not args.get("run") and run in went - begun:
+            begun.add(run)
+            parts.append(_run(run, args, answers.get(run, {}), ledger_of(run)))
+        elif call["tool"] == "compare" and not refused:
+            folders = ", ".join(f"FOLDER / {name!r}" for name in args["runs"])
+            parts.append(f"print(compare({folders}))\n")
+        elif call["tool"] == "report" and run and not refused:
+            parts.append(f"print('page:', open_run(FOLDER / {run!r}).report())\n")
+    return "".join([*parts, _END])
+
+
+def _comment(call: Mapping[str, Any]) -> str:
+    args, answer = call["args"], call["answer"]
+    shown = next((args[name] for name in ("run", "sentence", "said", "runs") if args.get(name)), "")
+    became = answer.get("error") or answer.get("text") or answer.get("state") or ""
+    parts = [call["tool"], shown, args.get("answer") and f"answer: {args['answer']}", became]
+    texts = ["; ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts if part]
+    return short_line(without_places(": ".join(texts)), 300)
+
+
+def _run(run: str, args: Mapping[str, Any], answers: Mapping[str, str], ledger: str | None) -> str:
+    values: dict[str, str] = {"question": repr(args["sentence"])}
+    for name in ("symbols", "start", "end"):
+        if args[name]:
+            values[name] = repr(args[name])
+    if args["plan"]:
+        values["plan"] = f"TradePlan.of({TradePlan.of(args['plan']).to_json()!r})"
+    if args.get("confirm"):
+        values["confirm"] = "True"
+    values["answers"] = repr(dict(answers))
+    if args.get("code"):
+        values["code"] = _text(args["code"])
+    lines = "".join(f"    {name}={value},\n" for name, value in values.items())
+    return f"run(\n    {run!r},\n    {ledger!r},\n{lines})\n"
+
+
+def _text(code: str) -> str:
+    """A literal of several lines that reads as the code itself."""
+    is_shown = escape_controls(code, multiline=True) == code
+    if not is_shown or re.search(r'\\|"""', code) or code.endswith('"'):
+        return repr(code)
+    return f'"""{code}"""'
