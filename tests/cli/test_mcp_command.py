@@ -159,7 +159,7 @@ def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, args, line):
         (["--new", "AAA"], "a client trades a new run with: quantgraph mcp trade --new SENTENCE"),
         (["--http", "--token-file", "absent"], "absent cannot be read as a token"),
         (["--runs", "0"], "--runs"),
-        (["export"], "no research client called there"),
+        (["export"], "there is no call of a research client"),
     ],
 )
 def test_a_wrong_call_of_research_is_one_line(tmp_path, monkeypatch, args, line):

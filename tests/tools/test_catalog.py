@@ -74,7 +74,7 @@ def test_outside_of_a_decision_there_is_no_view():
         (get_price_local, {"symbol": "600519.SH", "date": "2024-01-03"}),
         (buy, {"symbol": "600519.SH", "amount": 100}),
     ):
-        with pytest.raises(BadOption, match="it is called by an agent that decides"):
+        with pytest.raises(BadOption, match="an agent that decides calls it"):
             tool.invoke(params)
 
 

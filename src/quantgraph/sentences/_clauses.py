@@ -444,8 +444,8 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
 
     for line in lines:
         done = _carried_out(open_, executes)
-        given_up = [clause for clause in open_ if line.gives_up and clause not in done]
-        drop([each for each in open_ if each in given_up or _is_waived(each, line.waivers, open_)])
+        left = [clause for clause in open_ if line.gives_up and clause not in done]
+        drop([each for each in open_ if each in left or _is_waived(each, line.waivers, open_)])
         named = {clause.topic for clause in line.clauses}
         if line.states_rule:
             drop([clause for clause in open_ if clause.topic not in named], _LEFT_OUT)

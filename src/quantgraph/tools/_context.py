@@ -253,7 +253,7 @@ def context_of(runtime: ToolRuntime[Any, Any] | None, *, by_hand: bool = False) 
         return context
     if by_hand:
         return ToolContext.standalone()
-    raise BadOption("this tool reads the view of a decision; it is called by an agent that decides")
+    raise BadOption("this tool reads the view of a decision; an agent that decides calls it")
 
 
 def check_limit(limit: int, most: int) -> int:

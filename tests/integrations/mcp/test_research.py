@@ -259,5 +259,5 @@ def test_texts_of_the_person_cannot_become_code_of_the_script(handler):
 
 
 def test_a_script_needs_calls(tmp_path):
-    with pytest.raises(BadOption, match="no research client called there"):
+    with pytest.raises(BadOption, match="there is no call of a research client"):
         write_script(tmp_path / "research.py", out=tmp_path)

@@ -145,10 +145,10 @@ class TraderAgent(TraderOptions, ModelDecider):
         news = self._news
         searched: dict[str, Any] = {"news": news.name, "allow_leaky_search": news.live} if news else {}
         searched |= code_values("quantgraph.news", type(news).__module__, "news.")
-        called: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
+        toolset: dict[str, Any] = {} if self._toolset == "local" else {"tools": self._toolset}
         if isinstance(self._toolset, tuple):
-            called = {"tools": list(self._toolset), "allow_leaky_tools": True}
-        return {**self.identity, "memory": self.memory, **searched, **called}
+            toolset = {"tools": list(self._toolset), "allow_leaky_tools": True}
+        return {**self.identity, "memory": self.memory, **searched, **toolset}
 
     @property
     def prompts(self) -> Mapping[str, str]:

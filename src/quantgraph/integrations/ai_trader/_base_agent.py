@@ -370,9 +370,9 @@ class BaseAgent:
             left = self.get_trading_dates()
             following = left[0] if left else None
             if today_date != following:
-                told = f"the next is {following}" if following else "all sessions are done"
+                hint = f"the next is {following}" if following else "all sessions are done"
                 raise BadOption(
-                    f"today_date={today_date!r:.40} is not the next session; {told}",
+                    f"today_date={today_date!r:.40} is not the next session; {hint}",
                     parameter="today_date",
                     next=following,
                 )
@@ -463,9 +463,9 @@ class BaseAgent:
         then, wanted = begun.as_json(), now.as_json()
         differing = [name for name in then if then[name] != wanted[name]]
         if differing:
-            told = ", ".join(f"{name} {then[name]!s:.40} -> {wanted[name]!s:.40}" for name in differing)
+            changed = ", ".join(f"{name} {then[name]!s:.40} -> {wanted[name]!s:.40}" for name in differing)
             raise RunMismatch(
-                f"signature {self.signature!r} has a run that was begun with others: {told}; give them as "
+                f"signature {self.signature!r} has a run that was begun with others: {changed}; give them as "
                 "they were, or choose another signature or log_path",
                 run_dir=str(folder),
             )

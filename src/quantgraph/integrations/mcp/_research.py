@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
-from quantgraph._util.texts import language_of, without_places
+from quantgraph._util.texts import without_places
 from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, StorageUnavailable, UnknownQuestion
 from quantgraph.integrations.mcp._client_decider import McpAccess
 from quantgraph.integrations.mcp._research_answers import (
@@ -192,13 +192,13 @@ class Research:
         options = {"symbols": args.symbols, "start": args.start or None, "end": args.end or None}
         live = self._runs.resources
         with self._runs.audit(), code_file(args.code) as path:
-            if args.said:
-                options = self._runs.window_of(args.said, options)
+            if args.sentence:
+                options = self._runs.window_of(args.sentence, options)
             verdict = audit_strategy(path, resources=live, **options)
             held = None
-            if args.said and verdict.causal:
-                held = audit_sentence(path, args.said, resources=live, **options)
-        return audit_answer(verdict, held, args.said, language_of(args.said))
+            if args.sentence and verdict.causal:
+                held = audit_sentence(path, args.sentence, resources=live, **options)
+        return audit_answer(verdict, held, args.sentence)
 
     def _status(self, _args: Any, run: str | None, _progress: Progress) -> Mapping[str, Any]:
         if run is not None:
@@ -298,7 +298,7 @@ def serve_research(
     tell: Callable[[str], None] = lambda _line: None,
     leave: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve research to MCP clients until the one over stdio leaves, or the process is told to stop.
+    """Serve research to MCP clients until the one over stdio leaves, or the process gets a signal to stop.
 
     Parameters
     ----------

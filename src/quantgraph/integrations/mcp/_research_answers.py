@@ -144,7 +144,7 @@ _NEXT = {
 _ASKS = (
     "Put the question to the person, unless their words answer it, and call {tool} with run, question (its "
     "id) and answer: an option, its number, or words of theirs. Say a rule again whole, with its stops, size "
-    "and holding time, which are else left out; where an unread word adds nothing, without that word."
+    "and holding time, which are else left out; where a word that is not read adds nothing, without it."
 )
 _OR_CODE = (
     " Or, if the rule is clear to you but not read here, write its code: audit with said=the sentence, then "
@@ -329,9 +329,9 @@ def comparison_answer(runs: Sequence[str], compared: Any) -> ComparisonAnswer:
     }
 
 
-def audit_answer(verdict: Verdict, held: HeldSignal | None, sentence: str, language: str) -> AuditAnswer:
+def audit_answer(verdict: Verdict, held: HeldSignal | None, sentence: str) -> AuditAnswer:
     """What the proof and the comparison with the sentence found."""
-    found = verdict.as_json()
+    found, language = verdict.as_json(), language_of(sentence)
     answer: AuditAnswer = {
         "causal": verdict.causal,
         "text": verdict.text(language),

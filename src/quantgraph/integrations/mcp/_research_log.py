@@ -59,7 +59,7 @@ class CallLog:
         self._write({"call": call, "answer": dict(answer)})
 
     def calls(self) -> list[dict[str, Any]]:
-        """The calls in their order, each with its ``answer``, empty if none was given."""
+        """The calls in their order, each with its ``answer``, empty if there is none."""
         with storage_errors(self._path):
             try:
                 found = self._path.stat()
@@ -204,7 +204,7 @@ def script_of(
 
 def _comment(call: Mapping[str, Any]) -> str:
     args, answer = call["args"], call["answer"]
-    shown = next((args[name] for name in ("run", "sentence", "said", "runs") if args.get(name)), "")
+    shown = next((args[name] for name in ("run", "sentence", "runs") if args.get(name)), "")
     became = answer.get("error") or answer.get("text") or answer.get("state") or ""
     parts = [call["tool"], shown, args.get("answer") and f"answer: {args['answer']}", became]
     texts = ["; ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts if part]

@@ -339,17 +339,17 @@ def write_script(path: Path, *, source: str | None = None, out: str | Path | Non
     Parameters
     ----------
     source, out
-        As of :func:`serve_research`, when the clients called.
+        As of :func:`serve_research`, as it served the clients.
 
     Raises
     ------
     BadOption
-        If no client called there.
+        If there are no calls.
     """
     settings = load_settings(**({"data_source": source} if source else {}))
     folder = Path(out or settings.runs_dir)
     runs = ResearchRuns(folder, Resources(settings=settings), most=1, most_mb=1)
     if not runs.log.calls():
-        raise BadOption(f"out={str(folder)!r}: no research client called there", parameter="out")
+        raise BadOption(f"out={str(folder)!r}: there is no call of a research client", parameter="out")
     with storage_errors(path):
         write_atomic(path, runs.script(settings.data_source).encode())

@@ -130,19 +130,20 @@ class _Run(_Understand):
 
 class _Audit(_Args):
     code: str = Field(max_length=MOST_CODE, description="the signal's code")
-    said: str = Field(
+    sentence: str = Field(
         "",
+        alias="said",
         max_length=MAX_TEXT_LENGTH,
         description="the person's whole sentence, with which the code's positions are compared",
     )
     symbols: _Codes = Field(
-        "", max_length=MAX_TEXT_LENGTH, description="codes, joined by commas; default: said's"
+        "", max_length=MAX_TEXT_LENGTH, description="codes, joined by commas; default: the sentence's"
     )
     start: str = Field(
-        "", max_length=_DATE, description="first date, YYYYMMDD; default: said's, else the data's"
+        "", max_length=_DATE, description="first date, YYYYMMDD; default: the sentence's, else the data's"
     )
     end: str = Field(
-        "", max_length=_DATE, description="last date, YYYYMMDD; default: said's, else the data's"
+        "", max_length=_DATE, description="last date, YYYYMMDD; default: the sentence's, else the data's"
     )
 
 
@@ -185,8 +186,8 @@ TOOLS: Final[Mapping[str, tuple[type[_Args], Any, bool, str]]] = {
         _Audit,
         AuditAnswer,
         True,
-        "Prove that a signal's code uses no future, or show a cell and a line where it does; with said also "
-        "where it does something else than the sentence. Nothing trades.\n" + _CODE,
+        "Prove that a signal's code uses no future, or show a cell and a line where it does; with said "
+        "also where it does something else than the sentence. Nothing trades.\n" + _CODE,
     ),
     "run": (
         _Run,

@@ -60,7 +60,7 @@ class ServedText:
     Attributes
     ----------
     address
-        Of the resource; with ``{names}`` it is a template, and ``read`` is called with their values.
+        Of the resource; with ``{names}`` it is a template, and ``read`` takes their values.
     kind
         MIME type.
     arguments

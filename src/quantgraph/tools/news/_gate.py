@@ -176,8 +176,8 @@ def published_items(
     """Return the items that were published before a moment, each with its time as shown."""
     shown: list[tuple[NewsItem, str]] = []
     for item in items:
-        told = [each for each in (item.published, item.page_published) if each not in (None, "")]
-        times = [_read_time(each, source_zone, exchange_zone) for each in told]
+        stated = [each for each in (item.published, item.page_published) if each not in (None, "")]
+        times = [_read_time(each, source_zone, exchange_zone) for each in stated]
         unread = next((each for each in times if isinstance(each, str)), None if times else "no_time")
         latest = max((each for each in times if isinstance(each, _Time)), default=None)
         if unread is None and latest is not None and moment.knows_published(latest.instant):
