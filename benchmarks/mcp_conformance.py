@@ -44,7 +44,7 @@ def conformance(tools: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(data_source="sample")
         runs = ResearchRuns(Path(folder), Resources(settings=settings), most=2, most_mb=500)
-        research = Research(runs, source="sample")
+        research = Research(runs)
         servers = {
             "trade": make_server(ClientHandler()),
             "research": make_server(research, instructions=INSTRUCTIONS, texts=research.texts),

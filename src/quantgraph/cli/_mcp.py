@@ -32,8 +32,22 @@ TokenFile = Annotated[
 ]
 
 
+_OF_TRADE = ("--new", "--start", "--end", "--symbols", "--cash", "--market", "--model", "--services")
+"""Options of the earlier command, which are those of ``trade``."""
+
+
 class _McpGroup(TyperGroup):
     """The command and its subcommands; the earlier call, with a run, is refused with its new name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        own = args[: next((at for at, each in enumerate(args) if each in self.commands), len(args))]
+        if earlier := [each for each in own if each.partition("=")[0] in _OF_TRADE]:
+            raise BadOption(
+                f"a client trades a run with: quantgraph mcp trade, which has {earlier[0]}", parameter="mcp"
+            )
+        if own and len(own) < len(args):
+            raise BadOption(f"{own[0]} stands before {args[len(own)]}; put it behind", parameter="mcp")
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
@@ -58,7 +72,6 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     disk_mb: Annotated[
         int, typer.Option(min=1, help="Megabytes that the folder may have when a run begins.")
     ] = 2_000,
-    new: Annotated[str | None, typer.Option("--new", hidden=True)] = None,
     debug: Debug = False,
 ) -> None:
     """Serve research to an assistant over MCP: it reads, audits, runs, compares and explains strategies.
@@ -68,10 +81,6 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     if context.invoked_subcommand is not None:
         return
     with usage_errors(debug=debug):
-        if new is not None:
-            raise BadOption(
-                "a client trades a new run with: quantgraph mcp trade --new SENTENCE", parameter="new"
-            )
         from quantgraph.integrations.mcp import serve_research
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -92,14 +101,13 @@ def export(
     script: Annotated[Path, typer.Argument(metavar="[SCRIPT]", help="The file to write.")] = Path(
         "research.py"
     ),
-    source: Annotated[str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.")] = None,
     out: RunsFolder = None,
 ) -> None:
     """Write all that clients did in a folder as one Python script, which gives the same ledgers."""
     with usage_errors():
         from quantgraph.integrations.mcp import write_script
 
-        write_script(script, source=source, out=out)
+        write_script(script, out=out)
         echo(str(script))
 
 
@@ -120,20 +128,15 @@ def trade(  # noqa: PLR0917 - typer reads options from the parameters
     model: Annotated[
         str | None, typer.Option(help="Who reads the sentence: a model's name, or keyless.")
     ] = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve HTTP on this machine alone, in place of stdio.")
-    ] = False,
-    port: Annotated[int, typer.Option(help="Port of --http; 0 takes a free one.")] = 0,
+    http: Http = False,
+    port: Port = 0,
     services: Annotated[
         bool, typer.Option("--services", help="Serve math, search, trade and price, each on a port.")
     ] = False,
     service_ports: Annotated[
         str, typer.Option(metavar="PORTS", help="Ports of --services.")
     ] = "19000,19001,19002,19003",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help=f"File with the token of HTTP. Default: {TOKEN_VARIABLE}, else a random one."),
-    ] = None,
+    token_file: TokenFile = None,
     out: RunsFolder = None,
     as_json: AsJson = False,
     debug: Debug = False,

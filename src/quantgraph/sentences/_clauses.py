@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from quantgraph._util.texts import Note
-from quantgraph.sentences._text import chinese_number, clean_words
+from quantgraph.sentences._text import chinese_number, clean_words, normalise
 
 _UNITS = {
     "万": 10_000.0, "w": 10_000.0, "千": 1000.0, "k": 1000.0, "thousand": 1000.0, "百万": 1_000_000.0, "m": 1_000_000.0,
@@ -219,7 +219,7 @@ _ROWS: tuple[_Row, ...] = (
     ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _constant("equal_weight")),
     ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|(?:(?:每次|每笔)(?:只|仅|都)?(?:用|买入?|投入?)?|(?:只|仅|都)?(?:用|投入?)|(?:只|仅|都)买入?)?\s*{_P}\s*的?(?:仓位?|资金|总资产)|(?:(?:use|using|with|invest(?:ing)?)\s+)?(?:only\s+)?{_P}\s+of\s+(?:the\s+|my\s+)?(?:account|equity|capital|portfolio|money|cash){_EACH_TIME}(?!\s+(?:in|per|for|to)\b)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
-    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)" + _EACH_TIME + r"|half[\s-]position", _constant({"percent": 0.5})),
+    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position\b|(?:cash|capital|money|equity|portfolio|account)" + _EACH_TIME + r")" + r"|half[\s-]position", _constant({"percent": 0.5})),
     ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _constant({"percent": 1.0})),
     ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
     ("size", "size", "元 块 人民币 万 千 亿", rf"(?:(?<=买)|(?<=买入))\s*{_MONEY_UNIT}(?!以|的|左右)", _cash),
@@ -382,11 +382,16 @@ class ClauseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanLine:
-    """Clauses and waivers of one line, whether it gives up everything asked about, and whether it states a rule."""
+    """Clauses and waivers of one line, and whether it states a rule.
+
+    ``gives_up`` is the text of a line that gives up what was asked about, else empty; ``after_unread`` says
+    whether that may have been words which are no clause.
+    """
 
     clauses: tuple[PlanClause, ...]
     waivers: tuple[Waiver, ...]
-    gives_up: bool
+    gives_up: str
+    after_unread: bool
     states_rule: bool
 
 
@@ -443,9 +448,7 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
             )
 
     for line in lines:
-        done = _carried_out(open_, executes)
-        left = [clause for clause in open_ if line.gives_up and clause not in done]
-        drop([each for each in open_ if each in left or _is_waived(each, line.waivers, open_)])
+        drop(_left_out(line, open_, _carried_out(open_, executes)))
         named = {clause.topic for clause in line.clauses}
         if line.states_rule:
             drop([clause for clause in open_ if clause.topic not in named], _LEFT_OUT)
@@ -459,6 +462,19 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
     notes += [ClauseNote(words=clause.words, became=_DONE, status="done") for clause in done]
     asked = tuple(clause for clause in open_ if clause not in done)
     return SentencePlan(plan=_values(open_), open=asked, notes=tuple(notes))
+
+
+def _left_out(line: PlanLine, open_: Sequence[PlanClause], done: Sequence[PlanClause]) -> list[PlanClause]:
+    """The clauses that a line gives up: those it names, else those that are not carried out, else all."""
+    named = [
+        each
+        for each in open_
+        if _is_waived(each, line.waivers, open_) or (line.gives_up and normalise(each.words) in line.gives_up)
+    ]
+    if named or not line.gives_up:
+        return named
+    undone = [each for each in open_ if each not in done]
+    return undone if undone or line.after_unread else list(open_)
 
 
 def _values(clauses: Sequence[PlanClause]) -> dict[str, PlanValue]:

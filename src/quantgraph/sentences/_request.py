@@ -107,10 +107,10 @@ class RequestLine:
     heading: Heading | None = None
     clauses: tuple[PlanClause, ...] = ()
     waivers: tuple[Waiver, ...] = ()
-    gives_up: bool = False
+    gives_up: str = ""
     market: tuple[MarketFilter, ...] = ()
     named: tuple[str, ...] = ()
-    """Codes that the line names, inside clauses of a trade plan too."""
+    """Codes that the line names, inside clauses of a trade plan too. ``gives_up`` is the whole line, if it does."""
 
     def has(self, *kinds: str) -> bool:
         """Whether a token has one of the kinds."""
@@ -161,7 +161,10 @@ def _read_line(
 ) -> RequestLine:
     plain = normalise(line)
     if is_general_waiver(plain):
-        return RequestLine(roles=Roles(), window=Window(), tokens=(), names=(), text="", gives_up=True)
+        waivers, _ = find_waivers(plain)
+        return RequestLine(
+            roles=Roles(), window=Window(), tokens=(), names=(), text="", waivers=waivers, gives_up=plain
+        )
     market: tuple[MarketFilter, ...] = ()
     if indices is not None:
         market, plain = find_market(plain, context.names, indices)
@@ -492,6 +495,7 @@ def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: Request
                 clauses=line.clauses,
                 waivers=line.waivers,
                 gives_up=line.gives_up,
+                after_unread=any(before.has("UNKNOWN") for before in lines[:at]),
                 states_rule=at in rules and rules[at].entry is not None,
             )
             for at, line in enumerate(lines)

@@ -157,7 +157,7 @@ def test_over_http_a_killed_server_is_gone_on_with(tmp_path):
 @pytest.fixture
 def handler(tmp_path):
     runs = ResearchRuns(tmp_path / "runs", Resources(settings=load_settings()), most=2, most_mb=500)
-    yield Research(runs, source="sample", shows_places=True)
+    yield Research(runs, shows_places=True)
     runs.close()
 
 
@@ -242,7 +242,7 @@ def test_the_folder_of_runs_is_bounded(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "old").write_bytes(bytes(1_100_000))
     runs = ResearchRuns(tmp_path / "runs", Resources(settings=load_settings()), most=2, most_mb=1)
-    refused = call(Research(runs, source="sample"), "run", sentence=SENTENCE)
+    refused = call(Research(runs), "run", sentence=SENTENCE)
     assert refused["code"] == "storage_unavailable"
 
 

@@ -28,7 +28,7 @@ from quantgraph.integrations.mcp import _research as research
 from quantgraph.integrations.mcp import _research_log as research_log
 from quantgraph.integrations.mcp import _research_runs as research_runs
 from quantgraph.integrations.mcp._research import Research
-from quantgraph.integrations.mcp._research_log import LOG_FILE, script_of
+from quantgraph.integrations.mcp._research_log import LOG_FILE, RunState, script_of
 from quantgraph.integrations.mcp._research_runs import CODE_FILE, ResearchRuns
 from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner
@@ -91,7 +91,7 @@ class Place:
         self.runs = ResearchRuns(
             self.work / "runs", Resources(settings=settings), **{"most": 2, "most_mb": 200, **limits}
         )
-        self.research = Research(self.runs, source=source.name)
+        self.research = Research(self.runs)
         self.before = self.around()
 
     def around(self):
@@ -637,7 +637,7 @@ def test_of_two_answers_at_once_one_is_taken(place):
     taken = ["yes", "no"][codes.index(None) % 2]
     assert (fills(place, begun["run"]) > 0) is (taken == "yes")
     refused(place.call("run", **given, answer="yes"), "unknown_question")
-    script = place.runs.script("prices.csv")
+    script = place.runs.script(places=True)
     assert repr({given["question"]: taken}) in script
 
 
@@ -807,7 +807,7 @@ def test_foreign_lines_of_the_log_are_passed_over(small, line):
         rows = small.call("status")["runs"]
         assert [row["run"] for row in rows] == [run]
         assert small.call("status", run=run)["state"] == "understood"
-        ast.parse(small.runs.script("prices.csv"))
+        ast.parse(small.runs.script(places=True))
         refused(small.call("status", run="../.."), "bad_option")
     finally:
         path.write_bytes(before)
@@ -914,8 +914,10 @@ def test_texts_in_a_script_are_literals_or_comments(text):
             "answer": {"error": text, "code": "x"},
         },
     ]
-    script = script_of(calls, source=text, code_file="assistant.py", ledger_of=lambda _run: None)
-    plain = script_of([], source="s", code_file="assistant.py", ledger_of=lambda _run: None)
+    state = RunState(lines=3, ledger="abc", stopped=False)
+    states = {call["run"]: state for call in calls}
+    script = script_of(calls, states, code_file="assistant.py", places=True)
+    plain = script_of([], {}, code_file="assistant.py", places=True)
     tree, without = ast.parse(script), ast.parse(plain)
     assert len(tree.body) == len(without.body) + 1
     (call,) = [

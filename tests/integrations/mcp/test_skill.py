@@ -73,7 +73,7 @@ def test_every_call_that_it_shows_is_one_of_a_tool_with_its_arguments(text: str)
     assert {name for name, _ in calls} == {*TOOLS}
     for name, given in calls:
         words = [each.partition("=")[0].strip() for each in given.split(",")]
-        assert [word for word in words if word not in TOOLS[name][0].model_fields] == [], name
+        assert [word for word in words if word not in TOOLS[name][0].model_json_schema()["properties"]] == [], name
 
 
 def test_every_field_of_an_answer_that_it_names_is_there():
@@ -97,7 +97,7 @@ def test_every_field_of_an_answer_that_it_names_is_there():
 
 def test_the_tools_say_of_the_first_cell_what_it_promises(tmp_path: Path):
     runs = ResearchRuns(tmp_path, Resources(settings=load_settings()), most=2, most_mb=1_000)
-    research = Research(runs, source="sample")
+    research = Research(runs)
 
     def call(name: str, **args: object) -> dict:
         return research.call(name, args, lambda *_: None)

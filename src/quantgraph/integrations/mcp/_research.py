@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
 from quantgraph._util.texts import without_places
+from quantgraph.data import open_source
 from quantgraph.errors import BadOption, DataTooLarge, QuantGraphError, StorageUnavailable, UnknownQuestion
 from quantgraph.integrations.mcp._client_decider import McpAccess
 from quantgraph.integrations.mcp._research_answers import (
@@ -53,16 +54,14 @@ class Research:
     ----------
     runs
         The runs, their log and their limits.
-    source
-        Name of the source, as the script has it.
     shows_places
         Whether answers may name paths of this machine: only to a client that was started on it.
+    wait
+        Seconds that a call waits for a run.
     """
 
-    def __init__(
-        self, runs: ResearchRuns, *, source: str, shows_places: bool = False, wait: float = _WAIT
-    ) -> None:
-        self._runs, self._source, self._shows_places, self._wait = runs, source, shows_places, wait
+    def __init__(self, runs: ResearchRuns, *, shows_places: bool = False, wait: float = _WAIT) -> None:
+        self._runs, self._shows_places, self._wait = runs, shows_places, wait
         self._lock = threading.Lock()  # a call is checked, written down and set going as one
 
     @property
@@ -83,7 +82,11 @@ class Research:
             arguments={"sentence": "the strategy in the person's own words"},
         )
         page = ServedText(
-            address=_PAGES, name="page", description="The page of a run.", kind="text/html", read=self._page
+            address=_PAGES,
+            name="page",
+            description="The page of a run, whole, of some 5 MB: for a browser, not to be read.",
+            kind="text/html",
+            read=self._page,
         )
         return skill, page
 
@@ -145,7 +148,7 @@ class Research:
         if getattr(args, "stop", False):
             self._runs.stop(run)
         elif args.run:
-            self._go_on(args, run)
+            self._go_on(name, args, run)
         elif not self._runs.has_begun(run):
             self._runs.begin(run, _written(name, args))
 
@@ -168,6 +171,8 @@ class Research:
                 f"run keeps what it was begun with, so leave {name} out; begin another run without run=",
                 parameter=name,
             )
+        if getattr(args, "stop", False) and (args.question or args.answer):
+            raise BadOption("stop and answer exclude each other; send one", parameter="stop")
         if bool(args.question) != bool(args.answer.strip()):
             raise BadOption("question (its id) and answer belong together", parameter="answer")
         status = self._runs.status_of(run)
@@ -179,13 +184,16 @@ class Research:
                 "question",
                 question=asked and asked["id"],
             )
-        if asked is not None and trades and status.state == "understood" and not args.question:
+        stops = getattr(args, "stop", False)
+        if asked is not None and trades and status.state == "understood" and not (args.question or stops):
             args.question, args.answer = asked["id"], "yes"
 
-    def _go_on(self, args: Any, run: str) -> None:
+    def _go_on(self, name: str, args: Any, run: str) -> None:
         if args.question:
             self._runs.go_on(run, {"answer": args.answer, "id": args.question})
-        elif self._runs.status_of(run).state in {"stopped", "refused", "ended"}:
+            return
+        left = self._runs.status_of(run).state in {"stopped", "refused", "ended"}
+        if left and (name == "run" or not self._runs.has_traded(run)):
             self._runs.go_on(run)
 
     def _audit(self, args: Any, _run: None, _progress: Progress) -> Mapping[str, Any]:
@@ -244,7 +252,7 @@ class Research:
         }
 
     def _script(self) -> Mapping[str, Any]:
-        script, path = self._runs.script(self._source), self._runs.folder / SCRIPT_FILE
+        script, path = self._runs.script(places=self._shows_places), self._runs.folder / SCRIPT_FILE
         write_atomic(path, script.encode())
         shown = {"script": script} if len(script) <= _MOST_SCRIPT else {}
         return {
@@ -332,10 +340,10 @@ def serve_research(
             f"code_isolation={settings.code_isolation}: code of an MCP client runs with full isolation alone",
             parameter="code_isolation",
         )
+    open_source(None, settings=settings)  # one that cannot be opened is said at once
     folder = Path(out or settings.runs_dir)
     runs = ResearchRuns(folder, Resources(settings=settings), most=most_runs, most_mb=disk_mb)
-    named = settings.data_source if access.stdio else Path(settings.data_source).name
-    research = Research(runs, source=named, shows_places=access.stdio is not None)
+    research = Research(runs, shows_places=access.stdio is not None)
     server = make_server(research, instructions=INSTRUCTIONS, texts=research.texts)
     try:
         if access.stdio is not None:

@@ -21,8 +21,12 @@ from quantgraph.subgraphs.signal import HeldSignal, understanding_lines
 MOST_ROWS: Final = 100
 """Trades of one answer."""
 _LINE, _LINES, _MOST_TEXT = 600, 20, 10_000
+_WORDS = frozenset(
+    {"sentence", "understood", "not_done", "words", "became", "question", "options", "resource"}
+)
+"""Of an answer, what holds the person's words or an address, in which a slash is no folder."""
 _NUMBERS = (
-    *("initial_value", "final_value", "return", "annual_return", "volatility", "sharpe", "sortino"),
+    *("final_value", "return", "annual_return", "volatility", "sharpe", "sortino"),
     *("max_drawdown", "trades", "win_rate", "profit_factor", "turnover", "costs", "exposure"),
 )
 
@@ -38,12 +42,19 @@ class Question(TypedDict):
     not_read: list[str]
 
 
-class RunAnswer(TypedDict, total=False):
+class _Answer(TypedDict, total=False):
+    """What each answer may have: what is next, and of a refusal its error and code."""
+
+    next: str
+    error: str
+    code: str
+
+
+class RunAnswer(_Answer, total=False):
     """How a run stands."""
 
     run: str
     state: str
-    next: str
     understood: list[str]
     not_done: list[str]
     question: Question
@@ -51,12 +62,10 @@ class RunAnswer(TypedDict, total=False):
     text: list[str]
     notes: list[str]
     numbers: dict[str, Any]
-    error: str
-    code: str
     counterexample: dict[str, Any]
 
 
-class AuditAnswer(TypedDict, total=False):
+class AuditAnswer(_Answer, total=False):
     """What an audit found."""
 
     causal: bool
@@ -67,10 +76,9 @@ class AuditAnswer(TypedDict, total=False):
     compared: bool
     departures: list[str]
     not_compared: str
-    next: str
 
 
-class ResultAnswer(TypedDict, total=False):
+class ResultAnswer(_Answer, total=False):
     """A run's result."""
 
     run: str
@@ -88,40 +96,36 @@ class ResultAnswer(TypedDict, total=False):
     plan: dict[str, Any]
     numbers: dict[str, Any]
     benchmark: dict[str, Any]
-    next: str
 
 
-class TradesAnswer(TypedDict):
+class TradesAnswer(_Answer, total=False):
     """Fills of a run."""
 
     run: str
     total: int
     offset: int
     rows: list[dict[str, Any]]
-    next: str
 
 
-class ComparisonAnswer(TypedDict):
+class ComparisonAnswer(_Answer, total=False):
     """Runs side by side: a list a number or difference, in the order of ``runs``."""
 
     runs: list[str]
     numbers: dict[str, list[Any]]
     differences: dict[str, list[str]]
     note: str
-    next: str
 
 
-class ReportAnswer(TypedDict, total=False):
+class ReportAnswer(_Answer, total=False):
     """A page, or a script."""
 
     run: str
     page: str
     resource: str
     script: str
-    next: str
 
 
-class StatusAnswer(TypedDict, total=False):
+class StatusAnswer(_Answer, total=False):
     """A run, or the runs of the server."""
 
     runs: list[dict[str, Any]]
@@ -130,7 +134,6 @@ class StatusAnswer(TypedDict, total=False):
     state: str
     progress: str
     text: list[str]
-    next: str
 
 
 _NEXT = {
@@ -143,16 +146,18 @@ _NEXT = {
 }
 _ASKS = (
     "Put the question to the person, unless their words answer it, and call {tool} with run, question (its "
-    "id) and answer: an option, its number, or words of theirs. Say a rule again whole, with its stops, size "
-    "and holding time, which are else left out; where a word that is not read adds nothing, without it."
+    "id) and answer: an option, its number, or words of theirs. An answer with a rule is the whole rule, "
+    "with its stops, size and holding time: what it leaves out is dropped. Leave out words that add nothing."
 )
 _OR_CODE = (
-    " Or, if the rule is clear to you but not read here, write its code: audit with said=the sentence, then "
+    " Or, if data that audit names can say the rule, write its code: audit with said=the sentence, then "
     "run with code and the same sentence; give both the person's symbols, start and end, and run the plan, "
     "where they may not be read."
 )
 
 _OR_MEND = " Or mend the code where it departs from the sentence, audit it, and run it anew."
+_UNREAD = " The words of not_read count for nothing: say them in other words, or answer yes to go on without."
+_SAMPLED = " The proof was sampled, not made at every session: say so."
 _AGAIN = "It stopped for a reason that may pass: call run with this run again, or begin another."
 _ENDED = (
     "It ended without a result, and would again: tell the person why. Change the sentence, the plan or the "
@@ -191,7 +196,9 @@ def _of_result(result: RunResult, state: str, tool: str) -> RunAnswer:
     if state in {"done", "ended"}:
         answer["text"] = headline(result)
         answer["notes"] = _notes(result)
-        answer["numbers"] = _numbers(result.get("account"))
+        answer["numbers"] = _account(result)
+        if (result.get("causality") or {}).get("coverage", {}).get("method") == "sampled":
+            answer["next"] = _NEXT["done"] + _SAMPLED
     if state == "ended":
         answer["next"] = _AGAIN if next_command(result, "run") else _ENDED
     return answer
@@ -209,7 +216,9 @@ def _other_way(question: Question) -> str:
     """What the client may do in place of an answer."""
     if question["kind"] == "meaning":
         return _OR_MEND
-    return _OR_CODE if question["kind"] in {"strategy", "failure"} or question["not_read"] else ""
+    if question["kind"] == "confirmation":
+        return _UNREAD
+    return _OR_CODE if question["kind"] == "strategy" or question["not_read"] else ""
 
 
 def _question(asked: Mapping[str, Any], language: Language) -> Question:
@@ -253,6 +262,12 @@ def _numbers(account: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: _number(account[name]) for name in _NUMBERS if account and account.get(name) is not None}
 
 
+def _account(result: RunResult) -> dict[str, Any]:
+    """The account's numbers, with the cash that it began with."""
+    cash = {"initial_cash": _number(result["cash"])} if result.get("cash") else {}
+    return cash | _numbers(result.get("account"))
+
+
 def _number(value: Any) -> Any:
     if isinstance(value, float):
         return None if not math.isfinite(value) else float(f"{value:.6g}")
@@ -277,8 +292,11 @@ def result_answer(run: str, status: RunStatus) -> ResultAnswer:
         "symbols": list(result.get("symbols") or ())[:50],
         "symbol_count": len(result.get("symbols") or ()),
         "plan": dict(result.get("plan") or {}),
-        "numbers": _numbers(result.get("account")),
-        "benchmark": _numbers(result.get("benchmark")),
+        "numbers": _account(result),
+        "benchmark": {
+            "name": (result.get("benchmark") or {}).get("name"),
+            **_numbers(result.get("benchmark")),
+        },
         "next": "Say what was not done, not compared or taken by default, too. trades has the fills; "
         "report writes a page.",
     }
@@ -362,6 +380,12 @@ def _after_audit(answer: AuditAnswer, *, has_sentence: bool) -> str:
             "It does something else than the sentence at the cell that is named: mend the code, and audit "
             "again."
         )
+    sampled = answer["proved"] < answer["sessions"]
+    if sampled:
+        return (
+            "No use of the future was found, at some sessions of all: text says how many, and so must you. "
+            "Fewer symbols or a shorter window are proved whole. Then call run with code and sentence."
+        )
     if not has_sentence:
         return (
             "It uses no future. Pass said, the person's sentence, to hold it against the words; or call run."
@@ -406,7 +430,7 @@ def safe_answer(value: Any, *, places: bool) -> Any:
         return shown if places else without_places(shown)
     if isinstance(value, Mapping):  # a script is bounded and escaped, and must stay as it is
         return {
-            name: each if name == "script" else safe_answer(each, places=places)
+            name: each if name == "script" else safe_answer(each, places=places or name in _WORDS)
             for name, each in value.items()
         }
     return [safe_answer(each, places=places) for each in value] if isinstance(value, list | tuple) else value

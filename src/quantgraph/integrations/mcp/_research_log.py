@@ -12,7 +12,8 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -34,12 +35,12 @@ _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 class CallLog:
     """The calls of all clients of a folder, a line of JSON each; servers may share it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+    def __init__(self, path: Path, source: str = "") -> None:
+        self._path, self._source, self._lock = path, source, threading.Lock()
         self._read: tuple[object, list[dict[str, Any]]] = (None, [])
 
     def begin(self, tool: str, args: Mapping[str, Any], run: str | None = None) -> str:
-        """Write a call that is about to be carried out, and return its number.
+        """Write a call that is about to be carried out, with the server's source, and return its key.
 
         Raises
         ------
@@ -51,7 +52,8 @@ class CallLog:
                 f"{LOG_FILE} has more than {MOST_LOG_MB} MB; its owner can serve another folder"
             )
         call, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
-        self._write({"call": call, "time": now, "tool": tool, "args": dict(args), "run": run})
+        facts = {"time": now, "source": self._source, "tool": tool, "args": dict(args), "run": run}
+        self._write({"call": call, **facts})
         return call
 
     def end(self, call: str, answer: Mapping[str, Any]) -> None:
@@ -124,7 +126,8 @@ def begins_run(call: Mapping[str, Any]) -> bool:
 _HEAD = '''\
 """What was done over MCP, as a script: python research.py [SOURCE] [FOLDER]
 
-Each run is made again, with its answers, and its ledger is compared with the one it had.
+Each run is made again, with its answers, and its ledger is compared line by line, by their chain of hashes,
+with the one it had.
 """
 
 import sys
@@ -141,35 +144,45 @@ FOLDER = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="res
 SAME = []
 
 
-def run(name, ledger, *, answers, code="", **request):
-    """Make a run again, and compare the last hash of its ledger."""
+def run(name, lines, ledger, *, answers, code="", source=None, stopped=False, **request):
+    """Make a run again, and compare its ledger: the number of lines and the last hash of their chain."""
     path = FOLDER / {code_file!r}
     path.write_text(code, encoding="utf-8")
-    live = Resources(source=SOURCE, model="keyless", answer=lambda question: answers.get(question["id"]))
+
+    def answer(question):
+        return answers.get(question["id"])
+
+    live = Resources(source=source or SOURCE, model="keyless", answer=answer)
     spec = RunSpec(on_clarify="ask", **request)
     spec, _, live = prepare_run(spec, live, strategy=path if code else None)
     result = start_run(spec, FOLDER / name, live)
-    found = None
     with Ledger(result.folder / "ledger.sqlite") as book:
-        if book.has_run(name):
-            *_, last = book.journal(name)
-            found = last["hash"]
-    SAME.append(found == ledger)
-    outcome = "the same ledger" if SAME[-1] else f"ledger {{found}}, not {{ledger}}"
+        hashes = [line["hash"] for line in book.journal(name)] if book.has_run(name) else []
+    SAME.append(hashes[lines - 1 : lines] == [ledger] * bool(lines) and (stopped or len(hashes) == lines))
+    outcome = "the same ledger" if SAME[-1] else f"another ledger: {{len(hashes)}} lines, not {{lines}}"
+    outcome += f" as far as it went, {{lines}} lines" * stopped
     print(name, result["ended_because"], outcome)
 
 
 FOLDER.mkdir(parents=True, exist_ok=True)
 print("folder:", FOLDER)
 '''
-_MOVES = ("understand", "run")
 _END = """
 sys.exit(0 if all(SAME) else 1)
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """What a script must know of a run: the lines of its ledger, their last hash, and if it was stopped."""
+
+    lines: int
+    ledger: str
+    stopped: bool
+
+
 def script_of(
-    calls: Sequence[Mapping[str, Any]], *, source: str, code_file: str, ledger_of: Callable[[str], str | None]
+    calls: Sequence[Mapping[str, Any]], states: Mapping[str, RunState], *, code_file: str, places: bool
 ) -> str:
     """Return a script of calls.
 
@@ -177,29 +190,37 @@ def script_of(
     ----------
     calls
         As :meth:`CallLog.calls` has them.
-    ledger_of
-        Given a run, the last hash of its ledger; None without one.
+    states
+        Of the runs that have a folder.
+    places
+        Whether sources may be paths of this machine; else they are names.
     """
-    parts = [_HEAD.format(source=source, code_file=code_file)]
+    sources = {call["run"]: _source(call, places=places) for call in calls if call["run"] in states}
+    first = next(iter(sources.values()), "sample")
+    parts = [_HEAD.format(source=first, code_file=code_file)]
     answers: dict[str, dict[str, str]] = {}
     for call in calls:
         if call["args"].get("question") and not call["answer"].get("code"):
             answers.setdefault(call["run"], {})[call["args"]["question"]] = call["args"]["answer"]
-    went = {call["run"] for call in calls if call["tool"] in _MOVES and not call["answer"].get("code")}
     begun: set[str] = set()
     for number, call in enumerate(calls, 1):
         parts.append(f"\n# {number}. {_comment(call)}\n")
-        run, args = call["run"], call["args"]
-        refused = bool(call["answer"].get("code"))
-        if call["tool"] in _MOVES and not args.get("run") and run in went - begun:
+        run, refused = call["run"], bool(call["answer"].get("code"))
+        if begins_run(call) and run in states and run not in begun:
             begun.add(run)
-            parts.append(_run(run, args, answers.get(run, {}), ledger_of(run)))
-        elif call["tool"] == "compare" and not refused:
-            folders = ", ".join(f"FOLDER / {name!r}" for name in args["runs"])
+            other = {} if sources[run] == first else {"source": repr(sources[run])}
+            parts.append(_run(call, states[run], {"answers": repr(answers.get(run, {})), **other}))
+        elif call["tool"] == "compare" and not refused and begun.issuperset(call["args"]["runs"]):
+            folders = ", ".join(f"FOLDER / {name!r}" for name in call["args"]["runs"])
             parts.append(f"print(compare({folders}))\n")
-        elif call["tool"] == "report" and run and not refused:
+        elif call["tool"] == "report" and run in begun and not refused:
             parts.append(f"print('page:', open_run(FOLDER / {run!r}).report())\n")
     return "".join([*parts, _END])
+
+
+def _source(call: Mapping[str, Any], *, places: bool) -> str:
+    source = str(call.get("source") or "sample")
+    return source if places else Path(source).name
 
 
 def _comment(call: Mapping[str, Any]) -> str:
@@ -211,20 +232,18 @@ def _comment(call: Mapping[str, Any]) -> str:
     return short_line(without_places(": ".join(texts)), 300)
 
 
-def _run(run: str, args: Mapping[str, Any], answers: Mapping[str, str], ledger: str | None) -> str:
-    values: dict[str, str] = {"question": repr(args["sentence"])}
-    for name in ("symbols", "start", "end"):
-        if args[name]:
-            values[name] = repr(args[name])
+def _run(call: Mapping[str, Any], state: RunState, more: Mapping[str, str]) -> str:
+    args, values = call["args"], {"question": repr(call["args"]["sentence"])}
+    values |= {name: repr(args[name]) for name in ("symbols", "start", "end") if args[name]}
     if args["plan"]:
         values["plan"] = f"TradePlan.of({TradePlan.of(args['plan']).to_json()!r})"
-    if args.get("confirm"):
-        values["confirm"] = "True"
-    values["answers"] = repr(dict(answers))
+    values |= {"confirm": "True"} if args.get("confirm") else {}
+    values |= {"stopped": "True"} if state.stopped else {}
+    values |= more
     if args.get("code"):
         values["code"] = _text(args["code"])
     lines = "".join(f"    {name}={value},\n" for name, value in values.items())
-    return f"run(\n    {run!r},\n    {ledger!r},\n{lines})\n"
+    return f"run(\n    {call['run']!r},\n    {state.lines},\n    {state.ledger!r},\n{lines})\n"
 
 
 def _text(code: str) -> str:

@@ -20,7 +20,14 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data import open_source
 from quantgraph.data.symbols import symbol_list
 from quantgraph.errors import BadOption, LedgerConflict, QuantGraphError, RateLimited, StorageUnavailable
-from quantgraph.integrations.mcp._research_log import LOG_FILE, CallLog, begins_run, script_of
+from quantgraph.integrations.mcp._research_log import (
+    BEGINS,
+    LOG_FILE,
+    CallLog,
+    RunState,
+    begins_run,
+    script_of,
+)
 from quantgraph.llm import AT_ONCE
 from quantgraph.runs import RunResult, RunSpec, open_run, prepare_run, resume_run, start_run
 from quantgraph.runtime import Resources
@@ -91,7 +98,7 @@ class ResearchRuns:
     """
 
     def __init__(self, folder: Path, resources: Resources, *, most: int, most_mb: int) -> None:
-        self.folder, self.log = folder, CallLog(folder / LOG_FILE)
+        self.folder, self.log = folder, CallLog(folder / LOG_FILE, _place_of(resources))
         self.resources = replace(resources, model="keyless")
         self._most, self._most_mb = most, most_mb
         self._lock = threading.Lock()  # guards what is under way
@@ -246,7 +253,8 @@ class ResearchRuns:
             return RunStatus(state="working", work=work)
         folder, error = self.folder / run, work.error if work else None
         if not (folder / "run.json").is_file():
-            refusals = [call["answer"] for call in self.log.calls() if call["run"] == run]
+            moves = [call for call in self.log.calls() if call["run"] == run and call["tool"] in BEGINS]
+            refusals = [call["answer"] for call in moves]
             kept: Mapping[str, Any] = next((each for each in refusals if each.get("error")), {})
             text = error.message[:_MOST_ERROR] if error else ""
             known = {"error": text, "code": error.code, **_verdict(error)} if error else kept
@@ -266,18 +274,23 @@ class ResearchRuns:
         found = {"symbols": ",".join(named), "start": read and read.start, "end": read and read.end}
         return {name: chosen[name] or found[name] for name in found}
 
-    def script(self, source: str) -> str:
-        """All calls as a Python script."""
-        return script_of(self.log.calls(), source=source, code_file=CODE_FILE, ledger_of=self._ledger_of)
+    def script(self, *, places: bool) -> str:
+        """All calls as a Python script, which names paths of this machine only with ``places``."""
+        names = [run for run in self.names() if (self.folder / run / "run.json").is_file()]
+        states = {run: self._state_of(run) for run in names}
+        return script_of(self.log.calls(), states, code_file=CODE_FILE, places=places)
 
-    def _ledger_of(self, run: str) -> str | None:
-        """The last hash of a run's ledger; None without one."""
-        path = self.folder / run / "ledger.sqlite"
-        if not path.is_file():
-            return None
-        with Ledger(path) as book:
-            lines = list(book.journal(run)) if book.has_run(run) else []
-        return str(lines[-1]["hash"]) if lines else None
+    def _state_of(self, run: str) -> RunState:
+        path, lines = self.folder / run / "ledger.sqlite", []
+        if path.is_file():
+            with Ledger(path) as book:
+                lines = list(book.journal(run)) if book.has_run(run) else []
+        last = str(lines[-1]["hash"]) if lines else ""
+        return RunState(lines=len(lines), ledger=last, stopped=self.status_of(run).state == "stopped")
+
+    def has_traded(self, run: str) -> bool:
+        """Whether a run has sessions in its ledger."""
+        return self._state_of(run).lines > 0
 
     def close(self) -> bool:
         """Stop all runs, which can be gone on with, and return whether nothing goes on any more."""
@@ -302,7 +315,8 @@ def _state(result: RunResult) -> str:
     if result["state"] != "ended" or stopped:
         return "stopped"
     if "asked" in result:
-        return "understood" if result["open_question"]["kind"] == "confirmation" else "asks"
+        asked = result["open_question"]  # words that count for nothing are asked about
+        return "understood" if asked["kind"] == "confirmation" and not asked["unread"] else "asks"
     return "done" if result["ended_because"] == "done" else "ended"
 
 
@@ -333,12 +347,18 @@ def code_file(code: str) -> Iterator[Path]:
         yield path
 
 
-def write_script(path: Path, *, source: str | None = None, out: str | Path | None = None) -> None:
+def _place_of(resources: Resources) -> str:
+    """The source of a server as a script elsewhere on this machine finds it."""
+    source = (resources.settings or load_settings()).data_source
+    return str(Path(source).absolute()) if Path(source).exists() else source
+
+
+def write_script(path: Path, *, out: str | Path | None = None) -> None:
     """Write all calls of research clients in a folder of runs as one Python script.
 
     Parameters
     ----------
-    source, out
+    out
         As of :func:`serve_research`, as it served the clients.
 
     Raises
@@ -346,10 +366,10 @@ def write_script(path: Path, *, source: str | None = None, out: str | Path | Non
     BadOption
         If there are no calls.
     """
-    settings = load_settings(**({"data_source": source} if source else {}))
+    settings = load_settings()
     folder = Path(out or settings.runs_dir)
     runs = ResearchRuns(folder, Resources(settings=settings), most=1, most_mb=1)
     if not runs.log.calls():
         raise BadOption(f"out={str(folder)!r}: there is no call of a research client", parameter="out")
     with storage_errors(path):
-        write_atomic(path, runs.script(settings.data_source).encode())
+        write_atomic(path, runs.script(places=True).encode())

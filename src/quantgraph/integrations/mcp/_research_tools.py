@@ -28,7 +28,7 @@ MOST_CODE: Final = 200_000
 SKILL: Final = "quantgraph://skill"
 """Address of the text that teaches a client."""
 _MOST_RUNS = 8
-_ID, _DATE = 64, 8
+_ID, _DATE = 64, 10
 
 INSTRUCTIONS: Final = (
     "Research trading strategies: a person's sentence becomes a signal that is proved to use no future, is "
@@ -40,10 +40,11 @@ INSTRUCTIONS: Final = (
 _CODE = """\
 Code is pandas, whole in one text, and runs sealed: pd, np, snapshot, GLOBAL_DATA_STATE, and import \
 talib; no files, no network.
-snapshot["ohlcv"] has frames open, high, low, close, vol, amount; snapshot["indicators"] daily values \
-such as pe, pb, total_mv, turnover_rate; snapshot["index"]["close"] levels by code: float64, sessions x \
-ts_code, NaN while a stock does not trade, read-only. Write one frame like close: 1 buys, -1 sells, 0 \
-changes nothing, NaN is unknown.
+snapshot["ohlcv"] has frames open, high, low, close, vol, amount, as traded, and adj_factor if the data \
+have it: multiply prices by it where a window may hold a split; snapshot["indicators"] daily values such \
+as pe, pb, total_mv, turnover_rate; snapshot["index"]["close"] levels by code: float64, sessions x ts_code, \
+NaN while a stock does not trade, read-only. Write one frame like close: 1 buys, -1 sells, 0 changes \
+nothing, NaN is unknown.
 Row t may use rows up to t alone, and trades at the next open: no shift(-n), bfill, centred window, \
 statistic of the whole sample. Averages run over each stock's own sessions. "Crosses above" is an event, \
 "above" a state. Leave stops, sizes, schedules and holding times to the plan. Name no dates. For \
@@ -97,7 +98,7 @@ class _Understand(_Args):
             "(default: all that are traded, at most 10), trade_on week_start, month_start, quarter_start or "
             "n sessions (sales by the signal wait for it, too; 1 undoes the sentence's), rebalance as "
             'trade_on, accumulate {"amount": 5000}, rank "-ohlcv.amount" (lowest first), cash, commission, '
-            "slippage_bps, benchmark"
+            'slippage_bps, benchmark, reentry "any" (default: after a stop only on a new signal)'
         ),
     )
     request_id: str = Field(
@@ -265,8 +266,12 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     try:
         checked = model.model_validate(dict(args))
     except ValidationError as error:
-        fault = faults_of(error, model)[0]
-        raise BadOption(f"{name}: {fault.line}", parameter=fault.place) from None
+        fault, found = faults_of(error, model)[0], error.errors(include_url=False, include_input=False)[0]
+        long = found["type"] == "string_too_long"
+        most = (
+            f"{fault.place} has more than {found['ctx']['max_length']:,} characters" if long else fault.line
+        )
+        raise BadOption(f"{name}: {most}", parameter=fault.place) from None
     _check_plan(getattr(checked, "plan", {}))
     for key, value in checked.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
         for text in value if isinstance(value, list) else [value]:
@@ -283,3 +288,6 @@ def _check_plan(plan: Mapping[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError):
         raise BadOption("plan is no JSON, or is nested too deeply", parameter="plan") from None
     check_sentence(text, "plan")
+    for word, value in plan.items():
+        if value is None:
+            raise BadOption(f"plan.{word} is null; leave the word out", parameter="plan")

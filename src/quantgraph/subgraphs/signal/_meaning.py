@@ -99,11 +99,14 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     request: Mapping[str, Any] = request_of(state)["checked"]
     understood: Mapping[str, Any] = request_of(state)["understanding"] or {}
     rule, dialogue = understood.get("rule") or {}, dialogue_of(state)
+    not_of_rule = {*dialogue["waived_symbols"]}
+    if request_of(state)["own"]:  # whose clauses are the plan's, without which the rule is whole
+        not_of_rule |= {each["words"] for each in understood.get("clauses", ())}
     text, context = user_words(state, source)
     return Words(
         text=text or request["strategy"],
         restated=request["strategy"],
-        waived=tuple(each for each in dialogue["waived"] if each not in dialogue["waived_symbols"]),
+        waived=tuple(each for each in dialogue["waived"] if each not in not_of_rule),
         context=context,
         trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),

@@ -27,7 +27,14 @@ from quantgraph.subgraphs.signal._agents import (
 from quantgraph.subgraphs.signal._meaning import words_in
 from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._proof import CausalityProof, count_sessions
-from quantgraph.subgraphs.signal._reading import Reading, Step, add_needs, check_with_source, read_fields
+from quantgraph.subgraphs.signal._reading import (
+    Reading,
+    Step,
+    add_needs,
+    check_with_source,
+    read_fields,
+    read_plan,
+)
 from quantgraph.subgraphs.signal._updates import sentence_text
 from quantgraph.subgraphs.signal._warm_up import evaluated_from, unmeasured_note
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -47,7 +54,7 @@ def own_words(own: Mapping[str, Any], user_language: Language) -> str:
 
 
 def read_own(reading: Reading) -> Reading:
-    """Take symbols and dates of a signal of the caller's; a sentence beside it says what else is watched."""
+    """Take symbols and dates of a caller's signal; a sentence beside it says its plan and what it watches."""
     state, source = reading.state, reading.source
     own, fixed = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["given"]
     rule = own_words(own, language(state))
@@ -55,10 +62,15 @@ def read_own(reading: Reading) -> Reading:
     read = words_in(sentence_text(state), source).read if own["said"] else None
     if read is not None:
         watch = [code for code in read.watch if code not in read.trade]
+        undone = [each.words for each in read.clauses if each.status == "not_done"]
+        undone += [each.words for each in read.open]
         params |= {
             "watch": ",".join(watch),
             "required_indicators": list(read.fields),
             "plan": dict(read.plan),
+            "clauses": [
+                {"quote": each, "part": "plan", "became": "", "status": "not_done"} for each in undone
+            ],
         }
         params = with_plan(params, sentence_text(state), current_decider(reading.resources).executes)
     reply = ReflectionReply(task_type="signal_gen", user_intent=Intent(type="signal_gen"))
@@ -77,7 +89,9 @@ def understand_own(reading: Reading) -> Reading:
     return replace(reading, request=request, understanding=understanding)
 
 
-OWN_STEPS: tuple[Step, ...] = (read_own, read_fields, check_with_source, add_needs, understand_own)
+OWN_STEPS: tuple[Step, ...] = (
+    *(read_own, read_fields, read_plan, check_with_source, add_needs, understand_own),
+)
 """The steps for a signal of the caller's, which no model reads."""
 
 

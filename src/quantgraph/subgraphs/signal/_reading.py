@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
-from quantgraph.broker import ModelDecider
+from quantgraph.broker import ModelDecider, plan_words
 from quantgraph.data import AsOfSource, record_kinds_of
 from quantgraph.data.symbols import names_in
 from quantgraph.errors import (
@@ -342,7 +342,9 @@ def read_plan(reading: Reading) -> Reading | Question:
     waives = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(dialogue["waived"]))
     if not words or waives:  # the same may come back in other words
         return reading
-    rest = rule_line(reading.understanding, language(state)) if reading.understanding else ""
+    understood, spoken = reading.understanding, language(state)
+    stays = plan_words(understood["plan"], spoken) if understood else []
+    rest = "; ".join([rule_line(understood, spoken), *stays]) if understood else ""
     return reading.asking(plan_question_update(state, words, rest))
 
 

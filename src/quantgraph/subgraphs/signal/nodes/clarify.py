@@ -8,6 +8,7 @@ question answered is the question asked.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -280,7 +281,7 @@ def _fault_update(
     Code of the caller's has none: other words stop it.
     """
     go_on, stop = task["options"]
-    fault, agrees = open_fault(progress_of(state)["validation"]), text == go_on or is_default(text)
+    fault, agrees = open_fault(progress_of(state)["validation"]), _agrees(text, go_on)
     unheard = request_of(state)["own"] is not None and not agrees
     if fault is not None and (text == stop or is_refusal(text) or unheard):
         return failed_update(state, fault)
@@ -293,6 +294,15 @@ def _fault_update(
     if answered.get("reflected_on") == message:  # advice on the code is not part of the rule
         again["ignored_message_ids"] = [*dialogue_of(state)["ignored_message_ids"], message]
     return again
+
+
+_GO_ON = re.compile(r"是的?|对|继续|(?:yes,? ?)?(?:go (?:on|ahead)|continue)", re.IGNORECASE)
+
+
+def _agrees(text: str, option: str) -> bool:
+    """Whether an answer takes an option that goes on, in its words or in plain ones."""
+    plain = text.strip(" .。!！")
+    return plain.casefold() == option.casefold() or is_default(text) or _GO_ON.fullmatch(plain) is not None
 
 
 def _confirmation_update(
