@@ -24,15 +24,15 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 90_258,
-    "lines of statements": 47_995,
+    "lines": 90_389,
+    "lines of statements": 48_075,
     "modules": 349,
     "modules that a stranger sees": 75,
     "exported names": 629,
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 189,
+    "lines with words of our own": 195,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
 OWN_WORDS = re.compile(

@@ -226,6 +226,8 @@ def cross(tmp_path):
         ("go on as the code does", "done", "You chose to go on as the code does. The code departs"),
         ("stop", "meaning_failed", "The code departs from the sentence."),
         ("make it better", "meaning_failed", "The code departs from the sentence."),
+        ("Go on as the code does.", "done", "You chose to go on as the code does."),
+        ("继续", "done", "You chose to go on as the code does."),
     ],
 )
 def test_a_file_that_departs_from_its_sentence_is_asked_about(cross, tmp_path, answer, ended, line):
@@ -248,3 +250,22 @@ def test_a_file_beside_a_sentence_that_is_not_read_says_so_first(cross, tmp_path
     assert "tape" in first
     assert ended == "  done, not compared with the sentence"
     assert run["plan"] == {"size": {"percent": "0.5"}}
+
+
+def test_what_cannot_be_done_is_asked_about_beside_code_too_and_then_it_is_compared(cross, tmp_path):
+    sentence = (
+        "000341.SZ, 2025: buy when the 5-day average crosses above the 20-day average, sell when it crosses "
+        "below, stop loss 8%, 3x leverage"
+    )
+    spec = RunSpec(question=sentence, on_clarify="ask")
+    asked = run_strategy(spec, strategy=cross, source="sample", model="keyless", out=tmp_path)
+    assert asked["open_question"]["question"].startswith('This cannot be done: "3x leverage".')
+    departs = resume_run(asked.folder, answer="1", model="keyless")
+    assert departs["open_question"]["kind"] == "meaning"
+    done = resume_run(departs.folder, answer="1", model="keyless")
+    clauses = {each["words"]: each["status"] for each in done["understanding"]["clauses"]}
+    assert clauses == {"3x leverage": "not_done", "stop loss 8%": "done"}
+    assert done["plan"] == {"stop_loss": "0.08"}
+    assert replay(done.folder).identical
+    headless = run_strategy(sentence, strategy=cross, source="sample", model="keyless", out=tmp_path)
+    assert headless["ended_because"] == "needs_answer"

@@ -301,3 +301,30 @@ def test_a_size_may_say_that_it_is_of_each_purchase(words, share, often):
     rule = "000341.SZ, 2025: buy when RSI(14) is below 30, sell when it is above 70"
     read = read_request(f"{rule}, {words}{often}", RequestContext())
     assert (read.plan, read.unparsed) == ({"size": {"percent": share}}, ())
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "kept", "asked"),
+    [
+        ("stop loss 6%", "go on without the stop loss", {}, []),
+        ("stop loss 6%", "go on without it", {}, []),
+        ("stop loss 6%", "skip it", {}, []),
+        ("stop loss 6%", "去掉它", {}, []),
+        ("stop loss 6%, 3x leverage", "go on without the stop loss", {}, ["3x leverage"]),
+        ("stop loss 6%, 3x leverage", "go on without 3x leverage", {"stop_loss": 0.06}, []),
+        ("stop loss 6%, 3x leverage", "go on without 3x leverage, stop loss 6%", {}, []),
+        ("stop loss 6% gladly", "go on without it", {"stop_loss": 0.06}, []),
+    ],
+)
+def test_what_is_given_up_is_what_is_named_else_what_was_asked_about(words, answer, kept, asked):
+    rule = "000341.SZ, 2025: buy when RSI(14) is below 30, sell when it is above 70"
+    read = read_request(f"{rule}, {words}\n{answer}", RequestContext())
+    assert read.plan == kept
+    assert [each.words for each in read.open] == asked
+
+
+def test_half_a_position_that_is_sold_is_no_size_of_each_purchase():
+    rule = (
+        "000341.SZ, 2025: buy when RSI(14) is below 30, sell when above 70, sell half the position each time"
+    )
+    assert read_request(rule, RequestContext()).unparsed == ("time",)

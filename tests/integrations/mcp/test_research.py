@@ -11,6 +11,7 @@ import time
 
 import anyio
 import pytest
+from jsonschema import Draft202012Validator
 from mcp_research import GOOD, LEAKY, RULE, SENTENCE, HttpServer, ask, environment, stdio
 
 from quantgraph.errors import BadOption
@@ -20,6 +21,10 @@ from quantgraph.integrations.mcp._research_runs import ResearchRuns
 from quantgraph.runs import replay
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
+
+CLAIRVOYANT = """close = snapshot["ohlcv"]["close"]
+GLOBAL_DATA_STATE.update("signal", {"tomorrow": (close.shift(-1) > close) * 1.0})
+"""
 
 
 async def research(client):
@@ -261,3 +266,81 @@ def test_texts_of_the_person_cannot_become_code_of_the_script(handler):
 def test_a_script_needs_calls(tmp_path):
     with pytest.raises(BadOption, match="there is no call of a research client"):
         write_script(tmp_path / "research.py", out=tmp_path)
+
+
+def test_the_plan_of_a_call_is_shown_in_force_before_it_trades(handler):
+    understood = call(handler, "understand", sentence=SENTENCE, plan={"stop_loss": 0.05, "max_holding": 9})
+    assert "plan: stop loss 5%, held at most 9 sessions" in understood["understood"]
+    assert understood["question"]["text"] == "Run it so?"
+    done = call(handler, "run", run=understood["run"])
+    assert call(handler, "result", run=done["run"])["plan"] == {"max_holding": 9, "stop_loss": "0.05"}
+    assert call(handler, "run", sentence=SENTENCE, plan={"stop_loss": None})["code"] == "bad_option"
+
+
+def test_words_that_count_for_nothing_are_not_agreed_to_by_a_run(handler):
+    understood = call(handler, "understand", sentence=SENTENCE)
+    answer = {"run": understood["run"], "question": understood["question"]["id"]}
+    asks = call(handler, "understand", **answer, answer="no wait, I only want it on foggy days")
+    assert asks["state"] == "asks"
+    assert "foggy" in " ".join([asks["question"]["text"], *asks["question"]["not_read"]])
+    assert call(handler, "run", run=understood["run"])["state"] == "asks"
+
+
+def test_a_run_that_was_refused_late_or_stopped_is_in_the_script_as_far_as_it_went(handler, tmp_path):
+    handler._wait = 0.0
+    everything = call(handler, "run", sentence=f"all stocks, 2023 to 2025: {RULE}")
+    refused = call(handler, "run", code=CLAIRVOYANT, sentence=SENTENCE)
+    handler._wait = 60.0
+    while "session" not in call(handler, "status", run=everything["run"]).get("progress", "session"):
+        time.sleep(0.1)
+    stopped = call(handler, "run", run=everything["run"], stop=True)
+    assert stopped["state"] == "stopped"
+    while call(handler, "status", run=refused["run"])["state"] == "working":
+        time.sleep(0.1)
+    assert call(handler, "status", run=refused["run"])["code"] == "not_causal"
+    understood = call(handler, "understand", sentence=SENTENCE)
+    assert call(handler, "run", run=understood["run"], stop=True)["state"] == "understood"
+    assert call(handler, "trades", run=understood["run"])["code"] == "bad_option"
+    call(handler, "report", script=True)
+    said = checked_script(tmp_path, [])
+    assert f"{stopped['run']} done the same ledger as far as it went" in said
+    assert f"{understood['run']} needs_answer the same ledger" in said
+    assert f"{refused['run']} done" not in said
+
+
+def test_each_answer_fits_the_schema_of_its_tool(handler):
+    validate = {name: Draft202012Validator(tool.answers) for name, tool in handler.tools.items()}
+
+    def fits(name, **args):
+        answer = call(handler, name, **args)
+        assert not [error.message for error in validate[name].iter_errors(answer)]
+        assert answer["next"]
+        return answer
+
+    asks = fits("understand", sentence=RULE)
+    fits("result", run=asks["run"])
+    fits("trades", run=asks["run"])
+    fits("compare", runs=[asks["run"], asks["run"]])
+    fits("audit", code=LEAKY, said=SENTENCE)
+    done = fits("run", code=GOOD, sentence=SENTENCE)
+    other = fits("run", sentence=f"{SENTENCE}, hold at most 20 days")
+    for name in ("status", "result", "trades", "report"):
+        fits(name, run=done["run"])
+    fits("compare", runs=[done["run"], other["run"]])
+    fits("status")
+    fits("report", script=True)
+    fits("run", sentence="x" * 10_001)
+
+
+def test_over_http_the_words_of_a_person_and_addresses_stay(tmp_path):
+    runs = ResearchRuns(tmp_path / "runs", Resources(settings=load_settings()), most=2, most_mb=500)
+    handler = Research(runs)
+    sentence = f"{SENTENCE}; 止损 /止盈/移动止损"
+    asks = call(handler, "understand", sentence=sentence)
+    assert call(handler, "status")["runs"][0]["sentence"] == sentence
+    run = call(handler, "run", sentence=SENTENCE)
+    assert (
+        call(handler, "report", run=run["run"])["resource"] == f"quantgraph://runs/{run['run']}/report.html"
+    )
+    assert str(tmp_path) not in json.dumps([asks, run, call(handler, "report", script=True)])
+    runs.close()

@@ -73,7 +73,9 @@ def test_every_call_that_it_shows_is_one_of_a_tool_with_its_arguments(text: str)
     assert {name for name, _ in calls} == {*TOOLS}
     for name, given in calls:
         words = [each.partition("=")[0].strip() for each in given.split(",")]
-        assert [word for word in words if word not in TOOLS[name][0].model_json_schema()["properties"]] == [], name
+        assert [
+            word for word in words if word not in TOOLS[name][0].model_json_schema()["properties"]
+        ] == [], name
 
 
 def test_every_field_of_an_answer_that_it_names_is_there():
