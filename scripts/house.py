@@ -32,7 +32,7 @@ CEILINGS = {
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 195,
+    "lines with words of our own": 189,
 }
 """What the house may measure at most. A new room raises a ceiling by what it needs, and says so."""
 OWN_WORDS = re.compile(

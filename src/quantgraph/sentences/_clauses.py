@@ -384,14 +384,14 @@ class ClauseNote:
 class PlanLine:
     """Clauses and waivers of one line, and whether it states a rule.
 
-    ``gives_up`` is the text of a line that gives up what was asked about, else empty; ``after_unread`` says
+    ``gives_up`` is the text of a line that gives up what was asked about, else empty; ``after_unknown`` says
     whether that may have been words which are no clause.
     """
 
     clauses: tuple[PlanClause, ...]
     waivers: tuple[Waiver, ...]
     gives_up: str
-    after_unread: bool
+    after_unknown: bool
     states_rule: bool
 
 
@@ -474,7 +474,7 @@ def _left_out(line: PlanLine, open_: Sequence[PlanClause], done: Sequence[PlanCl
     if named or not line.gives_up:
         return named
     undone = [each for each in open_ if each not in done]
-    return undone if undone or line.after_unread else list(open_)
+    return undone if undone or line.after_unknown else list(open_)
 
 
 def _values(clauses: Sequence[PlanClause]) -> dict[str, PlanValue]:

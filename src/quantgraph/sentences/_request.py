@@ -495,7 +495,7 @@ def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: Request
                 clauses=line.clauses,
                 waivers=line.waivers,
                 gives_up=line.gives_up,
-                after_unread=any(before.has("UNKNOWN") for before in lines[:at]),
+                after_unknown=any(before.has("UNKNOWN") for before in lines[:at]),
                 states_rule=at in rules and rules[at].entry is not None,
             )
             for at, line in enumerate(lines)

@@ -340,7 +340,7 @@ def serve_research(
             f"code_isolation={settings.code_isolation}: code of an MCP client runs with full isolation alone",
             parameter="code_isolation",
         )
-    open_source(None, settings=settings)  # one that cannot be opened is said at once
+    open_source(None, settings=settings)  # one that cannot be opened is refused at once
     folder = Path(out or settings.runs_dir)
     runs = ResearchRuns(folder, Resources(settings=settings), most=most_runs, most_mb=disk_mb)
     research = Research(runs, shows_places=access.stdio is not None)

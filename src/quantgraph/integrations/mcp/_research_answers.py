@@ -150,7 +150,7 @@ _ASKS = (
     "with its stops, size and holding time: what it leaves out is dropped. Leave out words that add nothing."
 )
 _OR_CODE = (
-    " Or, if data that audit names can say the rule, write its code: audit with said=the sentence, then "
+    " Or, if data that audit names can say the rule, write its code: audit it with the sentence, then "
     "run with code and the same sentence; give both the person's symbols, start and end, and run the plan, "
     "where they may not be read."
 )
