@@ -448,7 +448,7 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
             )
 
     for line in lines:
-        drop(_left_out(line, open_, _carried_out(open_, executes)))
+        drop(_left_out(line, open_, executes))
         named = {clause.topic for clause in line.clauses}
         if line.states_rule:
             drop([clause for clause in open_ if clause.topic not in named], _LEFT_OUT)
@@ -473,6 +473,7 @@ def _left_out(line: PlanLine, open_: Sequence[PlanClause], done: Sequence[PlanCl
     ]
     if named or not line.gives_up:
         return named
+    done = _carried_out(open_, executes)
     undone = [each for each in open_ if each not in done]
     return undone if undone or line.after_unknown else list(open_)
 

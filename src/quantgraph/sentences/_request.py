@@ -489,13 +489,14 @@ def _read_without_unparsed(lines: list[RequestLine], end: int) -> _RuleOfLines:
 
 
 def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: RequestContext) -> SentencePlan:
+    unknown = next((at for at, line in enumerate(lines) if line.has("UNKNOWN")), len(lines))
     return plan_of(
         [
             PlanLine(
                 clauses=line.clauses,
                 waivers=line.waivers,
                 gives_up=line.gives_up,
-                after_unknown=any(before.has("UNKNOWN") for before in lines[:at]),
+                after_unknown=at > unknown,
                 states_rule=at in rules and rules[at].entry is not None,
             )
             for at, line in enumerate(lines)
