@@ -464,7 +464,7 @@ def plan_of(lines: Sequence[PlanLine], executes: frozenset[str]) -> SentencePlan
     return SentencePlan(plan=_values(open_), open=asked, notes=tuple(notes))
 
 
-def _left_out(line: PlanLine, open_: Sequence[PlanClause], done: Sequence[PlanClause]) -> list[PlanClause]:
+def _left_out(line: PlanLine, open_: Sequence[PlanClause], executes: frozenset[str]) -> list[PlanClause]:
     """The clauses that a line gives up: those it names, else those that are not carried out, else all."""
     named = [
         each
