@@ -269,3 +269,10 @@ def test_what_cannot_be_done_is_asked_about_beside_code_too_and_then_it_is_compa
     assert replay(done.folder).identical
     headless = run_strategy(sentence, strategy=cross, source="sample", model="keyless", out=tmp_path)
     assert headless["ended_because"] == "needs_answer"
+
+
+def test_a_file_beside_a_sentence_of_all_stocks_trades_by_the_rules_of_their_codes(cross, tmp_path):
+    sentence = "all stocks, 202501: buy when the tape feels heavy, sell when it feels light"
+    run = run_strategy(sentence, strategy=cross, source="sample", model="keyless", out=tmp_path)
+    assert run["ended_because"] == "done"
+    assert len(run["symbols"]) == 60

@@ -144,7 +144,8 @@ class _Request:
     @classmethod
     def of(cls, spec: RunSpec, words: str, market: MarketDataSource) -> _Request:
         read, span = words_in(words, market).read if words else None, market.sessions()
-        trade, watch = (read.trade, read.watch) if read else ((), ())
+        found = (read.trade, read.watch) if read else ((), ())
+        trade, watch = (tuple(each for each in codes if each != "ALL") for codes in found)
         start = spec.start or (read and read.start) or f"{span[0]:%Y%m%d}"
         end = spec.end or (read and read.end) or f"{span[-1]:%Y%m%d}"
         indices = tuple(each for each in watch if each not in {*market.symbols(), *trade})
