@@ -24,8 +24,8 @@ PACKAGE = "quantgraph"
 OPEN = frozenset({f"{PACKAGE}._util", f"{PACKAGE}.errors", f"{PACKAGE}.settings"})
 """What every room may use by module: the shared helpers, the errors and the settings."""
 CEILINGS = {
-    "lines": 90_392,
-    "lines of statements": 48_078,
+    "lines": 90_399,
+    "lines of statements": 48_084,
     "modules": 349,
     "modules that a stranger sees": 75,
     "exported names": 629,

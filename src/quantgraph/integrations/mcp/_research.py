@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from quantgraph._util.files import check_sentence, write_atomic
@@ -272,12 +273,14 @@ class Research:
 
     def _page(self, run: str = "", **_: str) -> str:
         """The page of a run, whole in one file."""
-        path = self._done(run, also=("ended",)).report(to=self._runs.folder / run / "whole.html", inline=True)
-        if path.stat().st_size > _MOST_PAGE:
-            raise DataTooLarge(
-                f"the page of run {run} has more than {_MOST_PAGE // 1_000_000} MB; report writes it"
-            )
-        return path.read_text(encoding="utf-8")
+        result = self._done(run, also=("ended",))
+        with TemporaryDirectory() as folder:
+            path = result.report(to=Path(folder, PAGE_FILE), inline=True)
+            if path.stat().st_size > _MOST_PAGE:
+                raise DataTooLarge(
+                    f"the page of run {run} has more than {_MOST_PAGE // 1_000_000} MB; report writes it"
+                )
+            return path.read_text(encoding="utf-8")
 
 
 def _written(name: str, args: Any) -> dict[str, Any]:

@@ -136,6 +136,7 @@ from pathlib import Path
 
 from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import QuantGraphError
 from quantgraph.runs import RunSpec, compare, open_run, prepare_run, start_run
 from quantgraph.runtime import Resources
 
@@ -154,14 +155,17 @@ def run(name, lines, ledger, *, answers, code="", source=None, stopped=False, **
 
     live = Resources(source=source or SOURCE, model="keyless", answer=answer)
     spec = RunSpec(on_clarify="ask", **request)
-    spec, _, live = prepare_run(spec, live, strategy=path if code else None)
-    result = start_run(spec, FOLDER / name, live)
-    with Ledger(result.folder / "ledger.sqlite") as book:
+    try:
+        spec, _, live = prepare_run(spec, live, strategy=path if code else None)
+        ended = start_run(spec, FOLDER / name, live)["ended_because"]
+    except QuantGraphError as error:  # as it did then
+        ended = error.line
+    with Ledger(FOLDER / name / "ledger.sqlite") as book:
         hashes = [line["hash"] for line in book.journal(name)] if book.has_run(name) else []
     SAME.append(hashes[lines - 1 : lines] == [ledger] * bool(lines) and (stopped or len(hashes) == lines))
     outcome = "the same ledger" if SAME[-1] else f"another ledger: {{len(hashes)}} lines, not {{lines}}"
     outcome += f" as far as it went, {{lines}} lines" * stopped
-    print(name, result["ended_because"], outcome)
+    print(name, ended, outcome)
 
 
 FOLDER.mkdir(parents=True, exist_ok=True)
