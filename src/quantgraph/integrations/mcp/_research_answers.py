@@ -14,7 +14,7 @@ from quantgraph._util.texts import Language, escape_controls, language_of, say, 
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.audit.causality import Verdict
 from quantgraph.errors import QuantGraphError
-from quantgraph.integrations.mcp._research_runs import RunStatus
+from quantgraph.integrations.mcp._research_runs import RunStatus, refusal_of
 from quantgraph.runs import RunResult, next_command
 from quantgraph.subgraphs.signal import HeldSignal, understanding_lines
 
@@ -414,13 +414,8 @@ def next_of_error(code: str) -> str:
 
 def error_answer(error: QuantGraphError) -> dict[str, Any]:
     """A refusal: what was wrong, its code, and what to do."""
-    answer = {
-        "error": without_places(error.message)[:2_000],
-        "code": error.code,
-        "next": next_of_error(error.code),
-    }
-    verdict = error.data.get("verdict") or {}
-    return answer | ({"counterexample": verdict["counterexample"]} if verdict.get("counterexample") else {})
+    answer = {**refusal_of(error), "next": next_of_error(error.code)}
+    return {**answer, "error": without_places(answer["error"])}
 
 
 def safe_answer(value: Any, *, places: bool) -> Any:

@@ -256,14 +256,12 @@ class ResearchRuns:
             moves = [call for call in self.log.calls() if call["run"] == run and call["tool"] in BEGINS]
             refusals = [call["answer"] for call in moves]
             kept: Mapping[str, Any] = next((each for each in refusals if each.get("error")), {})
-            text = error.message[:_MOST_ERROR] if error else ""
-            known = {"error": text, "code": error.code, **_verdict(error)} if error else kept
+            known = refusal_of(error) if error else kept
             return RunStatus(state="refused" if known else "stopped", error=known)
         result = open_run(folder)
         state = _state(result)
         if error is not None and state not in {"done", "ended"}:  # by another server, perhaps
-            known = {"error": error.message[:_MOST_ERROR], "code": error.code}
-            return RunStatus(state="stopped", result=result, error=known)
+            return RunStatus(state="stopped", result=result, error=refusal_of(error))
         return RunStatus(state=state, result=result)
 
     def window_of(self, sentence: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,16 +279,20 @@ class ResearchRuns:
         return script_of(self.log.calls(), states, code_file=CODE_FILE, places=places)
 
     def _state_of(self, run: str) -> RunState:
-        path, lines = self.folder / run / "ledger.sqlite", []
-        if path.is_file():
-            with Ledger(path) as book:
-                lines = list(book.journal(run)) if book.has_run(run) else []
+        lines: list[dict[str, Any]] = []
+        if self.has_traded(run):
+            with Ledger(self.folder / run / "ledger.sqlite") as book:
+                lines = list(book.journal(run))
         last = str(lines[-1]["hash"]) if lines else ""
         return RunState(lines=len(lines), ledger=last, stopped=self.status_of(run).state == "stopped")
 
     def has_traded(self, run: str) -> bool:
-        """Whether a run has sessions in its ledger."""
-        return self._state_of(run).lines > 0
+        """Whether a run has lines in its ledger."""
+        path = self.folder / run / "ledger.sqlite"
+        if not path.is_file():
+            return False
+        with Ledger(path) as book:
+            return book.has_run(run)
 
     def close(self) -> bool:
         """Stop all runs, which can be gone on with, and return whether nothing goes on any more."""
@@ -320,9 +322,11 @@ def _state(result: RunResult) -> str:
     return "done" if result["ended_because"] == "done" else "ended"
 
 
-def _verdict(error: QuantGraphError) -> dict[str, Any]:
-    verdict = error.data.get("verdict") or {}
-    return {"counterexample": verdict["counterexample"]} if verdict.get("counterexample") else {}
+def refusal_of(error: QuantGraphError) -> dict[str, Any]:
+    """What a client must know of an error: its text, its code, and the cell that refutes its code."""
+    found = {"error": error.message[:_MOST_ERROR], "code": error.code}
+    cell = (error.data.get("verdict") or {}).get("counterexample")
+    return found | ({"counterexample": cell} if cell else {})
 
 
 def spec_of(begun: Mapping[str, Any]) -> RunSpec:
