@@ -155,9 +155,9 @@ def code_process() -> None:
 
 def causality_gate(runner: ForkRunner) -> None:
     trials = CodeTrials(runner, [CROSS])
-    for sessions, symbols, exhaustive, most in ((500, 300, False, 2), (200, 50, True, 10)):
+    for sessions, symbols, walk, most in ((500, 300, "sampled", 2), (200, 50, "all", 10)):
         frames = whole(panel(sessions, symbols))
-        verdict = check_causality(trials, frames, exhaustive=exhaustive, cuts=40)
+        verdict = check_causality(trials, frames, prove=walk, cuts=40)
         what = f"causality: {verdict.coverage['proved']} of {sessions} sessions, 5 x {sessions} x {symbols}"
         show(what, verdict.seconds, most, "s")
 
@@ -273,7 +273,7 @@ def loop(folder: str, step: int) -> float:
     graph = create_trading_graph(
         source=open_source(A_SHARE),
         decider=_OneByOne() if step == 1 else None,
-        settings=load_settings(runs_dir=folder, audit={"walk_seconds": 0, "cuts": 1}),
+        settings=load_settings(runs_dir=folder, audit={"prove": "sampled", "cuts": 1}),
         resources=Resources(store=DataState()),
     )
     stamps = [

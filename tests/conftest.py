@@ -6,10 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
 # What is made once for a module is made before any fixture; two runs of one thing are held against each other.
-os.environ["QUANTGRAPH_AUDIT"] = '{"walk_seconds": 0, "cuts": 3, "seed": 0}'
+os.environ["QUANTGRAPH_AUDIT"] = '{"prove": "sampled", "cuts": 3, "seed": 0}'
 
 # Whoever starts pytest may have told it not to write bytecode: then every process that a test starts compiles the
 # whole package again.
@@ -21,6 +22,7 @@ import pandas as pd
 import pytest
 from kept_code import KeptCode
 
+from quantgraph.audit.causality import LookLog
 from quantgraph.state import DataState
 
 # The same examples in every run, however slow the machine; ``--hypothesis-profile=default`` draws others.
@@ -50,6 +52,13 @@ def kept_code() -> Iterator[None]:
     """Code that many tests run on the same frames is run once; a folder that is about running code overrides this."""
     KEPT_CODE.begin_test()
     with contextlib.nullcontext() if os.environ.get("WHOLE") else KEPT_CODE.serve():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def first_looks() -> Iterator[None]:
+    """Every look at data is the first one: tests run as if each were on a machine of its own."""
+    with patch.object(LookLog, "add", lambda *_, **__: 0):
         yield
 
 

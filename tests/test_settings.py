@@ -338,7 +338,7 @@ def test_tables_of_options_merge_from_all_sources(bare_folder: Path, monkeypatch
     monkeypatch.setenv("QUANTGRAPH_TABLES", '{"record_zone": "Asia/Shanghai"}')
     settings = load_settings(audit={"cuts": 7})
     assert settings.tables == TableOptions(volume_unit="hands", record_zone="Asia/Shanghai")
-    assert settings.audit == AuditOptions(cuts=7, walk_seconds=15.0, seed=None)
+    assert settings.audit == AuditOptions(cuts=7, prove="auto", seed=None)
 
 
 EARLIER = {

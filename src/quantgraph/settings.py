@@ -124,12 +124,12 @@ class TableOptions(BaseModel):
 
 
 class AuditOptions(BaseModel):
-    """How a strategy is proved causal: at every session if that is quick, else at some of them."""
+    """How a strategy is proved causal: at every session up to a size of the data, else at some of them."""
 
     model_config = _TABLE
 
     cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
-    walk_seconds: float = Field(15.0, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
+    prove: Literal["auto", "all", "sampled"] = Field("auto", description="auto, all or sampled")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
 
 

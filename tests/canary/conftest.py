@@ -112,7 +112,7 @@ def request(first, codes=CODES):
 @pytest.fixture
 def resources_at():
     """A resources over a store and a source that have sentinels after the moment."""
-    settings = load_settings(audit={"cuts": 1, "walk_seconds": 0})
+    settings = load_settings(audit={"cuts": 1, "prove": "sampled"})
     options = {"source": SAMPLE, "runner": Inline(), "settings": settings}
     opened = {
         False: open_resources(

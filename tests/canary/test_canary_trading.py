@@ -123,7 +123,7 @@ def traded(market, folder, seed, decider=None):
             model=ScriptedChatModel(market.curious),
             source=source,
             decider=decider and Watched(decider, watch),
-            settings=load_settings(audit={"cuts": 1, "walk_seconds": 0}),
+            settings=load_settings(audit={"cuts": 1, "prove": "sampled"}),
             resources=Resources(store=store, runner=market.Inline(), ledger=ledger),
         )
         given = grouped({"messages": [("user", text)], "run_id": "r", "as_of": f"{as_of.session:%Y%m%d}"})

@@ -76,7 +76,7 @@ def test_an_invalid_signal_is_never_called_causal(strategy, name):
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(
-        "code_failed: the strategy fails on the whole panel: line 2 (GLOBAL_DATA_STATE.update("
+        "code_failed: the strategy fails on invented rows, before its first run: line 2 (GLOBAL_DATA_STATE.update("
     )
     assert "BadFrame: signal['s'] " in line
 
@@ -100,8 +100,8 @@ def test_the_verdict_as_json(strategy):
     assert bad["counterexample"]["session"] >= "2024-01-02"
 
 
-def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
-    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 0, "cuts": 7}')
+def test_too_many_sessions_are_sampled_unless_all_are_asked_for(strategy, monkeypatch):
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"prove": "sampled", "cuts": 7}')
     path = strategy(HONEST)
     aimed = call(path, *WHAT).stdout
     # Four of seven are drawn from all: 1 - 0.01 ** (1 / 4) is 68.4 %.
@@ -109,7 +109,7 @@ def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
         aimed
         == "causal (sampled): proved at 7 of 78 sessions; a leak that shows in fewer than 68% of them could be missed\n"
     )
-    assert call(path, *WHAT, "--exhaustive").stdout == "causal: proved at 78 of 78 sessions\n"
+    assert call(path, *WHAT, "--walk", "all").stdout == "causal: proved at 78 of 78 sessions\n"
 
 
 def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
@@ -131,7 +131,11 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
         (None, [], "is neither a file nor a run's folder"),
         ("", [], "bad_file: "),
         ('"""a docstring and no cell"""\n\n# %%\n\n', [], "has no code"),
-        ("1 + 1", [], "code_failed: the strategy fails on the whole panel: no signal was handed over"),
+        (
+            "1 + 1",
+            [],
+            "code_failed: the strategy fails on invented rows, before its first run: no signal was handed over",
+        ),
         ("raise ValueError('no')", [], "ValueError: no"),
         (HONEST, ["--symbols", "999999.SZ"], "unknown_symbol: "),
         (HONEST, ["--start", "20240101", "--end", "20230101"], "bad_window: start_date=20240101 is after"),
@@ -192,17 +196,17 @@ def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, ba
     assert "there is no indicators field" in done.stderr
 
 
-@pytest.mark.parametrize("seconds", ["600", "0"])
+@pytest.mark.parametrize("walk", ["all", "sampled"])
 @pytest.mark.parametrize("code", [HONEST, LEAKY], ids=["honest", "leaky"])
-def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, seconds):
+def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, walk):
     """The same cells on the same data: line, counterexample and coverage, walked and sampled."""
-    monkeypatch.setenv("QUANTGRAPH_AUDIT", f'{{"walk_seconds": {seconds}, "seed": 11}}')
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", f'{{"prove": "{walk}", "seed": 11}}')
     told = json.loads(call(strategy(code), *WHAT, "--json").stdout)
     source, store = open_source("sample"), DataState()
     store.update(
         "ohlcv", source.bars(["000342.SZ", "000343.SZ"], *map(pd.Timestamp, ("20240102", "20240430")))
     )
     panel = store.view(Moment.at("2024-12-31")).frozen()
-    verdict = check_causality(CodeTrials(default_runner(), [code]), panel, seconds=float(seconds), seed=11)
+    verdict = check_causality(CodeTrials(default_runner(), [code]), panel, prove=walk, seed=11)
     assert verdict.isolated
     assert {**told, "seconds": 0} == {**verdict.as_json(), "seconds": 0}

@@ -68,7 +68,9 @@ def symbols() -> list[str]:
 
 @pytest.mark.proof
 def test_fifty_runs_at_once_see_only_their_own_data(symbols):
-    short = load_settings(audit={"walk_seconds": 0, "cuts": 1})  # fifty whole proofs would take half a minute
+    short = load_settings(
+        audit={"prove": "sampled", "cuts": 1}
+    )  # fifty whole proofs would take half a minute
     graph = create_signal_subgraph(source="sample", settings=short, checkpointer=InMemorySaver())
 
     def run(symbol: str) -> dict:

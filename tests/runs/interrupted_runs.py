@@ -42,7 +42,7 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "OPENAI_API_KEY": "sk-of-a-test",
             "QUANTGRAPH_MODEL": "scripted",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
-            "QUANTGRAPH_AUDIT": '{"walk_seconds": 0, "cuts": 1, "seed": 0}',  # two runs are held against each other
+            "QUANTGRAPH_AUDIT": '{"prove": "sampled", "cuts": 1, "seed": 0}',  # two runs are held against each other
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), *arguments, str(folder)],

@@ -102,7 +102,7 @@ def play(folder: Path, places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, A
             **os.environ,
             "QUANTGRAPH_MODEL": "keyless",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
-            "QUANTGRAPH_AUDIT": '{"walk_seconds": 0, "cuts": 1, "seed": 0}',
+            "QUANTGRAPH_AUDIT": '{"prove": "sampled", "cuts": 1, "seed": 0}',
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), json.dumps(plan)],

@@ -251,7 +251,7 @@ def test_a_signal_far_away_is_an_error_of_its_step_alone(forker, panels):
     code = (
         "import os, json, struct\nif len(snapshot['ohlcv']['close']) == 3:\n"
         "    axis = {'sessions': [86_400_000_000 * 365 * 18_100] * 2, 'symbols': ['a']}\n"
-        "    told = {'stdout': '', 'value': '', 'error': None, 'kilobytes': 0, 'axes': [axis],"
+        "    told = {'stdout': '', 'value': '', 'error': None, 'axes': [axis],"
         " 'frames': [{'panel': 'signal', 'name': 's', 'axis': 0}]}\n"
         "    text = json.dumps(told).encode()\n    for n in range(3, 64):\n"
         "        try: os.write(n, struct.pack('<QQ', len(text), 16) + text + struct.pack('<2d', 1, 1))\n"

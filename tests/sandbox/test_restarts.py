@@ -153,7 +153,7 @@ FORGE = (
     "{then}"
 )
 DEATH = {"code": "died", "status": -9, "late": False, "kilobytes": 0}
-REPLY = {"stdout": "", "value": "", "kilobytes": 0, "frames": [], "axes": []}
+REPLY = {"stdout": "", "value": "", "frames": [], "axes": []}
 
 
 @pytest.mark.parametrize("then", ["os._exit(0)", "time.sleep(3)", "raise ValueError"])

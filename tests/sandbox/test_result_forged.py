@@ -27,7 +27,7 @@ def everywhere(content):
     os._exit(0)
 AXIS = {"sessions": [1704153600000000], "symbols": ["600000.SH"]}
 ENTRY = {"panel": "signal", "name": "s", "axis": 0}
-PLAIN = {"stdout": "", "value": "", "error": None, "kilobytes": 0, "frames": [], "axes": []}
+PLAIN = {"stdout": "", "value": "", "error": None, "frames": [], "axes": []}
 FAULT = {"code": "code_failed", "type": "E", "message": "m", "line": 1, "text": "t"}
 FAR = 86_400_000_000 * 365 * 18_100
 def signal(days=(1704153600000000,), names=("600000.SH",), values=(1.0,), count=1, **more):
@@ -51,8 +51,6 @@ FORGERIES = {
     "deep": "everywhere(answer(b'[' * 100_000))",
     "no text": "everywhere(answer({**PLAIN, 'stdout': None}))",
     "no value": "everywhere(answer({k: v for k, v in PLAIN.items() if k != 'value'}))",
-    "memory is text": "everywhere(answer({**PLAIN, 'kilobytes': '1'}))",
-    "memory is a fraction": "everywhere(answer({**PLAIN, 'kilobytes': 1.5}))",
     "a death without a status": "everywhere(answer({**PLAIN, 'error': {'code': 'died', 'late': False}}))",
     "a death of text": "everywhere(answer({**PLAIN, 'error': {'code': 'died', 'status': 'x', 'late': False}}))",
     "error is text": "everywhere(answer({**PLAIN, 'error': 'x'}))",

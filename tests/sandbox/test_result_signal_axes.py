@@ -19,7 +19,7 @@ import json, os, struct
 frames = [{"panel": "signal", "name": "s", "axis": 0}]
 def everywhere(day, symbol):
     axes = [{"sessions": [day * 86_400_000_000], "symbols": [symbol]}]
-    told = {"stdout": "", "value": "", "error": None, "kilobytes": 0, "frames": frames, "axes": axes}
+    told = {"stdout": "", "value": "", "error": None, "frames": frames, "axes": axes}
     text, body = json.dumps(told).encode(), struct.pack("<d", 1.0)
     for number in range(3, 64):
         try:

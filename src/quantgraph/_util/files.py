@@ -83,13 +83,6 @@ _GROUP = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 62
 
 
-def usable_processors() -> int:
-    """Number of processors that this process may run on, at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
-
-
 def available_memory() -> int | None:
     """Bytes that can be taken before the machine or the container has no more; None where it is not known.
 

@@ -333,7 +333,10 @@ def audit(  # noqa: PLR0917
     start: Annotated[str | None, typer.Option(help="First date, YYYYMMDD. Default: the source's.")] = None,
     end: Annotated[str | None, typer.Option(help="Last date, YYYYMMDD. Default: the source's.")] = None,
     table: TableFacts = None,
-    exhaustive: Annotated[bool, typer.Option(help="Prove every session, however long it takes.")] = False,
+    prove: Annotated[
+        Literal["auto", "all", "sampled"] | None,
+        typer.Option("--walk", help="Sessions to prove: all, however long it takes; sampled; auto: by size."),
+    ] = None,
     sentence: Annotated[
         str | None,
         typer.Option("--said", help="The sentence; its positions are held against the code's instead."),
@@ -366,7 +369,7 @@ def audit(  # noqa: PLR0917
         _audit_sentence(strategy, sentence, data, as_json=as_json)
         return
     with usage_errors():
-        verdict = audit_strategy(strategy, exhaustive=exhaustive or "auto", **data)
+        verdict = audit_strategy(strategy, prove=prove, **data)
         language = language_of(read_strategy(strategy).about)
     if as_json:
         echo_json(verdict.as_json())

@@ -17,13 +17,13 @@ from quantgraph._util.texts import language_of, say
 from quantgraph.audit.causality import (
     CodeTrials,
     FunctionTrials,
-    TrialOutcome,
-    Verdict,
+    LookLog,
     check_causality,
-    measure_warm_up,
+    rehearsal_panel,
+    rehearse,
 )
 from quantgraph.data import AsOfSource, MarketDataSource
-from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
+from quantgraph.errors import BadFrame, BadOption, BadWindow, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
@@ -89,19 +89,13 @@ class _Code:
         file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=_NAME)
         return cls(file=file, origin=name, function=function)
 
-    def trials(self, opened: OpenResources, name: str) -> CodeTrials | FunctionTrials:
+    def trials_on(self, view: View, opened: OpenResources) -> CodeTrials | FunctionTrials:
+        """Find the name of the signal on invented rows, and return the trials of it."""
         if self.function is not None:
             return FunctionTrials(self.function)
+        panel = rehearsal_panel(view.frozen())
+        name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         return CodeTrials(opened.runner, self.file.cells, name)
-
-    def signal(self, view: View, opened: OpenResources) -> tuple[str, pd.DataFrame]:
-        """Run the code once; return the name and the frame of its signal."""
-        if self.function is None:
-            return signal_of_cells(self.file, opened.runner, view, self.origin)
-        outcome = FunctionTrials(self.function).whole(view.frozen())
-        if outcome.signal is None:
-            raise NoSignal(f"{self.origin} gave no signal: {outcome.error}")
-        return _NAME, outcome.signal.frame
 
 
 def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> RunSpec:
@@ -181,10 +175,20 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
     request = _Request.of(spec, code.words, opened.source)
     need = _need(code, request, opened)
     view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
-    name, signal = code.signal(view, opened)
-    verdict = _prove(code.trials(opened, name), view, opened)
+    trials, audit = code.trials_on(view, opened), opened.settings.audit
+    name = (trials.name if isinstance(trials, CodeTrials) else None) or _NAME
+    verdict = check_causality(
+        trials,
+        view.frozen(),
+        prove=audit.prove,
+        cuts=audit.cuts,
+        seed=audit.seed,
+        reads=rehearse(trials, view.frozen()).reads,
+        looks=LookLog(opened.settings.cache_dir, start=request.sessions[0]),
+        warm_up=False,
+    )
     language = language_of(spec.question or code.words)
-    if not verdict.causal:
+    if not verdict.causal or verdict.signal is None:
         message = verdict.findings(language)[0].message
         raise NotCausal(f"{code.origin}: {message}", verdict=verdict.as_json())
     first, cells = pd.DatetimeIndex(view["ohlcv"]["close"].index)[0], code.file.cells
@@ -200,7 +204,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
         warm_up=need,
         data_start=f"{first:%Y%m%d}" if first < request.sessions[0] else None,
     )
-    whole = signal if verdict.signal is None else verdict.signal
+    whole = verdict.signal
     # An index stays one, so that its levels are compared, if all of its members have a column.
     symbols = request.trade if set(request.listed) == set(whole.columns) else ()
     spec = replace(spec, symbols=symbols, start=request.start, end=request.end)
@@ -213,17 +217,8 @@ def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
     for count, less in zip(_EARLIER, (-1, *_EARLIER), strict=False):
         if need is None and less < there:
             view = request.view(code.file, count)
-            name, signal = code.signal(view, opened)
-            whole = TrialOutcome(signal=freeze("signal", name, signal))
-            need = measure_warm_up(code.trials(opened, name), view.frozen(), whole=whole)
+            need = rehearse(code.trials_on(view, opened), view.frozen(), warm_up=True).warm_up
     return need
-
-
-def _prove(trials: CodeTrials | FunctionTrials, view: View, opened: OpenResources) -> Verdict:
-    audit = opened.settings.audit
-    return check_causality(
-        trials, view.frozen(), cuts=audit.cuts, seconds=audit.walk_seconds, seed=audit.seed, warm_up=False
-    )
 
 
 def _window(

@@ -208,10 +208,6 @@ class CappedOutput(io.TextIOBase):
         return "".join(self._parts) + tail
 
 
-if sys.platform != "win32":
-    import resource
-
-
 REQUEST_LIMIT = 8 << 30
 _DECIDER_MODULE = "__decider__"
 _SCOPE: dict[str, Any] = {
@@ -231,15 +227,13 @@ Write = Callable[[Block], Any]
 
 def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
     """Run the cells of a request and write the reply."""
-    before = _peak_kilobytes()
     with refuse_object_operators():
         outcome, signals = _run(_compile_cells(header["cells"]), frames, header["output_limit"])
-    _reply(write, outcome, signals, before)
+    _reply(write, outcome, signals)
 
 
 def serve_prefixes(header: dict[str, Any], read: Read, write: Write) -> None:
     """Run the cells of a request once for each step that the host sends, until it hangs up."""
-    before = _peak_kilobytes()
     cells, receiver = _compile_cells(header["prefixes"]), FramesReceiver()
     with refuse_object_operators():
         while True:
@@ -249,7 +243,7 @@ def serve_prefixes(header: dict[str, Any], read: Read, write: Write) -> None:
                 return
             frames = receiver.receive(step, read(size))
             outcome, signals = _run(cells, frames, header["output_limit"])
-            _reply(write, outcome, signals, before)
+            _reply(write, outcome, signals)
 
 
 def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
@@ -346,22 +340,10 @@ def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutc
     return outcome, new_signals(store, frames)
 
 
-def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame], before: int) -> None:
-    header = {
-        "stdout": outcome.stdout,
-        "value": outcome.value,
-        "error": outcome.error,
-        "kilobytes": _peak_kilobytes() - before,
-    }
+def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame]) -> None:
+    header = {"stdout": outcome.stdout, "value": outcome.value, "error": outcome.error}
     for part in encode_signals(header, signals):
         write(part)
-
-
-def _peak_kilobytes() -> int:
-    if sys.platform == "win32":
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak // 1024 if sys.platform == "darwin" else peak
 
 
 def preload() -> None:

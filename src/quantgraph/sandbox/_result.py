@@ -38,7 +38,6 @@ _HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 by
 _JSON_REPLY_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
 _DROPPED_NOTE = 100
-_KILOBYTES_LIMIT = 1 << 40
 _LINES_LIMIT = 1 << 31
 _STATUSES = range(-64, 256)
 
@@ -67,9 +66,6 @@ class CodeResult:
     isolation
         Isolation of the code: ``full``; ``limits_only``, in which it can reach files, the network and other
         processes; ``none``; ``trusted``, in this process.
-    memory_mb
-        Peak memory of the process beyond its start, the frames it read included, as the process itself
-        reports it; 0.0 where it is not known.
     """
 
     stdout: str = ""
@@ -78,7 +74,6 @@ class CodeResult:
     error: CodeFailed | None = None
     seconds: float = 0.0
     isolation: Isolation = "none"
-    memory_mb: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +144,6 @@ class Call:
                 error=self._read_error(header["error"]),
                 seconds=self.seconds,
                 isolation=self.isolation,
-                memory_mb=min(max(require_type(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
             )
         except (EOFError, OSError):
             raise

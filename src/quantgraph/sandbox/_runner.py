@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from quantgraph._util.files import usable_processors
 from quantgraph._util.packages import is_package
 from quantgraph.errors import BadOption, CodeFailed, CodeUnavailable, SandboxTooWeak
 from quantgraph.market import Moment
@@ -126,11 +125,6 @@ class _ProcessRunner:
             if not is_package(name):
                 raise BadOption(f"packages: {name!r} is not an installed package", parameter="packages")
         self.packages = tuple(sorted({*self.packages}))
-
-    @property
-    def workers(self) -> int:
-        """How many calls may usefully go on at the same time."""
-        return usable_processors()
 
     def _limits(self) -> Limits:
         return Limits(timeout=self.timeout, memory_mb=self.memory_mb, output_limit=self.output_limit)

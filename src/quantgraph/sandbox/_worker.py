@@ -38,7 +38,6 @@ from quantgraph.sandbox.wire._wire import (
     read_shared_frames,
 )
 
-_WARM_SECONDS = 60.0
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
@@ -53,46 +52,13 @@ def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> Non
 
     ``packages`` are readable beside those that always are.
     """
-    places = readable_places(packages)
-    seal_parent([*places, Path.cwd()])
-    warming = _warm(places)
+    seal_parent([*readable_places(packages), Path.cwd()])
     with contextlib.suppress(ConnectionError):
-        report = _report_of_a_sealed_child()
-        os.waitpid(warming, 0)
-        control.sendall(report)
-        _ForkServer(control, places).serve()
+        control.sendall(_report_of_a_sealed_child())
+        _ForkServer(control).serve()
     # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
         Path.cwd().rmdir()
-
-
-def _warm(places: Sequence[Path]) -> int:
-    """Begin to read all readable files in a child, and return its process id.
-
-    Code could read or not read files that are on disk alone, and later code see which are in memory. When all
-    of them are, and their access times are of today, reading one changes nothing.
-    """
-    child = os.fork()
-    if not child:
-        try:
-            buffer = [bytearray(1 << 20)]
-            for place in places:
-                for folder, _, names in [(place.parent, (), [place.name]), *os.walk(place)]:
-                    for name in names:
-                        _read_through(f"{folder}/{name}", buffer)
-        finally:
-            os._exit(0)
-    return child
-
-
-def _read_through(file: str, buffer: list[bytearray]) -> None:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            while os.readv(descriptor, buffer):
-                pass
-        finally:
-            os.close(descriptor)
 
 
 def _report_of_a_sealed_child() -> bytes:
@@ -124,9 +90,8 @@ class _Fork:
 class _ForkServer:
     """The loop over the control socket and the living children, by process id."""
 
-    def __init__(self, control: socket.socket, places: Sequence[Path]) -> None:
+    def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._places, self._warmed = places, time.monotonic()
         self._forks: dict[int, _Fork] = {}
         # Every child begins with as many.
         self._kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -205,9 +170,6 @@ class _ForkServer:
 
     def _fork(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
         try:
-            if time.monotonic() > self._warmed + _WARM_SECONDS:  # some may have left the memory since
-                os.waitpid(_warm(self._places), 0)
-                self._warmed = time.monotonic()
             pid = os.fork()
         except OSError as error:
             _send_error(connection, {"code": UNAVAILABLE, "message": str(error)})
@@ -252,7 +214,7 @@ class _ForkServer:
 
 def _send_error(connection: socket.socket, error: dict[str, object]) -> None:
     """Send a reply in the child's place, without waiting for a host that has hung up or does not read."""
-    header = {"stdout": "", "value": "", "error": error, "kilobytes": 0}
+    header = {"stdout": "", "value": "", "error": error}
     with connection, contextlib.suppress(OSError):
         connection.send(b"".join(encode_frames(header, {})), socket.MSG_DONTWAIT)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import timedelta, timezone, tzinfo
 from functools import cached_property
@@ -53,6 +53,8 @@ class ToolContext:
     publish
         Whether signals of cells go to ``tree``. In an agent they do not: the node takes the signal from here
         and commits it.
+    rehearsal
+        Makes the frames that cells run over in place of the view's.
 
     Attributes
     ----------
@@ -87,13 +89,14 @@ class ToolContext:
         source: MarketDataSource | None = None,
         tree: WorkingTree | None = None,
         publish: bool = False,
+        rehearsal: Callable[[], Frames] | None = None,
     ) -> None:
         if news is not None:
             check_news(news, allow_leaky_search=allow_leaky_search)
         self.view, self.moment, self.news, self.publish = view, view.moment, news, publish
         self._account, self._rules, self._session, self._tree = account, rules, session, tree
         self._source = None if source is None else AsOfSource(source, view.moment)
-        self._runner = code
+        self._runner, self._rehearsal = code, rehearsal
         self.cells: list[str] = []
         self.names: tuple[str, ...] = ()
         self.signals: dict[str, pd.DataFrame] = {}
@@ -178,7 +181,12 @@ class ToolContext:
 
     @cached_property
     def _frames(self) -> Frames:
-        return self.view.frozen()
+        return self._rehearsal() if self._rehearsal else self.view.frozen()
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether cells run over invented rows, because no strategy has walked through the real ones yet."""
+        return self._rehearsal is not None
 
     def bars(self, symbol: str) -> SymbolBars:
         """Return the bars of a symbol's complete sessions, see :func:`.known_bars`; raises UnknownSymbol."""

@@ -31,6 +31,9 @@ _SCOPE = (
     "in hundreds of shares (手), of US symbols too. "
 )
 _HANDING_OVER = "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
+_REHEARSAL = (
+    "rehearsal: sessions after the first have invented values; the numbers above are not the market's"
+)
 _CELLS = (
     "Within an agent's run variables of earlier cells live on; called by hand, every call starts anew. "
     "There is no network and no file."
@@ -82,6 +85,8 @@ class PythonRepl(ReplTool):
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
         if result.isolation in _ISOLATION_NOTES:
             text += f"\n({_ISOLATION_NOTES[result.isolation]})"
+        if context.rehearses:
+            text += f"\n({_REHEARSAL})"
         artifact = {"signals": sorted(result.signals), "seconds": result.seconds}
         return text, artifact | {"isolation": result.isolation}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality import TrialOutcome
-from quantgraph.audit.causality._trials import prefix
+from quantgraph.audit.causality._trials import TrialOutcome, prefix
 from quantgraph.state.frames import FrozenFrame, frozen_array
 
 

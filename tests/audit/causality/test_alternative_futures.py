@@ -86,11 +86,3 @@ def test_only_the_sessions_after_the_cut_are_replaced_and_only_as_many_as_asked_
         other = AlternativeFutures(frames).panel(replace(spec, sessions=sessions))
         changed = other[""]["close"].values != frames[""]["close"].values
         assert np.flatnonzero(changed.any(axis=1)).tolist() == rows
-
-
-def test_appended_sessions_leave_the_others_as_they_are():
-    frames = read_panels(panel(40))
-    longer = AlternativeFutures(frames).extended(1)
-    assert len(axes_of(longer).sessions) > 45
-    for name, frame in frames[""].items():
-        assert np.array_equal(longer[""][name].values[:40], frame.values, equal_nan=True)

@@ -27,7 +27,7 @@ CELLS = [
 def test_an_honest_snippet_is_causal(snippet, panel, a_share):
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=False, cuts=CUTS, seed=0)
+    verdict = check_causality(trials, frames, prove="sampled", cuts=CUTS, seed=0)
     assert verdict.causal, verdict.line
     assert verdict.coverage["proved"] == CUTS
 
@@ -42,7 +42,7 @@ def test_an_honest_snippet_is_walked_to_the_signal_it_handed_over(snippet, panel
     """Equal in every cell except those that rounding flips."""
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=True, warm_up=False)
+    verdict = check_causality(trials, frames, prove="all", warm_up=False)
     assert verdict.causal, verdict.line
     whole = trials.whole(frames).signal.frame
     walked = verdict.signal.reindex(columns=whole.columns)

@@ -43,7 +43,7 @@ seeds = st.integers(0, 10_000)
 @given(seed=seeds)
 @few
 def test_an_honest_function_is_proved_at_every_session(name, seed):
-    verdict = check_causality(Inline(HONEST[name]), panel(40, 3, seed), exhaustive=True)
+    verdict = check_causality(Inline(HONEST[name]), panel(40, 3, seed), prove="all")
     assert verdict.causal, verdict.line
     assert verdict.line == "causal: proved at 40 of 40 sessions"
     assert verdict.near_threshold == 0
@@ -54,7 +54,7 @@ def test_an_honest_function_is_proved_at_every_session(name, seed):
 @few
 def test_a_leaky_function_is_refuted_by_a_cell_that_can_be_checked(name, seed):
     given_panel = panel(40, 3, seed)
-    verdict = check_causality(Inline(LEAKY[name]), given_panel, cuts=10, exhaustive=False)
+    verdict = check_causality(Inline(LEAKY[name]), given_panel, cuts=10, prove="sampled")
     found = verdict.counterexample
     assert not verdict.causal
     if found.test != "truncation":
@@ -100,7 +100,7 @@ def test_a_trade_suppressed_before_a_fall_is_seen_even_if_no_fall_comes(seed):
         return (bought & ~(p["close"].pct_change(fill_method=None).shift(-1) < fall)) * 1.0
 
     assert strategy(calm).equals(buys * 1.0)
-    verdict = check_causality(Inline(strategy), calm, exhaustive=False)
+    verdict = check_causality(Inline(strategy), calm, prove="sampled")
     assert verdict.counterexample.test == "alternative_future"
     assert (verdict.counterexample.known, verdict.counterexample.later) == (1, 0)
     assert verdict.counterexample.later_sessions == 1

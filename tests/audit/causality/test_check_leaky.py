@@ -39,7 +39,7 @@ CELLS = [
 def test_a_leaky_snippet_is_refused_with_a_counterexample(snippet, panel, a_share):
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=snippet.only == "exhaustive", seed=0)
+    verdict = check_causality(trials, frames, prove="all" if snippet.only == "exhaustive" else "auto", seed=0)
     assert verdict.result == "not_causal", snippet.why
     assert verdict.counterexample.hints
     assert "\n" not in verdict.counterexample.message("en") + verdict.counterexample.message("zh")
@@ -59,7 +59,7 @@ def test_a_walked_leaky_snippet_is_refused_or_trades_what_was_known(snippet, pan
     """The walked signal equals that of plain pandas on frames that end with each session."""
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=True, warm_up=False)
+    verdict = check_causality(trials, frames, prove="all", warm_up=False)
     assert verdict.result == "not_causal" or snippet.name in TIED, verdict.line
     if verdict.causal:
         whole = {name: {key: frame.frame for key, frame in fields.items()} for name, fields in frames.items()}

@@ -43,19 +43,19 @@ def runner():
 @pytest.mark.proof
 @pytest.mark.parametrize("way", TALKERS)
 def test_a_strategy_that_asks_other_processes_is_refused(way, runner):
-    verdict = check_causality(CodeTrials(runner, TALKERS[way]), DAYS, exhaustive=True, warm_up=False)
+    verdict = check_causality(CodeTrials(runner, TALKERS[way]), DAYS, prove="all", warm_up=False)
     assert verdict.line.startswith(EXPECTED), verdict.line
 
 
 def test_their_honest_twin_is_proved(runner):
-    verdict = check_causality(CodeTrials(runner, HONEST), DAYS, exhaustive=True, warm_up=False)
+    verdict = check_causality(CodeTrials(runner, HONEST), DAYS, prove="all", warm_up=False)
     assert verdict.line == "causal: proved at 34 of 34 sessions"
 
 
 @pytest.mark.parametrize("way", thinned(TALKERS, lambda number, _: number == 0))
 def test_the_audit_refuses_it(way, tmp_path, monkeypatch):
     cold_files()
-    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 600, "cuts": 3, "seed": 0}')
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"prove": "all", "cuts": 3, "seed": 0}')
     (tmp_path / "talker.py").write_text(TALKERS[way][0])
     window = ["--symbols", "000343.SZ,688851.SH", "--start", "20250102", "--end", "20250228"]
     command = [sys.executable, "-m", "quantgraph", "audit", "talker.py", *window, "--json"]
@@ -75,7 +75,7 @@ def test_a_run_does_not_hear_the_code_of_another_run(runner):
     other = threading.Thread(target=other_run)
     other.start()
     try:
-        verdict = check_causality(CodeTrials(runner, TALKERS["futex"]), DAYS, exhaustive=True, warm_up=False)
+        verdict = check_causality(CodeTrials(runner, TALKERS["futex"]), DAYS, prove="all", warm_up=False)
     finally:
         stop.set()
         other.join()

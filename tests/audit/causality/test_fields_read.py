@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from quantgraph.audit.causality import CodeTrials, check_causality, run_again
-from quantgraph.audit.causality._comparison import read_part
-from quantgraph.audit.causality._trials import read_panels
+from quantgraph.audit.causality import CodeTrials, check_causality, fields_read
+from quantgraph.audit.causality._trials import only_fields, read_panels
 from quantgraph.sandbox import default_runner
 
 from .causality_panels import panel
@@ -33,7 +30,7 @@ def fields_of(frames):
 
 def part_read(cell):
     frames, trials = read_panels({"ohlcv": panel(30)}), CodeTrials(default_runner(), [cell])
-    return fields_of(read_part(trials, frames, trials.whole(frames).signal))
+    return fields_of(only_fields(frames, fields_read(trials, frames, trials.whole(frames))))
 
 
 def test_what_the_code_names_is_enough_if_the_signal_is_the_same():
@@ -52,18 +49,16 @@ def test_a_field_that_is_not_named_but_read_keeps_all_fields():
 
 def test_a_leak_behind_a_field_that_is_not_named_is_found_all_the_same():
     frames, trials = read_panels({"ohlcv": panel(60)}), CodeTrials(default_runner(), [HIDDEN_LEAK])
-    signal = trials.whole(frames).signal
-    again, reads = run_again(trials, frames, lambda other: np.array_equal(other.values, signal.values, True))
-    assert reads is None
-    assert check_causality(trials, frames, whole=again, reads=reads, exhaustive=False).result == "not_causal"
+    assert fields_read(trials, frames, trials.whole(frames)) is None
+    assert check_causality(trials, frames, prove="sampled").result == "not_causal"
 
 
 def test_the_verdict_on_the_fields_that_are_read_is_that_on_all():
     frames, trials = read_panels({"ohlcv": panel(120)}), CodeTrials(default_runner(), [NAMED])
-    again, reads = run_again(trials, frames, lambda _: True)
+    reads = fields_read(trials, frames, trials.whole(frames))
     assert reads == {("ohlcv", "close")}
     kept, whole = (
-        check_causality(trials, frames, whole=again, reads=each, exhaustive=False, cuts=12, seed=3).as_json()
+        check_causality(trials, frames, reads=each, prove="sampled", cuts=12, seed=3).as_json()
         for each in (reads, None)
     )
     assert kept | {"seconds": 0} == whole | {"seconds": 0}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quantgraph.audit.causality import check_causality, measure_warm_up
+from quantgraph.audit.causality import check_causality
+from quantgraph.audit.causality._warm_up import measure_warm_up
 from quantgraph.data import open_source
 
 from .causality_panels import Inline, cross, panel, state

@@ -240,7 +240,7 @@ ENDS = [
 ]
 _FORGE = """
 import json, os, struct
-PLAIN = {"stdout": "", "value": "", "error": None, "kilobytes": 0, "frames": [], "axes": []}
+PLAIN = {"stdout": "", "value": "", "error": None, "frames": [], "axes": []}
 DAY = 86_400_000_000 * 19_724
 def reply(days=(DAY,), symbols=("a",), values=(1.0,), lengths=None, **more):
     told = {**PLAIN, "frames": [{"panel": "signal", "name": "s", "axis": 0}], **more}

@@ -169,7 +169,7 @@ def test_the_signal_that_was_handed_over_gives_way_to_the_walked_one(play, graph
 @pytest.fixture
 def sampled(whole_audit, monkeypatch):
     """The panel is too large for all of its sessions, and the seed is drawn."""
-    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"walk_seconds": 0, "cuts": 5}')
+    monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"prove": "sampled", "cuts": 5}')
 
 
 BY_HEART = """\
@@ -180,8 +180,10 @@ GLOBAL_DATA_STATE.update("signal", {"up_day": (close.diff() > 0).astype(float).w
 """
 
 
-def test_what_could_not_be_decided_trades_nothing_and_says_why(play, sampled, store, tmp_path):
-    """Code that knows the prices by heart and fails on others: it may be hiding, and nobody can tell."""
+def test_code_that_fails_on_prices_that_it_does_not_know_fails_in_its_rehearsal(
+    play, sampled, store, tmp_path
+):
+    """Code that knows the prices by heart: it is never run on the real ones."""
     graph = create_trading_graph(
         model=play.Cast(code=play.GOOD_CODE).model,
         on_clarify="fail",
@@ -199,8 +201,8 @@ def test_what_could_not_be_decided_trades_nothing_and_says_why(play, sampled, st
         resources=Resources(store=store, ledger=tmp_path / "b.sqlite"),
     )
     final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
-    assert final["ended_because"] == "causality_failed"
-    assert final["error_messages"][0].startswith("causality_undecided: ")
+    assert final["ended_because"] == "repeated_error"
+    assert final["error_messages"][0].startswith("code_failed: ")
     assert "not these prices" in final["error_messages"][0]
     assert not final.get("summary")
 
@@ -255,6 +257,6 @@ def test_a_proof_that_takes_long_is_announced_before_it_begins(play, graph_of, m
     monkeypatch.setattr(causality_proof, "_LONG", 0.0)
     (told,) = announced()
     # The window's 22 sessions and the one before it that a row needs, if they are sampled: a prefix for each, eight
-    # futures and their opposites, two without trading, two appended.
-    assert told["runs"] == 23 + 16 + 2 + 2
-    assert "43 次" in told["line"] or "at most 43 times" in told["line"]
+    # futures and their opposites, two without trading.
+    assert told["runs"] == 23 + 16 + 2
+    assert "41 次" in told["line"] or "at most 41 times" in told["line"]

@@ -46,7 +46,7 @@ def test_an_idiom_runs_and_uses_no_future(name, view, runner):
     trials, panel = CodeTrials(runner, [cell], "s"), view.frozen()
     whole = trials.whole(panel)
     assert whole.signal is not None, whole.error
-    verdict = check_causality(trials, panel, cuts=8, seed=1, whole=whole, warm_up=False)
+    verdict = check_causality(trials, panel, warm_up=False)
     assert verdict.causal, verdict.text("en")
     assert set(pd.unique(whole.signal.frame.to_numpy().ravel())) >= {1.0, -1.0}, "it buys and sells"
 

@@ -1,9 +1,10 @@
 """The proof that a strategy's signal does not depend on its future.
 
-``check_causality`` runs the code on data cut at a session and on data with another future, and compares the
-rows that both know. A difference is a *counterexample* with symbol, session and the field that was read
-ahead. *Trials* run the code (``CodeTrials`` in the sandbox, ``FunctionTrials`` a function of yours); the
-*verdict* says what was checked, at how many cuts, and what was left unchecked.
+``run_first`` runs the code for the first time on these rows, in each session on what was known in it:
+that signal trades. ``check_causality`` then compares it with runs that know more. A difference is a
+*counterexample* with symbol and session. *Trials* run the code (``CodeTrials`` in the sandbox,
+``FunctionTrials`` a function of yours); the *verdict* says what was proved, and what was left unchecked. A
+``rehearsal`` is a panel whose rows after the first session are invented, for runs before the first one.
 """
 
 from __future__ import annotations
@@ -13,22 +14,30 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.audit.causality._check import check_causality, planned_runs
-    from quantgraph.audit.causality._comparison import Reads, run_again
-    from quantgraph.audit.causality._trials import CodeTrials, FunctionTrials, TrialOutcome
+    from quantgraph.audit.causality._check import check_causality
+    from quantgraph.audit.causality._first_run import (
+        FirstRun,
+        LookLog,
+        run_first,
+    )
+    from quantgraph.audit.causality._futures import rehearsal_panel
+    from quantgraph.audit.causality._trials import (
+        CodeTrials,
+        FunctionTrials,
+    )
     from quantgraph.audit.causality._verdict import Verdict
-    from quantgraph.audit.causality._warm_up import measure_warm_up
+    from quantgraph.audit.causality._warm_up import rehearse
 
 __all__ = [
     "CodeTrials",
+    "FirstRun",
     "FunctionTrials",
-    "Reads",
-    "TrialOutcome",
+    "LookLog",
     "Verdict",
     "check_causality",
-    "measure_warm_up",
-    "planned_runs",
-    "run_again",
+    "rehearsal_panel",
+    "rehearse",
+    "run_first",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from quantgraph.audit.causality._trials import (
     Axes,
     CodeTrials,
+    Reads,
     RunPanels,
     TrialOutcome,
+    Trials,
     axes_of,
     map_frames,
     only_fields,
@@ -207,6 +209,13 @@ def is_close(a: Floats, b: Floats) -> Bools:
     return np.isclose(a, b, rtol=_CHANGED, atol=0.0, equal_nan=True)
 
 
+def signal_changes(signal: Floats) -> Bools:
+    """Where a signal (T, N) is an opinion that differs from the row before."""
+    changes = (signal != 0) & ~np.isnan(signal)
+    changes[1:] &= signal[1:] != signal[:-1]
+    return np.asarray(changes)
+
+
 def first_row(marked: Bools) -> int:
     """The first row with a marked cell."""
     return int(np.flatnonzero(marked.any(axis=1))[0])
@@ -313,53 +322,20 @@ def _on_frame(factor: Floats, axes: Axes, frame: FrozenFrame) -> Floats:
     return np.asarray(factor[np.ix_(rows, columns)])
 
 
-Reads = frozenset[FieldKey] | None
-"""Panels and names of fields; None is all."""
+def fields_read(trials: Trials, panel: Frames, outcome: TrialOutcome) -> Reads:
+    """The fields that a strategy reads, from its ``outcome`` on a panel; None if they are not known.
 
-
-def run_again(
-    trials: CodeTrials, panel: Frames, is_same: Callable[[FrozenFrame], bool]
-) -> tuple[TrialOutcome, Reads]:
-    """Run a strategy again, on the fields that its code names if it gives the same signal on those.
-
-    Parameters
-    ----------
-    panel
-        The panel that the strategy ran on before.
-    is_same
-        Whether a signal is the one that it gave then.
-
-    Returns
-    -------
-    tuple
-        The outcome, and what was read.
+    Which ones its source names is only a guess: if its signal is another one without the rest, all of them
+    count as read. If it is the same, the strategy receives those fields alone from then on.
     """
-    again, reads = _run_on_used_fields(trials, panel, is_same)
-    return (again, reads) if again else (trials.whole(panel), None)
-
-
-def read_part(trials: CodeTrials, panel: Frames, signal: FrozenFrame) -> Frames:
-    """The part of a panel on which a strategy gives the signal that it gave on all of it."""
-    _, reads = _run_on_used_fields(trials, panel, lambda other: _is_equal(signal, other))
-    return panel if reads is None else only_fields(panel, reads)
-
-
-def _run_on_used_fields(
-    trials: CodeTrials, panel: Frames, is_same: Callable[[FrozenFrame], bool]
-) -> tuple[TrialOutcome | None, Reads]:
-    """The outcome on the fields that the code names, and these; nothing if they do not do.
-
-    Which fields the code names is only a guess: if its signal is another one without the rest, or none, all
-    of them count as read. If it is the same, then whatever is proved of the strategy on those fields alone
-    holds for the signal that it gave on all.
-    """
+    if not isinstance(trials, CodeTrials):
+        return None
     named = _used_fields(trials.cells, panel)
     part = only_fields(panel, named)
-    if sum(map(len, part.values())) < sum(map(len, panel.values())):
-        again = trials.whole(part)
-        if again.signal is not None and is_same(again.signal):
-            return again, named
-    return None, None
+    if outcome.signal is None or sum(map(len, part.values())) == sum(map(len, panel.values())):
+        return None
+    again = trials.whole(part).signal
+    return named if again is not None and _is_equal(outcome.signal, again) else None
 
 
 def _is_equal(one: FrozenFrame, other: FrozenFrame) -> bool:

@@ -178,7 +178,7 @@ def _is_negative(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
-TestKind = Literal["truncation", "alternative_future", "appended", "memory"]
+TestKind = Literal["truncation", "alternative_future"]
 
 _PHASES_ZH: dict[Phase, str] = {"pre_open": "开盘前", "open": "开盘", "close": "收盘", "post_close": "收盘后"}
 
@@ -191,7 +191,7 @@ class Counterexample:
     ----------
     test
         What changes it: ``truncation``: later sessions are known; ``alternative_future``: later sessions are
-        others; ``appended``: sessions follow the last one; ``memory``: the function has seen a longer panel.
+        others.
     session, symbol
         The cell; the earliest one found.
     known, later
@@ -235,8 +235,6 @@ class Counterexample:
         """The condition of the known value."""
         if self.test == "alternative_future":
             return Note(zh="用现有数据", en="with the data as it is")
-        if self.test == "memory":
-            return Note(zh="单独计算", en="when it is computed on its own")
         return Note(
             zh=f"用当日{_PHASES_ZH[self.phase]}已知的数据",
             en=f"with what is known at {self.session:%Y-%m-%d} {self.phase}",
@@ -245,20 +243,12 @@ class Counterexample:
     @property
     def _future(self) -> Note:
         """The condition of the later value."""
-        if self.test == "memory":
-            zh, en = (
-                "在同一进程里先算过更长的数据后",
-                "once the function has seen a longer panel in the same process",
-            )
-            return Note(zh=zh, en=en)
         count = self.later_sessions
         zh = f"之后 {count} 个交易日" if count else "当日其余数据"
         en = f"{count} later session{'' if count == 1 else 's'}" if count else "the rest of that session"
         are = "are" if count > 1 else "is"
         if self.test == "alternative_future":
             return Note(zh=f"只改动{zh}就", en=f"when only {en} {are} changed")
-        if self.test == "appended":
-            return Note(zh=f"在末尾接上{zh}就", en=f"once {en} {are} appended")
         return Note(zh=f"再给{zh}就", en=f"once {en} {are} known")
 
     def _where(self, language: str) -> str:
@@ -310,7 +300,7 @@ class Minimizer:
         self._run, self._panel, self._reference, self._phase = run, panel, reference, phase
         self._sessions = axes_of(panel).sessions
 
-    def truncation(self, differing: Bools, cut: int, *, test: TestKind = "truncation") -> Counterexample:
+    def truncation(self, differing: Bools, cut: int) -> Counterexample:
         """From cells (T, N) in which the panel cut after row ``cut`` differs from the whole."""
         row = first_row(differing)
         session = self._reference.sessions[row]
@@ -321,7 +311,9 @@ class Minimizer:
         def longer(row: int) -> TrialOutcome:
             return self._run(prefix(self._panel, Moment(pd.Timestamp(self._sessions[row]))))
 
-        return self._smallest(test, differing, known, longer, base=base, cut=base, least=least, seen=cut)
+        return self._smallest(
+            "truncation", differing, known, longer, base=base, cut=base, least=least, seen=cut
+        )
 
     def alternative_future(
         self, differing: Bools, spec: FutureSpec, panel: Callable[[FutureSpec], Frames]
@@ -337,13 +329,6 @@ class Minimizer:
         return self._smallest(
             "alternative_future", differing, known, changed, base=base, cut=spec.cut, least=least
         )
-
-    def memory(self, differing: Bools, after: TrialOutcome) -> Counterexample:
-        """From cells (T, N) of the reference that differ after a longer panel was seen."""
-        row, column = (int(place) for place in np.argwhere(differing)[0])
-        known, later = self._reference.values[row, column], self._reference.aligned(after)[row, column]
-        cell = _Cell(row=row, column=column, known=float(known), later=float(later))
-        return self._counterexample("memory", cell, later_sessions=0)
 
     def _smallest(
         self,

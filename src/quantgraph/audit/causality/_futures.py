@@ -24,7 +24,7 @@ from quantgraph.data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.errors import QuantGraphError
 from quantgraph.market import Moment, Phase, Rulebook
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Dates, Floats, FrozenFrame
+from quantgraph.state.frames import Floats, FrozenFrame
 
 FirstMoves = Literal["diverging", "joint", "ordinary"]
 """How a symbol's first sessions are drawn: among its best for some symbols and its worst for the others;
@@ -292,15 +292,8 @@ def _round(values: Floats, grid: Floats) -> Floats:
     return np.where(np.isnan(grid), values, steps) if np.isnan(grid).any() else steps
 
 
-def later_days(last: np.datetime64, count: int) -> Dates:
-    """Weekdays after a session."""
-    days = pd.bdate_range(pd.Timestamp(last), periods=count + 1)[1:]
-    return days.to_numpy().astype("datetime64[us]")
-
-
 FutureKind = Literal["resampled", "missing"]
 
-_APPENDED = 25
 _GAP_DAYS = 10
 """Days before the first redated session; in the opposite future it is the next day."""
 
@@ -363,26 +356,6 @@ class AlternativeFutures:
             return panel
         return _shift_dates(panel, axes.sessions[spec.cut], 1 if spec.opposite else _GAP_DAYS, rng)
 
-    def extended(self, seed: int, *, opposite: bool = False) -> Frames:
-        """The panel with sessions appended: weekdays, with resampled bars."""
-        axes, total = self._axes, len(self._axes.sessions)
-        sessions = np.concatenate([axes.sessions, later_days(axes.sessions[-1], _APPENDED)])
-        rng = np.random.default_rng(seed)
-        drawn = self._sampler.draw(total - 1, total, _APPENDED, rng, "diverging", opposite=opposite)
-
-        def append(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not np.array_equal(
-                frame.sessions, axes.sessions
-            ):
-                return frame
-            if axes.match(frame):
-                more = self._sampler.rows(key, name, frame, drawn, first=total)
-            else:  # other columns, such as an index's
-                more = frame.values[rng.integers(0, total, _APPENDED)]
-            return to_frame(sessions, frame.symbols, np.concatenate([frame.values, more]))
-
-        return map_frames(self._panel, append)
-
     def _replaced_rows(self, key: str, name: str, frame: FrozenFrame, spec: FutureSpec) -> slice:
         """Rows of a frame to replace: those after the cut, up to ``spec.sessions`` later."""
         sessions = self._axes.sessions
@@ -413,6 +386,15 @@ class AlternativeFutures:
             return to_frame(frame.sessions, frame.symbols, values)
 
         return map_frames(panel, widen)
+
+
+def rehearsal_panel(panel: Frames, seed: int = 0) -> Frames:
+    """The panel with invented rows after its first session, for runs before the strategy's first one.
+
+    Bars, indicators, an index, factors and limits fit each other; sessions and symbols are the panel's.
+    """
+    spec = FutureSpec(kind="resampled", cut=0, phase="post_close", seed=seed, first_moves="ordinary")
+    return AlternativeFutures(panel).panel(spec)
 
 
 def _shift_dates(panel: Frames, last: np.datetime64, gap: int, rng: np.random.Generator) -> Frames:

@@ -1,91 +1,269 @@
-"""The tests of a proof: every session, prefixes at some sessions, alternative futures, and memory."""
+"""The tests of a proof: the first run, prefixes at some sessions, and alternative futures."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import partial
-from operator import attrgetter
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from quantgraph.audit.causality._comparison import Bools, Cells, ReferenceSignal, first_row, is_close
+from quantgraph.audit.causality._comparison import (
+    Bools,
+    Cells,
+    Perturbations,
+    ReferenceSignal,
+    first_row,
+    is_close,
+    signal_changes,
+)
 from quantgraph.audit.causality._counterexample import Counterexample, Minimizer
-from quantgraph.audit.causality._futures import FIRST_MOVES, FirstMoves, FutureKind, FutureSpec
-from quantgraph.audit.causality._state import ProofState
-from quantgraph.audit.causality._trials import FunctionTrials, TrialOutcome, axes_of, prefix, to_frame
+from quantgraph.audit.causality._first_run import FirstRun
+from quantgraph.audit.causality._futures import (
+    FIRST_MOVES,
+    AlternativeFutures,
+    FirstMoves,
+    FutureKind,
+    FutureSpec,
+)
+from quantgraph.audit.causality._trials import (
+    CodeTrials,
+    FunctionTrials,
+    TrialOutcome,
+    Trials,
+    axes_of,
+    close_of,
+    one_by_one,
+    only_fields,
+)
 from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE
-from quantgraph.errors import CodeMemoryExceeded, CodeTimeout
+from quantgraph.errors import CodeFailed
+from quantgraph.market import Moment, Phase
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Floats, FrozenFrame
+from quantgraph.state.frames import Dates, Floats
+
+Rows = NDArray[np.int64]
 
 _EARLIER_CUTS = 48
 _FUTURE_CUTS = 8
 _MISSING_FUTURES = 2
-_PACE_STEPS = frozenset(64 << power for power in range(20))
+_CHANCE_SESSIONS = 2
+"""Ties may coincide by chance in so many sessions."""
 
 
-def prefix_proof(state: ProofState, seconds: float = math.inf) -> FrozenFrame | Counterexample | None:
-    """Compute the signal session by session, in a process that never receives a later session.
+class ProofState:
+    """State that all tests of one proof share."""
 
-    Row t is the last row of the signal on what is known at t; NaN if it has no such row. The signal of the
-    whole panel is only compared with it: a difference beyond rounding refutes the strategy. None if the proof
-    would take longer than ``seconds``; the signal has the symbols that it ever had, in the panel's order.
+    def __init__(
+        self,
+        trials: Trials,
+        panel: Frames,
+        phase: Phase,
+        seed: int,
+        first: FirstRun,
+    ) -> None:
+        self.trials, self.first, self.run_each = trials, first, one_by_one(trials)
+        self._all, self.phase, self.seed = panel, phase, seed
+        self.panel = only_fields(panel, first.reads)
+        self.axes = axes_of(panel)
+        self.total = len(self.axes.sessions)
+        self.whole = self.trials.whole(self.panel)
+        if self.whole.signal is None:
+            raise CodeFailed(first.error or f"the strategy fails on the whole panel: {self.whole.error}")
+        self.reference = ReferenceSignal(self.whole.signal, self.axes)
+        self.perturbations = Perturbations(self.run_each, self.panel, self.whole, seed)
+        self.alternative_futures: Counter[str] = Counter()
+        self.proved: set[int] = set()
+        self.near_threshold: Bools = np.zeros(self.reference.values.shape, dtype=bool)
+        self.flipped: Bools = np.zeros_like(self.near_threshold)
+        self.unexplained: Bools = np.zeros_like(self.near_threshold)
+        self.last_rows: Bools = np.zeros_like(self.near_threshold)
+        self.future_error = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Source of the strategy, empty if unknown."""
+        return self.trials.cells if isinstance(self.trials, CodeTrials | FunctionTrials) else ()
+
+    def is_reproducible(self) -> bool:
+        """Whether the strategy gives the same signal on the whole panel in another process."""
+        again = self.trials.whole(self.panel)
+        rows = len(self.reference.sessions)
+        return again.signal is not None and not self.reference.differing(again, rows).any()
+
+    @cached_property
+    def futures(self) -> AlternativeFutures:
+        """Alternative futures of the panel."""
+        return AlternativeFutures(self._all, handed=self.panel)
+
+    def moment(self, row: int) -> Moment:
+        """The moment at which the signal of a row is decided."""
+        return Moment(pd.Timestamp(self.axes.sessions[row]), self.phase)
+
+    def rows_to(self, row: int) -> int:
+        """How many rows of the signal are not later than a row of the panel."""
+        return self.reference.rows_to(self.axes.sessions[row])
+
+    @property
+    def minimizer(self) -> Minimizer:
+        """A minimizer of counterexamples on the panel."""
+        return Minimizer(self.trials.whole, self.panel, self.reference, self.phase)
+
+    def cuts(self, count: int) -> tuple[int, ...]:
+        """Rows after which to cut the panel, beside those that were walked: see :func:`_revealing_cuts`."""
+        close, sessions, seed = close_of(self.panel).values, self.axes.sessions, self.seed
+        return _revealing_cuts(self._signal, close, sessions, count=count, but=self.first.rows, seed=seed)
+
+    def future_cuts(self, count: int) -> dict[int, FirstMoves]:
+        """Rows after which to replace the future, and how its first sessions are drawn.
+
+        In turn a row of a change, of a gap, before a change, and any.
+        """
+        rng, change = np.random.default_rng(self.seed + 1), signal_changes(self._signal)
+        gap = _gaps(close_of(self.panel).values)
+        places = _rows_of(change), _rows_of(gap), _rows_of(_row_before(change)), np.arange(self.total)
+        moves: tuple[FirstMoves, ...] = "diverging", "diverging", "joint", "ordinary"
+        kinds = [rng.permutation(rows[rows < self.total - 1]) for rows in places]
+        chosen = _in_turn(kinds, min(count, self.total - 1))
+        return {row: moves[kind] for row, kind in chosen.items()}
+
+    @property
+    def _signal(self) -> Floats:
+        """The signal on the panel's axes."""
+        values, symbols = self.reference.values, len(self.axes.symbols)
+        if len(values) == self.total:
+            return values[:, :symbols]
+        return values[np.searchsorted(self.reference.sessions, self.axes.sessions)][:, :symbols]
+
+    def share(self, cells: Bools) -> float:
+        """Share of the opinions that cells (T, N) are, themselves included."""
+        return _share(cells, self.reference.opinions | cells)
+
+    @property
+    def flipped_share(self) -> float:
+        """Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
+
+        The last row of a prefix is not nearer to a threshold than the others, unless code makes it so.
+        """
+        if not self.flipped.any():
+            return 0.0
+        sessions = int((self.flipped & self.last_rows).any(axis=1).sum())
+        opinions = self.last_rows & (self.reference.opinions | self.flipped)
+        last = _share(self.flipped & self.last_rows, opinions)
+        return max(self.share(self.flipped), last if sessions > _CHANCE_SESSIONS else 0.0)
+
+    def fail_on_future(self, error: str) -> None:
+        """Keep the first error of the strategy on a plausible alternative future."""
+        self.future_error = self.future_error or error
+
+    def excuse(self, cells: Bools, values: Floats) -> None:
+        """Count cells (T, N) that differ from ``values`` by rounding only."""
+        self.near_threshold |= cells
+        self.flipped |= cells & ~is_close(self.reference.values, values)
+
+
+def _share(part: Bools, whole: Bools) -> float:
+    return int(np.count_nonzero(part)) / (int(np.count_nonzero(whole)) or 1)
+
+
+def _revealing_cuts(
+    signal: Floats, close: Floats, sessions: Dates, *, count: int, but: Sequence[int], seed: int
+) -> tuple[int, ...]:
+    """Choose ``count`` rows of frames (T, N) after which to cut, ``but`` those; ascending.
+
+    They are spread over the places where leaks show: changes of the signal and the sessions before them; gaps
+    of a symbol (NaN between prices) and their last sessions; ends of months, quarters and years; first and
+    last rows with a price.
     """
-    reference, rows = state.reference, range(state.total)
-    values = np.full(reference.values.shape, np.nan)
-    used = np.zeros(len(reference.symbols), dtype=bool)
+    last, rng = len(sessions) - 1, np.random.default_rng(seed)
+    kinds = [_spread(rows[rows < last], rng) for rows in (*_places(signal, close, sessions), np.arange(last))]
+    found = _in_turn(kinds, min(len(but) + count, max(last, len(but))), but)
+    return tuple(sorted(found.keys() - {*but}))
 
-    def compare(row: int, outcome: TrialOutcome) -> _Difference:
+
+def _in_turn(kinds: Sequence[Iterable[int]], count: int, first: Iterable[int] = ()) -> dict[int, int]:
+    """``first``, then a row of each kind in turn, none twice, until there are ``count``, by kind number.
+
+    The last kind must have enough rows. The number of ``first`` is -1.
+    """
+    taken, iterators = dict.fromkeys(first, -1), [iter(rows) for rows in kinds]
+    while len(taken) < count:
+        for number, rows in enumerate(iterators):
+            fresh = next((int(row) for row in rows if int(row) not in taken), None)
+            if fresh is not None and len(taken) < count:
+                taken[fresh] = number
+    return taken
+
+
+def _places(signal: Floats, close: Floats, sessions: Dates) -> Iterator[Rows]:
+    change, gap = signal_changes(signal), _gaps(close)
+    yield _rows_of(change)
+    yield _rows_of(_row_before(change))
+    yield _rows_of(gap & _row_before(gap))
+    yield _rows_of(gap & ~_row_before(gap))
+    days = pd.DatetimeIndex(sessions)
+    for part in (days.month, days.quarter, days.year):
+        number = part.to_numpy()
+        yield np.flatnonzero(number[:-1] != number[1:])
+    priced = ~np.isnan(close)
+    yield np.unique(priced.argmax(axis=0)[priced.any(axis=0)])
+    yield np.unique((len(close) - 1 - priced[::-1].argmax(axis=0))[priced.any(axis=0)])
+
+
+def _gaps(close: Floats) -> Bools:
+    """Where a price (T, N) is missing between two others."""
+    priced = ~np.isnan(close)
+    begun = np.logical_or.accumulate(priced, axis=0)
+    continues = np.logical_or.accumulate(priced[::-1], axis=0)[::-1]
+    return np.asarray(~priced & begun & continues)
+
+
+def _row_before(marked: Bools) -> Bools:
+    return np.vstack([marked[1:], np.zeros((1, marked.shape[1]), dtype=bool)])
+
+
+def _rows_of(marked: Bools) -> Rows:
+    return np.flatnonzero(marked.any(axis=1))
+
+
+def _spread(rows: Rows, rng: np.random.Generator) -> list[int]:
+    """All rows, shuffled so that the first ten come from each tenth of the range."""
+    parts = [list(rng.permutation(part)) for part in np.array_split(rows, 10)]
+    order = rng.permutation(10)
+    longest = max(map(len, parts), default=0)
+    return [
+        int(parts[number][turn]) for turn in range(longest) for number in order if turn < len(parts[number])
+    ]
+
+
+def walked_proof(state: ProofState) -> Counterexample | None:
+    """Compare what was computed in each session with the signal of the whole panel.
+
+    A difference beyond rounding refutes the strategy.
+    """
+    hit = _walked_difference(state)
+    return None if hit is None else state.minimizer.truncation(*hit)
+
+
+def _walked_difference(state: ProofState) -> tuple[Bools, int] | None:
+    """The cells in which the first walked row differs from the whole panel's, and the row.
+
+    No opinion equals 0: neither trades.
+    """
+    first, reference = state.first, state.reference
+    walked = reference.aligned(TrialOutcome(signal=first.signal))
+    nowhere = np.zeros(len(reference.symbols), dtype=bool)
+
+    def difference(row: int) -> _Difference:
         place = state.rows_to(row) - 1
-        values[place], present = reference.row(outcome, place)
-        used[present] = True
-        columns = np.flatnonzero(reference.row_differs(values[place], present, place))
-        return _Difference(cells=(np.full(len(columns), place), columns), values=values[place][columns])
+        state.last_rows[place] = True
+        columns = np.flatnonzero(reference.row_differs(walked[place], nowhere, place))
+        return _Difference(cells=(np.full(len(columns), place), columns), values=walked[place][columns])
 
-    try:
-        hit = _first_beyond(state, rows, compare, walked=True, seconds=seconds)
-    except _TooSlow:
-        return None
-    if hit is not None:
-        return state.minimizer.truncation(*hit)
-    kept = np.searchsorted(reference.sessions, state.axes.sessions)
-    columns = np.flatnonzero(used if used.any() else ~used)
-    symbols = tuple(reference.symbols[column] for column in columns)
-    return to_frame(state.axes.sessions, symbols, values[np.ix_(kept, columns)])
-
-
-class _TooSlow(Exception):
-    """The proof would take too long."""
-
-
-class _Pace:
-    """Expects from its first steps how long a proof takes: a step grows evenly with the rows that it has.
-
-    It looks at 64, 128, 256 … steps, as long as half of the steps are still to come. Medians are compared, so
-    that a machine that stops for a moment decides nothing. A proof that has taken twice its time is too slow,
-    wherever it is.
-    """
-
-    def __init__(self, seconds: float, total: int) -> None:
-        self._seconds, self._total = seconds, total
-        self._times = [time.perf_counter()]
-
-    def step(self) -> None:
-        """Take the time of a step; raises _TooSlow if the proof is expected to take too long."""
-        self._times.append(time.perf_counter())
-        done = len(self._times) - 1
-        if self._times[-1] - self._times[0] > 2 * self._seconds:
-            raise _TooSlow
-        if done in _PACE_STEPS and 2 * done <= self._total:
-            early, late = (float(np.median(part)) for part in np.split(np.diff(self._times), 2))
-            slope = max(late - early, 0.0) / (done / 2)
-            if self._total * (early + slope * (self._total - done / 2) / 2) > self._seconds:
-                raise _TooSlow
+    return _first_beyond(state, ((row, difference(row)) for row in first.rows), walked=first.is_whole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,87 +284,33 @@ class _Difference:
         return differing, values
 
 
-_Compare = Callable[[int, TrialOutcome], _Difference]
-
-
-@dataclass(kw_only=True)
-class _PrefixResult:
-    """Differences by row, whether the last one stopped the proof, and what else ended it."""
-
-    found: dict[int, _Difference] = field(default_factory=dict)
-    stopped: bool = False
-    failure: Exception | None = None
-
-
-def _run_prefixes(
-    state: ProofState, rows: Sequence[int], compare: _Compare, seconds: float, most: float
-) -> _PrefixResult:
-    """Walk through ascending rows; stop if the strategy fails, or more than ``most`` cells differ."""
-    result, pace = _PrefixResult(), _Pace(seconds, len(rows))
-    other = np.zeros(state.reference.values.shape, dtype=bool)
-    try:
-        with closing(state.trials.prefixes(state.panel, [state.moment(row) for row in rows])) as run:
-            for row, outcome in zip(rows, run, strict=False):
-                difference = compare(row, outcome)
-                if len(difference.values):
-                    result.found[row] = difference
-                    close = is_close(state.reference.values[difference.cells], difference.values)
-                    other[tuple(part[~close] for part in difference.cells)] = True
-                    failed = bool(np.isnan(difference.values).all())
-                    if failed or np.count_nonzero(other) > most:
-                        result.stopped = True
-                        break
-                pace.step()
-    except (_TooSlow, CodeTimeout, CodeMemoryExceeded) as error:
-        result.failure = error
-    return result
-
-
 def _first_beyond(
-    state: ProofState,
-    rows: Sequence[int],
-    compare: _Compare,
-    *,
-    walked: bool,
-    seconds: float = math.inf,
-    most: float | None = None,
+    state: ProofState, differences: Iterable[tuple[int, _Difference]], *, walked: bool
 ) -> tuple[Bools, int] | None:
-    """Walk through ascending rows, then judge what differs: what no rounding excuses, and its row.
+    """What no rounding excuses in the first row that differs so, and that row.
 
     The rows before it are proved; in a sampled proof no more once the strategy has failed on an alternative
-    future. Judging runs the strategy on later rows, so it begins when their process has ended. If they
-    take too long, what they showed until then is judged all the same.
+    future.
     """
-    result = _run_prefixes(state, rows, compare, seconds, state.perturbations.most if most is None else most)
-    for row in rows:
-        if row in result.found:
-            beyond = _beyond_rounding(state, *result.found[row].dense(state), row, walked=walked)
+    for row, difference in differences:
+        if len(difference.values):
+            beyond = _beyond_rounding(state, *difference.dense(state), row, walked=walked)
             if beyond.any():
                 return beyond, row
-            if result.stopped and row == max(result.found):  # all of it is rounding after all
-                return _first_beyond(state, rows, compare, walked=walked, seconds=seconds, most=math.inf)
         if walked or not state.future_error:
             state.proved.add(row)
-    if result.failure is not None:
-        raise result.failure
     return None
 
 
-def sampled_proof(state: ProofState, cuts: Sequence[int]) -> Counterexample | None:
-    """Test the strategy on prefixes cut after some rows, then on alternative futures, until a test fails."""
-    futures = min(_FUTURE_CUTS, len(cuts))
-    return _truncation_test(state, cuts) or _alternative_futures_test(state, futures) or _appended_test(state)
-
-
-def runs_of_samples(cuts: int) -> int:
-    """How many runs :func:`sampled_proof` takes at so many cuts, if no test fails."""
+def sampled_proof(state: ProofState, cuts: int) -> Counterexample | None:
+    """Test the first run, prefixes at changes of the signal, and alternative futures, until a test fails."""
     futures = min(_FUTURE_CUTS, cuts)
-    return cuts + 2 * futures + min(_MISSING_FUTURES, futures) + 2
+    return _truncation_test(state, cuts) or _alternative_futures_test(state, futures)
 
 
-def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample | None:
-    """Run prefixes of the panel up to ascending rows, and narrow down the first difference."""
-    hit = _first_difference(state, rows)
+def _truncation_test(state: ProofState, cuts: int) -> Counterexample | None:
+    """Compare prefixes of the panel with the whole of it, and narrow down the first difference."""
+    hit = _walked_difference(state) or _difference_at(state, state.cuts(cuts - len(state.first.rows)))
     if hit is None:
         return None
     # An earlier session may show it too; sessions with an opinion are tried first.
@@ -195,14 +319,16 @@ def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample |
     has_opinion = np.asarray(state.reference.opinions.any(axis=1))
     unproved = [row for row in range(before) if row not in state.proved]
     likely = [row for row in unproved if has_opinion[state.rows_to(row) - 1]] or unproved
-    earlier = _first_difference(state, likely[:: 1 + len(likely) // _EARLIER_CUTS])
+    earlier = _difference_at(state, likely[:: 1 + len(likely) // _EARLIER_CUTS])
     return state.minimizer.truncation(*(earlier or hit))
 
 
-def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, int] | None:
-    """The cells that the first revealing cut changes, and its row."""
+def _difference_at(state: ProofState, rows: Sequence[int]) -> tuple[Bools, int] | None:
+    """The cells that the first revealing cut changes, of cuts after ascending rows that are run now."""
+    moments = [state.moment(row) for row in rows]
+    outcomes = list(state.trials.prefixes(state.panel, moments))
 
-    def compare(row: int, outcome: TrialOutcome) -> _Difference:
+    def difference(row: int, outcome: TrialOutcome) -> _Difference:
         known = state.rows_to(row)
         state.last_rows[known - 1] = True
         # A failure concerns its own session only; the rows before were computed at theirs.
@@ -210,7 +336,8 @@ def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, in
         cells = np.nonzero(state.reference.differing(outcome, known, first))
         return _Difference(cells=cells, values=state.reference.values_at(outcome, cells))
 
-    return _first_beyond(state, rows, compare, walked=False)
+    differences = ((row, difference(row, outcome)) for row, outcome in zip(rows, outcomes, strict=True))
+    return _first_beyond(state, differences, walked=False)
 
 
 def _beyond_rounding(state: ProofState, differing: Bools, values: Floats, row: int, *, walked: bool) -> Bools:
@@ -282,14 +409,10 @@ def _opposite_futures(state: ProofState, row: int, first_moves: FirstMoves) -> l
 def _changes(state: ProofState, specs: Sequence[FutureSpec]) -> Iterator[Bools]:
     """Cells (T, N) up to the cut that each alternative future changes.
 
-    Those of one cut run side by side: what they know beyond it is invented. A failure on a plausible future
-    is kept in the state, because nothing was tested there.
+    A failure on a plausible future is kept in the state, because nothing was tested there.
     """
-    for _, same_cut in itertools.groupby(specs, attrgetter("cut")):
-        group = list(same_cut)
-        outcomes = state.trials.side_by_side(partial(state.futures.panel, spec) for spec in group)
-        # The last one has ended before the first is judged.
-        yield from [_change(state, spec, outcome) for spec, outcome in zip(group, outcomes, strict=True)]
+    outcomes = state.run_each(partial(state.futures.panel, spec) for spec in specs)
+    return (_change(state, spec, outcome) for spec, outcome in zip(specs, outcomes, strict=True))
 
 
 def _change(state: ProofState, spec: FutureSpec, outcome: TrialOutcome) -> Bools:
@@ -299,55 +422,3 @@ def _change(state: ProofState, spec: FutureSpec, outcome: TrialOutcome) -> Bools
         return np.zeros(state.reference.values.shape, dtype=bool)
     state.alternative_futures[spec.kind] += 1
     return state.reference.changed(outcome, state.rows_to(spec.cut))
-
-
-def _appended_test(state: ProofState) -> Counterexample | None:
-    """Append sessions to the panel, and the opposite ones."""
-    panels: dict[bool, Frames] = {}
-
-    def extended(opposite: bool) -> Frames:
-        panels[opposite] = state.futures.extended(state.seed, opposite=opposite)
-        return panels[opposite]
-
-    ways = (False, True)
-    outcomes = list(state.trials.one_by_one(partial(extended, way) for way in ways))
-    for way, outcome, other in zip(ways, outcomes, reversed(outcomes), strict=True):
-        if outcome.signal is None:
-            state.fail_on_future(outcome.error)
-            continue
-        state.alternative_futures["appended"] += 1
-        longer, rows = panels[way], state.total
-        reference = ReferenceSignal(outcome.signal, axes_of(longer))
-        differing = reference.differing(state.whole, rows)
-        near = state.perturbations.explain(differing, reference, reference.values)
-        # The opposite sessions decide a tie otherwise if the appended ones decide it.
-        alike = ~reference.changed(other, rows)
-        odd = (differing & ~near & alike)[:rows]
-        if state.share(state.unexplained | odd) <= MAX_FLIPPED_SHARE:
-            near[:rows] |= odd
-            state.unexplained |= odd
-        beyond = differing & ~(near & alike)
-        if beyond.any():
-            minimizer = Minimizer(state.trials.whole, longer, reference, state.phase)
-            return minimizer.truncation(beyond, rows - 1, test="appended")
-        state.excuse(differing[:rows], reference.values[:rows])
-    return None
-
-
-def memory_test(state: ProofState, trials: FunctionTrials) -> Counterexample | None:
-    """Run prefixes after a longer panel in one process: a function may keep data from call to call."""
-    longer = state.futures.panel(_future(state, "resampled", 0))
-    moments = [state.moment(row) for row in sorted({state.total // 3, 2 * state.total // 3})]
-    after = list(
-        trials.in_turn([lambda: longer, *(partial(prefix, state.panel, moment) for moment in moments)])
-    )
-    before = list(state.trials.prefixes(state.panel, moments))
-    for moment, fresh, outcome in zip(moments, before, after[1:], strict=True):
-        if outcome.signal is None or fresh.signal is None:
-            continue
-        reference = ReferenceSignal(fresh.signal, state.axes)
-        differing = reference.differing(outcome, reference.rows_to(moment.session))
-        if differing.any():
-            minimizer = Minimizer(state.trials.whole, state.panel, reference, state.phase)
-            return minimizer.memory(differing, outcome)
-    return None

@@ -9,10 +9,7 @@ import random
 import textwrap
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
@@ -21,7 +18,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.files import available_memory
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner, open_prefix_run
@@ -41,30 +37,8 @@ from quantgraph.state.frames import (
 T = TypeVar("T")
 
 
-def in_threads(tasks: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Run tasks on ``threads`` threads, and yield their results in the order of the tasks.
-
-    Task i runs in thread ``i % threads``, after those before it there. At most one task more than there are
-    threads is begun ahead of the results that were taken, so that a caller who stops early wastes little, and
-    few results wait in memory. What a task raises is raised at its turn; the tasks behind it are dropped.
-    """
-    if threads == 1:
-        for task in tasks:
-            yield task()
-        return
-    pools = [ThreadPoolExecutor(1, thread_name_prefix="quantgraph-trial") for _ in range(threads)]
-    begun: deque[Future[T]] = deque()
-    try:
-        for number, task in enumerate(tasks):
-            begun.append(pools[number % threads].submit(copy_context().run, task))
-            if len(begun) > threads:
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
-    finally:
-        for pool in pools:
-            pool.shutdown(cancel_futures=True)
-
+Reads = frozenset[FieldKey] | None
+"""Panels and names of fields; None is all."""
 
 FLAT = ""
 """Name of the only panel when its fields were passed without a panel's name; it is read as ``ohlcv``."""
@@ -107,8 +81,10 @@ def _frozen(panel: str, name: str, frame: object) -> FrozenFrame:
     return frame if isinstance(frame, FrozenFrame) else freeze(panel or "panel", name, frame)
 
 
-def only_fields(panel: Frames, reads: Collection[FieldKey]) -> Frames:
-    """The fields of a panel that are named, and the closes, whose axes a signal must have."""
+def only_fields(panel: Frames, reads: Reads) -> Frames:
+    """The fields of a panel that are named, and the closes, whose axes a signal must have; all for None."""
+    if reads is None:
+        return panel
     close = close_of(panel)
     found = {
         key: {
@@ -219,10 +195,6 @@ class Trials(Protocol):
     def isolated(self) -> bool:
         """Whether all runs so far were in processes that held their own panel and nothing else."""
 
-    @property
-    def threads(self) -> int:
-        """How many runs may go on side by side, at least 1; the result does not depend on it."""
-
     def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """Run it on the panel as known at ascending moments, in one process that never receives more.
 
@@ -256,18 +228,8 @@ class CodeTrials:
         self.cells = tuple(cells)
         self.isolated = True
         self._runner = runner
-        self._name = name
+        self.name = name
         self._names: list[str] = []
-        self._megabytes = 0.0
-
-    @property
-    def threads(self) -> int:
-        """See :class:`Trials`: the runner's workers, fewer if the memory that a run took is scarce."""
-        workers: int = getattr(self._runner, "workers", 1)
-        free = available_memory()
-        if free is None or not self._megabytes:
-            return workers
-        return max(1, min(workers, int(free / 2 / (self._megabytes * (1 << 20)))))
 
     def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
         """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
@@ -286,7 +248,6 @@ class CodeTrials:
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
         self.isolated = self.isolated and result.isolation == "full"
-        self._megabytes = max(self._megabytes, result.memory_mb)
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -296,7 +257,7 @@ class CodeTrials:
         if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
             # The last signal trades: code that sorts them by results would choose it.
             return TrialOutcome(error=f"the signals are handed over in another order: {', '.join(names)}")
-        name = self._name or next(reversed(names), "")
+        name = self.name or next(reversed(names), "")
         if name not in result.signals:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
@@ -328,8 +289,6 @@ class FunctionTrials:
     """
 
     isolated = False
-    threads = 1
-    """A fork beside running threads may hold a lock that is never opened."""
 
     def __init__(self, function: Strategy) -> None:
         self._function = function

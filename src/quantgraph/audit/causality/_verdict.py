@@ -42,18 +42,18 @@ class Verdict:
         Whether all runs were in processes that held their own panel and nothing else. A function runs within
         reach of the whole panel.
     signal
-        If causal and walked: the signal that was computed session by session, with what was known in each
-        (T sessions x N symbols, NaN for no opinion). Else None.
+        If causal, what trades (T sessions x N symbols, NaN for no opinion): the values that were computed in
+        each session that was walked, with what was known then, and those of the whole panel in the others.
     alternative_futures
         How many alternative futures were tried, by kind.
     later_starts
         From how many later starts the strategy was run.
-    evaluations
-        How often the strategy was run in all.
     counterexample
         A cell that the future changes, if not causal.
     future_error
         Error of the strategy on an alternative future, empty if it never failed.
+    first_error
+        The error that ended the first run, if there was one.
     warm_up
         Sessions after which the signal no longer depends on where the data begins (a mean of n sessions
         needs n); None if it depends on the whole history, or was not measured.
@@ -63,8 +63,13 @@ class Verdict:
         Cells that differ by rounding only, between a panel and a longer one.
     flipped_share
         Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
+    unsettled_share
+        Share of the opinions that later starts change although they have the declared look-back.
     seed
         Draws the same cuts and futures again; None if every session was walked.
+    earlier_looks
+        How often, at least, code had seen these rows on this machine before. It may have left what it saw,
+        so only a first look is proved by order alone.
     """
 
     result: Result
@@ -76,14 +81,16 @@ class Verdict:
     signal: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     alternative_futures: Mapping[str, int] = field(default_factory=dict)
     later_starts: int = 0
-    evaluations: int = 0
     counterexample: Counterexample | None = None
     future_error: str = ""
+    first_error: str = ""
     warm_up: int | None = None
     lookback: int | None = None
     near_threshold: int = 0
     flipped_share: float = 0.0
+    unsettled_share: float = 0.0
     seed: int | None = None
+    earlier_looks: int = 0
     seconds: float = 0.0
 
     def __repr__(self) -> str:
@@ -98,6 +105,11 @@ class Verdict:
     def causal(self) -> bool:
         """True if every planned test was made and none showed the future in the signal."""
         return self.result == "causal"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the declared look-back holds for all but a few opinions."""
+        return self.unsettled_share <= MAX_FLIPPED_SHARE
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -148,10 +160,10 @@ class Verdict:
             "isolated": self.isolated,
             "alternative_futures": dict(self.alternative_futures),
             "later_starts": self.later_starts,
-            "evaluations": self.evaluations,
             "residual": round(self.residual, 6),
             "flipped_share": round(self.flipped_share, 6),
             "seed": self.seed,
+            "earlier_looks": self.earlier_looks,
         }
 
     @property
@@ -170,13 +182,13 @@ class Verdict:
         part, whole = self.proved, self.sessions
         if self.method == "walked":
             yield Note(
-                zh=f"无未来函数：全部 {whole} 个交易日均已证明",
-                en=f"causal: proved at {part} of {whole} sessions",
+                zh=f"无未来函数{self._marks.zh}：全部 {whole} 个交易日均已证明",
+                en=f"causal{self._marks.en}: proved at {part} of {whole} sessions",
             )
         else:
             yield Note(
-                zh=f"无未来函数（抽样）：已在 {whole} 个交易日中的 {part} 个上证明",
-                en=f"causal (sampled): proved at {part} of {whole} sessions",
+                zh=f"无未来函数{self._marks.zh}：已在 {whole} 个交易日中的 {part} 个上证明",
+                en=f"causal{self._marks.en}: proved at {part} of {whole} sessions",
             )
         if self.residual:
             yield Note(
@@ -190,6 +202,17 @@ class Verdict:
             )
 
     @property
+    def _marks(self) -> Note:
+        """What makes a proof less than one of all sessions at the first look, in parentheses."""
+        looks = self.earlier_looks
+        marks = [Note(zh="抽样", en="sampled")] * (self.method == "sampled")
+        marks += [Note(zh=f"再次查看，此前至少 {looks} 次", en=f"second look, {looks}")] * (looks > 0)
+        if not marks:
+            return Note(zh="", en="")
+        zh, en = "；".join(mark.zh for mark in marks), "; ".join(mark.en for mark in marks)
+        return Note(zh=f"（{zh}）", en=f" ({en})")
+
+    @property
     def _why(self) -> Note:
         """Why it is not causal."""
         if self.counterexample is not None:
@@ -200,6 +223,8 @@ class Verdict:
                 en="two runs on the same data give different signals; seed what is random",
             )
         error, share = self.future_error, f"{self.flipped_share:.1%}"
+        if self.first_error:
+            return Note(zh=f"逐日运行中断：{self.first_error}", en=f"the strategy fails: {self.first_error}")
         if error:
             return Note(
                 zh=f"换成另一种可能的未来行情时策略报错（{error}）；只有在任何行情下都能运行才能证明",

@@ -9,21 +9,28 @@ from statistics import median
 
 import numpy as np
 
-from quantgraph.audit.causality._comparison import Cells, Perturbations, ReferenceSignal, read_part
-from quantgraph.audit.causality._state import signal_changes
+from quantgraph.audit.causality._comparison import (
+    Cells,
+    Perturbations,
+    ReferenceSignal,
+    fields_read,
+    signal_changes,
+)
+from quantgraph.audit.causality._futures import rehearsal_panel
 from quantgraph.audit.causality._trials import (
-    CodeTrials,
+    Reads,
     RunPanels,
     TrialOutcome,
     Trials,
     axes_of,
     one_by_one,
+    only_fields,
     read_panels,
     since,
 )
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Floats
+from quantgraph.state.frames import Floats, FrozenFrame
 
 _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
@@ -60,12 +67,37 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
     outcome = whole or strategy.whole(panel)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
-    if isinstance(strategy, CodeTrials):
-        panel = read_part(strategy, panel, outcome.signal)
     run_each = one_by_one(strategy)
     perturbations = Perturbations(run_each, panel, outcome, seed=0)
     reference = ReferenceSignal(outcome.signal, axes_of(panel))
     return measure_start(run_each, panel, reference, perturbations).warm_up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """A strategy's run on invented rows: its signal, what it reads and needs, and how long it took."""
+
+    signal: FrozenFrame
+    reads: Reads
+    warm_up: int | None
+    seconds: float
+
+
+def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehearsal:
+    """Run a strategy on invented rows, to find its errors and what it needs before its first run.
+
+    Raises
+    ------
+    CodeFailed
+        If it hands over no signal.
+    """
+    invented = rehearsal_panel(panel)
+    outcome = trials.whole(invented)
+    if outcome.signal is None:
+        raise CodeFailed(f"the strategy fails on invented rows, before its first run: {outcome.error}")
+    reads = fields_read(trials, invented, outcome)
+    need = measure_warm_up(trials, only_fields(invented, reads), whole=outcome) if warm_up else None
+    return Rehearsal(signal=outcome.signal, reads=reads, warm_up=need, seconds=outcome.seconds)
 
 
 def measure_start(
@@ -87,6 +119,23 @@ def measure_start(
         if found.warm_up == need:
             break
     return WarmUp(warm_up=found.warm_up, later_starts=len(found.last))
+
+
+def unsettled_share(run_each: RunPanels, panel: Frames, reference: ReferenceSignal, warm_up: int) -> float:
+    """The share of opinions that later starts change in rows that have ``warm_up`` sessions."""
+    sessions, changed, opinions = axes_of(panel).sessions, 0, 0
+    starts = [
+        start
+        for start in (max(1, int(len(sessions) * s)) for s in _SHARES)
+        if start + warm_up < len(sessions)
+    ]
+    panels = (partial(since, panel, sessions[start]) for start in starts)
+    for start, outcome in zip(starts, run_each(panels), strict=True):
+        first, rows = reference.rows_to(sessions[start + warm_up - 1]) - 1, len(reference.sessions)
+        if outcome.signal is not None:
+            changed += int(reference.differing(outcome, rows, first).sum())
+            opinions += int(reference.opinions[first:].sum())
+    return changed / max(opinions, 1)
 
 
 class _Measured:

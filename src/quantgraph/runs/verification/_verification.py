@@ -18,7 +18,13 @@ from quantgraph._util.canonical_json import canonical_json, content_hash, file_h
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import check_sentence
 from quantgraph._util.packages import parse_code
-from quantgraph.audit.causality import CodeTrials, Verdict, check_causality
+from quantgraph.audit.causality import (
+    CodeTrials,
+    LookLog,
+    Verdict,
+    check_causality,
+    rehearse,
+)
 from quantgraph.broker.ledger import Ledger, LoggedExecution
 from quantgraph.data import MarketDataSource, SourceLike
 from quantgraph.data.symbols import is_index_code, symbol_list
@@ -40,7 +46,8 @@ from quantgraph.runs.folder._folder import ledger_location, read_manifest
 from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
-from quantgraph.state import DataState, View, check_stored_commits
+from quantgraph.sandbox.wire import Frames
+from quantgraph.state import DataState, check_stored_commits
 from quantgraph.subgraphs.signal import HeldSignal, hold_against_words, indices_with_levels, words_in
 from quantgraph.tools import read_window
 
@@ -310,7 +317,7 @@ def audit_strategy(
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
-    exhaustive: bool | Literal["auto"] = "auto",
+    prove: Literal["auto", "all", "sampled"] | None = None,
     resources: Resources | None = None,
 ) -> Verdict:
     """Prove that a strategy file is causal on the data of a source, or refute it.
@@ -323,9 +330,8 @@ def audit_strategy(
         See :class:`~quantgraph.runtime.Resources`.
     symbols, start, end
         Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
-    exhaustive
-        True proves every session, False ``audit.cuts`` of the settings, ``auto`` every session if that is
-        expected to take at most ``audit.walk_seconds``.
+    prove
+        Which sessions are proved, see :func:`.check_causality`. Default: ``audit.prove`` of the settings.
     resources
         Settings, source and code runner.
 
@@ -339,13 +345,16 @@ def audit_strategy(
     strategy, opened = read_strategy(path), open_resources(merge_resources(resources, source=source))
     market, settings = opened.source, opened.settings
     store = strategy_data(strategy, market, symbols=symbols, start=start, end=end)
+    trials = CodeTrials(opened.runner, strategy.cells, strategy.name)
+    panel = store.view(Moment(market.sessions()[-1])).frozen()
     return check_causality(
-        CodeTrials(opened.runner, strategy.cells, strategy.name),
-        store.view(Moment(market.sessions()[-1])).frozen(),
-        exhaustive=exhaustive,
+        trials,
+        panel,
+        prove=prove or settings.audit.prove,
         cuts=settings.audit.cuts,
-        seconds=settings.audit.walk_seconds,
         seed=settings.audit.seed,
+        reads=rehearse(trials, panel).reads,
+        looks=LookLog(settings.cache_dir),
     )
 
 
@@ -473,16 +482,18 @@ def audit_sentence(
         indices=indices,
     )
     view = store.view(moment)
-    _, signal = signal_of_cells(strategy, opened.runner, view, path)
+    panel = view.frozen()
+    LookLog(opened.settings.cache_dir).add(panel)
+    _, signal = signal_of_cells(strategy, opened.runner, panel, path)
     words = replace(words, trade=tuple(map(str, signal.columns)))
     return hold_against_words(words, signal, strategy.cells, view, first=None)
 
 
 def signal_of_cells(
-    strategy: StrategyFile, runner: CodeRunner, view: View, path: str | Path
+    strategy: StrategyFile, runner: CodeRunner, frames: Frames, path: str | Path
 ) -> tuple[str, pd.DataFrame]:
     """Run the cells of a file once; return the name and the frame of its signal."""
-    result = runner.run(strategy.cells, view.frozen())
+    result = runner.run(strategy.cells, frames)
     if result.error is not None:
         raise result.error
     name = strategy.name or next(reversed(list(result.signals)), "")

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from quantgraph._util.texts import language_of
 from quantgraph.agents import SignalRule
+from quantgraph.audit.causality import rehearsal_panel
 from quantgraph.broker import Decider, TradePlan
 from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_source
 from quantgraph.llm import role_model
@@ -25,7 +26,7 @@ from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.runtime.endings import kept_request
-from quantgraph.runtime.graph_state import request_of
+from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.settings import Role
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
@@ -276,8 +277,16 @@ def current_decider(resources: OpenResources) -> Decider:
 
 
 def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str) -> ToolContext:
-    """Return the tools' context for one agent call on the commit ``ref``."""
-    moment = as_of(state, resources)
-    tree = resources.store.checkout(ref)
-    source = market_source(state, resources)
-    return ToolContext(tree.view(moment), code=resources.runner, source=source, tree=tree)
+    """Return the tools' context for one agent call on the commit ``ref``.
+
+    Cells that run before a strategy has walked through these data find invented rows in their place.
+    """
+    view = (tree := resources.store.checkout(ref)).view(as_of(state, resources))
+    rehearses = len(view["ohlcv"]) and "first_run" not in strategy_of(state)
+    return ToolContext(
+        view,
+        code=resources.runner,
+        source=market_source(state, resources),
+        tree=tree,
+        rehearsal=(lambda: rehearsal_panel(view.frozen())) if rehearses else None,
+    )

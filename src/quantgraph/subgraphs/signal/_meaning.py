@@ -15,6 +15,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Note
 from quantgraph.audit import Finding, Report
+from quantgraph.audit.causality import LookLog
 from quantgraph.audit.meaning import ExpectedSignal, Reading, check_meaning
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
@@ -443,6 +444,8 @@ def _held_wider(
     strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
     request = request_of(state)["checked"]
     view = wider_view(strategy, request, resources.store, local, moment)
+    if view is not None:  # its code sees sessions outside of the window, too
+        LookLog(resources.settings.cache_dir).add(view.frozen(), again=False)
     made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
     if view is None or made is None or strategy["name"] not in made.signals:
         return []

@@ -26,7 +26,7 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._meaning import words_in
 from quantgraph.subgraphs.signal._plan import with_plan
-from quantgraph.subgraphs.signal._proof import CausalityProof, count_sessions
+from quantgraph.subgraphs.signal._proof import count_sessions
 from quantgraph.subgraphs.signal._reading import (
     Reading,
     Step,
@@ -125,24 +125,22 @@ def own_update(state: SignalSubgraphState, resources: OpenResources, own: Mappin
     }
 
 
-def own_proof(state: SignalSubgraphState, resources: OpenResources) -> CausalityProof:
+def own_proof(state: SignalSubgraphState, resources: OpenResources) -> Report:
     """Return the proof of a signal of the caller's, from before the run, or that it has none."""
     own, request = cast("Mapping[str, Any]", request_of(state)["own"]), request_of(state)["checked"]
     strategy, proof = strategy_of(state), own["proof"]
     view = resources.store.view(as_of(state, resources), strategy["data_ref"])
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
     first = evaluated_from(sessions, request, own["warm_up"])
-    return CausalityProof(
-        report=Report(
-            checks=("causality",) if proof else (),
-            findings=tuple(_own_findings(own, strategy["name"], first)),
-            summary={
-                "causality": proof,
-                "warm_up": own["warm_up"],
-                "evaluated_from": None if first is None else f"{first:%Y%m%d}",
-                "not_judged": count_sessions(sessions, session_of(request["start"]), first),
-            },
-        )
+    return Report(
+        checks=("causality",) if proof else (),
+        findings=tuple(_own_findings(own, strategy["name"], first)),
+        summary={
+            "causality": proof,
+            "warm_up": own["warm_up"],
+            "evaluated_from": None if first is None else f"{first:%Y%m%d}",
+            "not_judged": count_sessions(sessions, session_of(request["start"]), first),
+        },
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,13 @@ from quantgraph.audit import Finding, Report
 from quantgraph.audit.bars import signal_counts
 from quantgraph.audit.causality import (
     CodeTrials,
-    Reads,
-    TrialOutcome,
+    FirstRun,
+    LookLog,
     Verdict,
     check_causality,
-    planned_runs,
-    run_again,
+    run_first,
 )
-from quantgraph.errors import BadWindow
+from quantgraph.errors import BadWindow, CodeFailed
 from quantgraph.market import session_of
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import emit_proof
@@ -36,26 +34,54 @@ from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, frozen_array
-from quantgraph.subgraphs.signal._agents import Issue, as_of, current_ref
-from quantgraph.subgraphs.signal._warm_up import evaluated_from, in_window
+from quantgraph.subgraphs.signal._agents import Issue, as_of
+from quantgraph.subgraphs.signal._warm_up import FixedWindow, evaluated_from
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _LONG = 30.0
 """Seconds from which on a proof is announced."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CausalityProof:
-    """Result of the proof."""
+def run_strategy_first(
+    resources: OpenResources,
+    trials: CodeTrials,
+    panel: Frames,
+    *,
+    window: FixedWindow,
+    request: Mapping[str, Any],
+    seed: int,
+    user_language: Language,
+) -> FirstRun:
+    """FirstRun through a fixed window: the first time that this code runs on these rows.
 
-    report: Report
-    signal: pd.DataFrame | None = None
+    Raises
+    ------
+    CodeFailed
+        If the code fails at a session.
+    """
+    audit = resources.settings.audit
+
+    def announce(runs: int) -> None:
+        if (seconds := runs * window.seconds) > _LONG:
+            emit_proof(runs, seconds, _long_proof(runs, seconds, window.seconds, user_language))
+
+    first = run_first(
+        trials,
+        panel,
+        prove=audit.prove,
+        cuts=audit.cuts,
+        seed=seed,
+        reads=window.reads,
+        looks=LookLog(resources.settings.cache_dir, start=session_of(request["start"])),
+        announce=announce,
+    )
+    if first.error:
+        raise CodeFailed(f"the code fails {first.error}")
+    return first
 
 
-def prove_causality(
-    state: SignalSubgraphState, resources: OpenResources, *, seed: int | None
-) -> CausalityProof:
-    """Prove the strategy causal on the data it ran on, after a second run gave the same signal.
+def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Report:
+    """Compare the walked signal with runs that know more.
 
     The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
     needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
@@ -63,29 +89,19 @@ def prove_causality(
     two equal runs differ.
     """
     strategy, request = strategy_of(state), request_of(state)["checked"]
-    view = resources.store.view(as_of(state, resources), strategy["data_ref"])
-    trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
-    stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
-    signal = stored["signal"][strategy["name"]]
-    whole, reads, changed = _run_again(state, trials, panel, signal)
-    if changed is not None:
-        return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
-    settings = resources.settings
-    runs = planned_runs(len(view["ohlcv"]["close"]), settings.audit.cuts)
-    if (seconds := runs * whole.seconds) > _LONG:
-        emit_proof(runs, seconds, _long_proof(runs, seconds, whole.seconds, language(state)))
+    moment, name, warm_up = as_of(state, resources), strategy["name"], strategy["warm_up"]
+    view, kept = resources.store.view(moment, strategy["data_ref"]), strategy["first_run"]
+    panel = view.frozen()
+    signal = resources.store.view(moment, kept["ref"]).frozen()["signal"][name]
     verdict = check_causality(
-        trials,
+        CodeTrials(resources.runner, strategy["cells"], name),
         panel,
-        cuts=settings.audit.cuts,
-        seconds=settings.audit.walk_seconds,
-        seed=seed,
-        whole=whole,
-        reads=reads,
-        warm_up=False,  # measured at generation, over a longer window
+        cuts=resources.settings.audit.cuts,
+        walked=FirstRun.from_json(kept, panel, signal),
+        lookback=warm_up,
+        warm_up=False,
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
-    warm_up = strategy["warm_up"]
     first = evaluated_from(sessions, request, warm_up)
     findings = list(verdict.findings(language(state)))
     if verdict.causal and first is None:
@@ -93,11 +109,20 @@ def prove_causality(
             Finding(
                 severity="error",
                 code="warm_up",
-                message=f"{strategy['name']} needs {warm_up} sessions before its signal counts, but the data "
+                message=f"{name} needs {warm_up} sessions before its signal counts, but the data "
                 f"have {len(sessions)}: use a longer window, or shorter averages",
             )
         )
-    report = Report(
+    if not verdict.is_settled:
+        findings.append(
+            Finding(
+                severity="error",
+                code="warm_up",
+                message=f"{name} needs more than the {warm_up} sessions that its rehearsal showed: "
+                f"{verdict.unsettled_share:.0%} of its opinions depend on where the data begin",
+            )
+        )
+    return Report(
         checks=("causality", "warm_up"),
         findings=tuple(findings),
         summary={
@@ -107,29 +132,6 @@ def prove_causality(
             "not_judged": count_sessions(sessions, session_of(request["start"]), first),
         },
     )
-    if verdict.signal is None:
-        return CausalityProof(report=report)
-    return CausalityProof(report=report, signal=in_window(verdict.signal, request)[signal.columns])
-
-
-def _run_again(
-    state: SignalSubgraphState, trials: CodeTrials, panel: Frames, stored: pd.DataFrame
-) -> tuple[TrialOutcome, Reads, Finding | None]:
-    """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
-    name = strategy_of(state)["name"]
-
-    def is_same(signal: FrozenFrame) -> bool:
-        frame = in_window(signal.frame, request_of(state)["checked"])
-        return frame.reindex(columns=stored.columns).equals(stored)
-
-    again, reads = run_again(trials, panel, is_same)
-    if again.signal is None:
-        message = f"{name} failed when its code was run again: {again.error}"
-    elif reads is not None or is_same(again.signal):
-        return again, reads, None
-    else:
-        message = f"{name} differs when its code is run again; seed all randomness"
-    return again, reads, Finding(severity="error", code="not_reproducible", message=message)
 
 
 def _long_proof(runs: int, seconds: float, each: float, user_language: Language) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.audit.causality import CodeTrials, TrialOutcome, measure_warm_up
+from quantgraph.audit.causality import CodeTrials, rehearse
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market import Moment, session_of
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState, View
-from quantgraph.state.frames import Floats, FrozenFrame
+from quantgraph.state.frames import FieldKey, Floats
 from quantgraph.subgraphs.signal.understanding import (
     market_sessions,
     request_symbols,
@@ -34,76 +33,87 @@ _EARLIER_SESSIONS = (250, 500, 1000)
 
 @dataclass(frozen=True, kw_only=True)
 class DraftStrategy:
-    """The cells that publish the signal ``name``, and what they run on."""
+    """The trials of cells, on a commit that holds the window alone."""
 
-    cells: Sequence[str]
-    name: str
+    trials: CodeTrials
     data_ref: str
-    signal: pd.DataFrame
-    runner: CodeRunner
     store: DataState
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarmedSignal:
-    """The signal of a window, made with the earlier sessions that it needs and that exist."""
+class FixedWindow:
+    """The data on which a strategy runs: the window, with the earlier sessions that it needs and that exist.
+
+    ``reads`` are the fields that its code is given, ``seconds`` what a run on the longest data took.
+    """
 
     data_ref: str
-    signal: pd.DataFrame
-    warm_up: int | None
     longest_ref: str
-    """The commit with the most sessions that were fetched to measure it."""
+    """The commit with the most sessions that were fetched to measure the need."""
+    warm_up: int | None = None
     data_start: str | None = None
+    reads: frozenset[FieldKey] | None = None
+    seconds: float = 0.0
     notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EarlierData:
-    """A commit whose data start before the window, and their first session."""
+class _Rehearsed:
+    """What a strategy needs and reads, found on invented rows, and the commit behind them."""
 
     data_ref: str
-    start: pd.Timestamp
+    first: pd.Timestamp
+    warm_up: int | None
+    reads: frozenset[FieldKey] | None
+    seconds: float
+    varies: bool
 
 
-def run_with_warm_up(
+def fix_window(
     strategy: DraftStrategy, request: Mapping[str, Any], source: MarketDataSource, as_of: Moment
-) -> WarmedSignal:
-    """Run a strategy again with as many earlier sessions as its signal needs.
+) -> FixedWindow:
+    """Fix on what a strategy runs, before it has seen a real row: as many earlier sessions as it needs.
 
-    The need is measured over more sessions than the window, which may be too short to show it.
+    The need is measured on invented rows, over more sessions than the window, which may be too short to show
+    it.
     """
     sessions = market_sessions(request, source)
     before = sessions[sessions < session_of(request["start"])]
-    alone = WarmedSignal(
-        data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None, longest_ref=strategy.data_ref
-    )
+    window = session_of(request["start"])
     try:
-        need, longest = _measure(strategy, request, source, before, as_of)
-        alone = alone if longest is None else replace(alone, longest_ref=longest.data_ref)
+        longest = _measure(strategy, request, source, before, as_of)
+        longest = longest or _rehearse(strategy, strategy.data_ref, as_of, window)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
-        if need != 1 and longest is not None:
-            starts.append(longest.start if need is None else before[-(need - 1) :][0])
+        if longest.warm_up != 1 and longest.first < window:
+            need = longest.warm_up
+            starts.append(longest.first if need is None else before[-(need - 1) :][0])
         if not starts:
-            return replace(alone, warm_up=need, notes=() if need else (unmeasured_note(request["start"]),))
+            return _fixed(longest, strategy.data_ref, None, request["start"])
         first = min(starts)
         extended = {**request, "data_start": f"{first:%Y%m%d}"}
-        if longest is not None and longest.start <= first:
-            ref = longest.data_ref
-        else:
-            ref = with_sessions(
-                strategy.store, strategy.data_ref, request, source, first=first, last=before[-1]
-            )
+        ref = longest.data_ref
+        if longest.first > first:
+            span = {"first": first, "last": before[-1]}
+            ref = with_sessions(strategy.store, strategy.data_ref, request, source, **span)
         ref = restrict_to_request(strategy.store, ref, extended, source)
-        signal = in_window(_signal(strategy, ref, as_of), request)
+        return _fixed(longest, ref, extended["data_start"], extended["data_start"])
     except FATAL_ERRORS:
         raise
-    except CodeFailed as error:
-        return replace(alone, warm_up=_need(strategy, as_of), notes=(_failure_note(error),))
     except QuantGraphError as error:
-        return replace(alone, warm_up=_need(strategy, as_of), notes=(_missing(error),))
-    notes = () if need else (unmeasured_note(extended["data_start"]),)
-    return replace(
-        alone, data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
+        note = _failure_note(error) if isinstance(error, CodeFailed) else _missing(error)
+        alone = _rehearse(strategy, strategy.data_ref, as_of, window)
+        return replace(_fixed(alone, strategy.data_ref, None, request["start"]), notes=(note,))
+
+
+def _fixed(found: _Rehearsed, ref: str, data_start: str | None, start: str) -> FixedWindow:
+    return FixedWindow(
+        data_ref=ref,
+        longest_ref=found.data_ref,
+        warm_up=found.warm_up,
+        data_start=data_start,
+        reads=found.reads,
+        seconds=found.seconds,
+        notes=() if found.warm_up else (unmeasured_note(start),),
     )
 
 
@@ -142,45 +152,31 @@ def _measure(
     source: MarketDataSource,
     before: pd.DatetimeIndex,
     as_of: Moment,
-) -> tuple[int | None, _EarlierData | None]:
-    """Return the sessions needed, None if not measurable, and the longest data with a signal."""
+) -> _Rehearsed | None:
+    """Rehearse on more and more earlier sessions until these show the need; None if no signal comes of it."""
     longest = None
     for count in _EARLIER_SESSIONS if len(before) else ():
         first = before[-count:][0]
         ref = with_sessions(strategy.store, strategy.data_ref, request, source, first=first, last=before[-1])
-        trials, panel = _trials(strategy), strategy.store.view(as_of, ref).frozen()
-        whole = trials.whole(panel)
-        if whole.signal is None:
-            raise CodeFailed(whole.error)
-        if _varies(whole.signal.values):
-            longest = _EarlierData(data_ref=ref, start=first)
-            need = measure_warm_up(trials, panel, whole=whole)
-            if need is not None:
-                return need, longest
+        rehearsed = _rehearse(strategy, ref, as_of, first)
+        longest = rehearsed if rehearsed.varies else longest
+        if rehearsed.warm_up is not None and rehearsed.varies:
+            break
         if count >= len(before):
             break
-    return None if longest is not None else _need(strategy, as_of), longest
+    return longest
 
 
-def _need(strategy: DraftStrategy, as_of: Moment) -> int | None:
-    """The sessions needed, measured on the window's data, on which the draft was made."""
-    panel, signal = strategy.store.view(as_of, strategy.data_ref).frozen(), strategy.signal
-    sessions = signal.index.to_numpy().astype("datetime64[us]")
-    whole = FrozenFrame(sessions, tuple(signal.columns), signal.to_numpy())
-    return measure_warm_up(_trials(strategy), panel, whole=TrialOutcome(signal=whole))
-
-
-def _trials(strategy: DraftStrategy) -> CodeTrials:
-    return CodeTrials(strategy.runner, strategy.cells, strategy.name)
-
-
-def _signal(strategy: DraftStrategy, ref: str, as_of: Moment) -> pd.DataFrame:
-    result = strategy.runner.run(strategy.cells, strategy.store.view(as_of, ref).frozen())
-    if result.error is not None:
-        raise result.error
-    if strategy.name not in result.signals:
-        raise CodeFailed(f"with earlier data the code publishes no signal {strategy.name}")
-    return result.signals[strategy.name]
+def _rehearse(strategy: DraftStrategy, ref: str, as_of: Moment, first: pd.Timestamp) -> _Rehearsed:
+    run = rehearse(strategy.trials, strategy.store.view(as_of, ref).frozen(), warm_up=True)
+    return _Rehearsed(
+        data_ref=ref,
+        first=first,
+        warm_up=run.warm_up,
+        reads=run.reads,
+        seconds=run.seconds,
+        varies=_varies(run.signal.values),
+    )
 
 
 def _varies(values: Floats) -> bool:
@@ -204,7 +200,7 @@ def _missing(error: QuantGraphError) -> Note:
     )
 
 
-def _failure_note(error: CodeFailed) -> Note:
+def _failure_note(error: QuantGraphError) -> Note:
     return Note(
         zh=f"策略代码在更早的数据上出错（{error.message}），因此只用区间内的数据",
         en=f"the code fails on earlier data ({error.message}), so only the window's data are used",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, Note, say
+from quantgraph.audit.bars import check_signal
+from quantgraph.audit.causality import CodeTrials
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
 from quantgraph.errors import QuantGraphError, UnknownField
@@ -39,9 +42,10 @@ from quantgraph.subgraphs.signal._attempts import (
 )
 from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._own import own_update
+from quantgraph.subgraphs.signal._proof import run_strategy_first
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update
-from quantgraph.subgraphs.signal._warm_up import DraftStrategy, run_with_warm_up
+from quantgraph.subgraphs.signal._warm_up import DraftStrategy, fix_window, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     only_traded,
@@ -80,7 +84,7 @@ def signal_generate_node(
 def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     request, attempts = _before_last_attempt(state)
     window = _without_earlier_sessions(request)
-    data_ref = restrict_to_request(  # the code is written and first run on the window alone
+    data_ref = restrict_to_request(  # the code is written for the window alone
         resources.store, current_ref(state, resources), window, known_source(state, resources)
     )
     data_ref = resources.store.without("signal", data_ref)
@@ -105,8 +109,10 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
     if not context.names:
         has_call = any(isinstance(reply, ToolMessage) for reply in replies)
         return _failure_update(state, attempts, attempt, no_signal_error(replies), has_call=has_call)
+    if missing := _misaligned(context, request):
+        return _failure_update(state, attempts, attempt, missing, has_call=True)
     try:
-        made = _make_signal(resources, context, request, data_ref)
+        made = _make_signal(resources, context, request, data_ref, language(state))
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -118,11 +124,18 @@ def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "data_start"}
 
 
+def _misaligned(context: ToolContext, request: Mapping[str, Any]) -> str:
+    """Return which sessions or symbols the signal lacks in its rehearsal; empty if it has all."""
+    closes = context.view["ohlcv"]["close"][list(traded_symbols(request, context.source))]
+    errors = check_signal(context.names[-1], context.signal(context.names[-1]), closes).errors
+    return next((f"{each.code}: {each.message}" for each in errors if each.code == "misaligned"), "")
+
+
 def _make_signal(
-    resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str
+    resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str, language: Language
 ) -> dict[str, Any]:
-    """Return what the cells made, run once: the commit, the sessions they need, and notes."""
-    name = context.names[-1]
+    """Return what the cells made, run once: the commit, the first run behind it, the sessions they need, notes."""
+    name, audit = context.names[-1], resources.settings.audit
     facts = {
         "step": "signal_generate",
         "data_ref": data_ref,
@@ -130,8 +143,13 @@ def _make_signal(
         "name": name,
         "request": request,
         "as_of": str(context.moment),
+        "audit": [audit.prove, audit.cuts, audit.seed],
     }
-    return call_once("code", facts, lambda: _commit_signal(resources, context, request, data_ref, name))
+    seed = audit.seed
+    if seed is None:  # drawn before anything runs: a killed run continues with the same seed
+        seed = call_once("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
+    work = _Work(resources=resources, context=context, request=request, data_ref=data_ref, name=name)
+    return call_once("code", facts, lambda: _commit_signal(work, seed, language))
 
 
 def _signal_update(
@@ -153,6 +171,7 @@ def _signal_update(
         "longest_ref": made["longest_ref"],
         "request": request_hash(warmed),
         "warm_up": made["warm_up"],
+        "first_run": made["first_run"],
         "said": attempt["said"],
     }
     attempts = _before_last_attempt(state)[1]
@@ -310,29 +329,47 @@ def _failure_update(
     }
 
 
-def _commit_signal(
-    resources: OpenResources, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
-) -> dict[str, Any]:
-    """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
-    draft = DraftStrategy(
-        cells=context.needed_cells(),
-        name=name,
-        data_ref=data_ref,
-        signal=context.signal(name),
-        runner=resources.runner,
-        store=resources.store,
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """What an attempt's signal ``name`` is made of."""
+
+    resources: OpenResources
+    context: ToolContext
+    request: dict[str, Any]
+    data_ref: str
+    name: str
+
+
+def _commit_signal(work: _Work, seed: int, language: Language) -> dict[str, Any]:
+    """Fix the window on invented rows, run through the real ones, and commit the signal of that run alone."""
+    name, context, store = work.name, work.context, work.resources.store
+    traded = traded_symbols(work.request, context.source)
+    only_traded(name, context.signal(name), traded)  # before the longer runs
+    trials = CodeTrials(work.resources.runner, context.needed_cells(), name)
+    draft = DraftStrategy(trials=trials, data_ref=work.data_ref, store=store)
+    window = fix_window(draft, work.request, context.source, context.moment)
+    panel = store.view(context.moment, window.data_ref).frozen()
+    first = run_strategy_first(
+        work.resources,
+        trials,
+        panel,
+        window=window,
+        request=work.request,
+        seed=seed,
+        user_language=language,
     )
-    traded = traded_symbols(request, context.source)
-    only_traded(name, draft.signal, traded)  # before the longer runs
-    warm = run_with_warm_up(draft, request, context.source, context.moment)
-    signal = only_traded(name, warm.signal, traded)
+    signal = only_traded(name, in_window(first.completed(trials, panel).frame, work.request), traded)
     return {
-        "data_ref": warm.data_ref,
-        "longest_ref": warm.longest_ref,
-        "signal_ref": resources.store.update("signal", {name: signal}, base=warm.data_ref),
-        "warm_up": warm.warm_up,
-        "data_start": warm.data_start,
-        "notes": [asdict(note) for note in warm.notes],
+        "data_ref": window.data_ref,
+        "longest_ref": window.longest_ref,
+        "signal_ref": store.update("signal", {name: signal}, base=window.data_ref),
+        "first_run": {
+            **first.as_json(),
+            "ref": store.update("signal", {name: first.signal.frame}, base=window.data_ref),
+        },
+        "warm_up": window.warm_up,
+        "data_start": window.data_start,
+        "notes": [asdict(note) for note in window.notes],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
@@ -188,26 +187,15 @@ def _check_target(state: SignalSubgraphState, resources: OpenResources) -> tuple
         "as_of": str(as_of(state, resources)),
         "language": language(state),
         "said": [user_words(state, source)[0], request_of(state)["understanding"]],
-        "audit": [
-            resources.settings.audit.cuts,
-            resources.settings.audit.walk_seconds,
-            resources.settings.audit.seed,
-        ],
+        "audit": resources.settings.audit.cuts,
         "after": sum(progress_of(state)["calls"].values()),  # a lost commit may be fetched again later
     }
-    seed = resources.settings.audit.seed
-    if seed is None and state.get("signal_ready"):
-        # Drawn before anything runs: a killed run continues with the same seed.
-        seed = call_once("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    checked = call_once("code", facts, lambda: _check(state, resources, seed))
+    checked = call_once("code", facts, lambda: _check(state, resources))
     return checked["target"], Report.from_json(checked["report"]), checked["signal_ref"]
 
 
-def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | None) -> dict[str, Any]:
-    """Check the data and the signal; an error that a model can correct becomes a finding.
-
-    A signal that the proof computed session by session replaces the generated one.
-    """
+def _check(state: SignalSubgraphState, resources: OpenResources) -> dict[str, Any]:
+    """Check the data and the signal; an error that a model can correct becomes a finding."""
     target: Target = "data"
     signal_ref = current_ref(state, resources)
     try:
@@ -216,17 +204,8 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
             target = "signal"
             checked = _check_signal(state, resources, signal_ref)
             if checked.passed:  # the most expensive check, for a valid signal only
-                proof = (
-                    own_proof(state, resources)
-                    if request_of(state)["own"]
-                    else prove_causality(state, resources, seed=seed)
-                )
-                if proof.report.passed and proof.signal is not None:
-                    strategy = strategy_of(state)
-                    proved = {strategy["name"]: proof.signal}
-                    signal_ref = resources.store.update("signal", proved, base=strategy["data_ref"])
-                    checked = _check_signal(state, resources, signal_ref)
-                checked = checked.joined(proof.report)
+                prove = own_proof if request_of(state)["own"] else prove_causality
+                checked = checked.joined(prove(state, resources))
             report = report.joined(checked)
             if report.passed and (request_of(state)["own"] or {"said": True})["said"]:
                 report = held_to_words(state, resources, signal_ref, report)
