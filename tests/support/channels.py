@@ -14,7 +14,7 @@ __all__ = ["CHANNELS", "HONEST", "PAGE", "PEEKING", "Channel"]
 PAGE = 4096
 
 _START = """\
-import builtins, ctypes, mmap, os, threading, time
+import builtins, ctypes, mmap, os, queue, threading, time
 close = snapshot["ohlcv"]["close"]
 signal = np.sign(close - close.shift(5)).fillna(0.0)
 rows, bits = len(close), (close.shift(-1) > close).to_numpy()[:-1, 0]
@@ -96,13 +96,12 @@ def next_number():
 )
 _PID = (
     """
-SPACE, ROWS = 16, 9
+SPACE, ROWS = 16, 8
+numbers = queue.SimpleQueue()
 
 def next_number():
-    thread = threading.Thread(target=len, args=((),))
-    thread.start()
-    thread.join()
-    return thread.native_id
+    threading._start_new_thread(lambda: numbers.put(threading.get_native_id()), ())
+    return numbers.get()
 """
     + _COUNTER
 )
@@ -188,7 +187,9 @@ class Channel:
     sessions
         How many the panel has: a counter has room for few.
     is_exact
-        Whether nobody else on the machine moves it; the other channels are given several attempts.
+        Whether nobody else on the machine disturbs it; the other channels are given several attempts.
+    is_counter
+        Whether it shows a number even where nobody has left one.
     passes_seal
         Whether threads alone are enough for it, which every strategy may start.
     """
@@ -198,6 +199,7 @@ class Channel:
     lines: str
     sessions: int = 40
     is_exact: bool = True
+    is_counter: bool = False
     passes_seal: bool = False
 
     def cells(self, folder: object) -> tuple[str, ...]:
@@ -223,13 +225,15 @@ CHANNELS = (
         lines=_INODE,
         sessions=13,
         is_exact=False,
+        is_counter=True,
     ),
     Channel(
         name="pid",
         carrier="the counter of process and thread numbers",
         lines=_PID,
-        sessions=10,
+        sessions=9,
         is_exact=False,
+        is_counter=True,
         passes_seal=True,
     ),
     # Nobody waits in a futex when its last process has ended, so its word has to carry the bit.
