@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import io
 import pickle
 import random
@@ -122,13 +121,17 @@ class Cell:
 
 
 def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
-    # Without the __future__ of this module: a dataclass looks for annotations that are text in its own module.
-    plain = functools.partial(compile, dont_inherit=True)
     tree = parse_code(source, name)
     add_invert_checks(tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    value = plain(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
-    return plain(tree, name, "exec"), value
+    value = _plain(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
+    return _plain(tree, name, "exec"), value
+
+
+def _plain(tree: ast.Module | ast.Expression, name: str, mode: str) -> CodeType:
+    """Compile without this module's ``__future__``: a dataclass cannot look up annotations that are text."""
+    code: CodeType = compile(tree, name, mode, dont_inherit=True)
+    return code
 
 
 def _error_message(error: BaseException) -> str:
