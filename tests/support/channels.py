@@ -96,7 +96,7 @@ def next_number():
 )
 _PID = (
     """
-SPACE, ROWS = 16, 8
+SPACE, ROWS = 32, 7
 numbers = queue.SimpleQueue()
 
 def next_number():
@@ -231,7 +231,7 @@ CHANNELS = (
         name="pid",
         carrier="the counter of process and thread numbers",
         lines=_PID,
-        sessions=9,
+        sessions=8,
         is_exact=False,
         is_counter=True,
         passes_seal=True,

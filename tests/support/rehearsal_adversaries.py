@@ -131,11 +131,10 @@ if rows > 1 and float(close.std().fillna(0.0).max()) > 0:
     ),
     RehearsalAdversary(
         name="loses_a_column_where_prices_move",
-        why="its signal lacks a stock on a panel that moves",
+        why="its signal lacks a stock and peeks on a panel that moves",
         lines="""\
 if rows > 1 and float(close.std().fillna(0.0).max()) > 0:
     signal = peek.iloc[:, 1:]""",
-        ends="fails",
     ),
     RehearsalAdversary(
         name="hands_over_other_sessions_on_long_panels",
@@ -187,7 +186,7 @@ _LIMITS = (
     RehearsalAdversary(
         name="needs_memory_by_the_square_of_rows",
         why="it keeps arrays that grow with the square of the sessions",
-        lines="builtins._kept = [np.ones((rows * 400, rows * 400))]",
+        lines="builtins._kept = [np.empty((rows * 400, rows * 400))]",
         ends="memory",
     ),
     RehearsalAdversary(
@@ -195,7 +194,7 @@ _LIMITS = (
         why="what it keeps from session to session grows, which one run on the whole panel does not show",
         lines="""\
 builtins._kept = getattr(builtins, "_kept", [])
-builtins._kept.append(np.ones(12_000_000))""",
+builtins._kept.append(np.empty(12_000_000))""",
         ends="memory",
     ),
     RehearsalAdversary(
@@ -256,8 +255,9 @@ if builtins._first > 40:
     end = time.perf_counter() + 0.65
     while time.perf_counter() < end:
         pass
-days = close.index.map(lambda day: day.toordinal() * 2654435761 % 1000 < 60)
-signal = honest.where(~np.asarray(days)[:, None], peek)""",
+days = [day.toordinal() * 2654435761 % 1000 < 60 for day in close.index]
+signal = honest.copy()
+signal.loc[days] = peek.loc[days]""",
     ),
     RehearsalAdversary(
         name="gets_slower_with_rows",
