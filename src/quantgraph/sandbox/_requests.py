@@ -124,14 +124,8 @@ def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
     tree = parse_code(source, name)
     add_invert_checks(tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    value = _plain(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
-    return _plain(tree, name, "exec"), value
-
-
-def _plain(tree: ast.Module | ast.Expression, name: str, mode: str) -> CodeType:
-    """Compile without this module's ``__future__``: a dataclass cannot look up annotations that are text."""
-    code: CodeType = compile(tree, name, mode, dont_inherit=True)
-    return code
+    value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
+    return compile(tree, name, "exec", dont_inherit=True), value  # a dataclass cannot read types as text
 
 
 def _error_message(error: BaseException) -> str:
