@@ -212,6 +212,40 @@ _STANDARD_LIBRARY = {
         print(uuid.uuid5(uuid.NAMESPACE_DNS, "strategy"))
         signal = np.sign(close.diff(3)).mul(even, axis=0)
     """,
+    "tables_in_memory": """
+        import contextlib, sqlite3
+        with contextlib.closing(sqlite3.connect(":memory:")) as table:
+            days = table.execute("select 2 + 3").fetchone()[0]
+        signal = np.sign(close.diff(days))
+    """,
+    "settings_as_text": """
+        import configparser, tomllib
+        from xml.etree import ElementTree
+        days = tomllib.loads("days = 4")["days"]
+        more = configparser.ConfigParser()
+        more.read_string("[rule]\\nmore = 2")
+        one = int(ElementTree.fromstring("<rule>1</rule>").text)
+        signal = np.sign(close.diff(days + more.getint("rule", "more") + one))
+    """,
+    "graphs_and_colours": """
+        import colorsys, graphlib, ipaddress
+        order = list(graphlib.TopologicalSorter({"signal": {"mean"}, "mean": {"close"}}).static_order())
+        assert order == ["close", "mean", "signal"] and colorsys.rgb_to_hls(0, 0, 0)[1] == 0
+        signal = np.sign(close.diff(3))
+    """,
+    "measured": """
+        import cProfile, timeit, tracemalloc
+        profile = cProfile.Profile()
+        signal = profile.runcall(lambda: np.sign(close.diff(3)))
+        print(timeit.timeit("1 + 1", number=3) >= 0)
+    """,
+    "tested": """
+        import doctest, unittest
+        from unittest import mock
+        rule = mock.Mock(return_value=3)
+        unittest.TestCase().assertEqual(doctest.testmod.__name__, "testmod")
+        signal = np.sign(close.diff(rule()))
+    """,
     "operator_and_contextlib": """
         import contextlib, operator
         signal = close * 0.0
@@ -333,6 +367,32 @@ _LIBRARIES = {
         if len(close) > 4:
             windows = sliding_window_view(seen.filled(0.0), 5, axis=0)
             signal.iloc[4:] = (windows[..., -1] >= windows.max(axis=-1)).astype(float)
+    """,
+    "numpy_parts": """
+        import numpy.char, numpy.testing
+        from numpy.exceptions import ComplexWarning
+        numpy.testing.assert_allclose([1.0], [1.0])
+        signal = np.sign(close.diff(3)).mul(numpy.char.endswith(list(close), ".SH"), axis=1)
+    """,
+    "pandas_parts": """
+        from pandas.core.window.rolling import Rolling
+        from pandas.errors import EmptyDataError
+        from pandas.testing import assert_frame_equal
+        assert_frame_equal(close, close.copy())
+        signal = np.sign(close.diff(3)) * float(isinstance(close.rolling(2), Rolling))
+    """,
+    "parquet_in_memory": """
+        import io
+        page = io.BytesIO()
+        close.to_parquet(page)
+        signal = np.sign(pd.read_parquet(io.BytesIO(page.getvalue())).diff(3))
+    """,
+    "json_and_pickle_of_frames": """
+        import io
+        table = pd.read_json(io.StringIO(close.reset_index(drop=True).to_json(double_precision=15)))
+        page = io.BytesIO()
+        close.to_pickle(page)
+        signal = np.sign(pd.read_pickle(io.BytesIO(page.getvalue())).diff(3)) * float(len(table) == len(close))
     """,
     "talib": """
         import talib
