@@ -7,7 +7,7 @@ LOCALE := $(firstword $(LC_ALL) $(LC_MESSAGES) $(LANG))
 DEMO := $(if $(filter zh%,$(LOCALE)),合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年,members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2025)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance chat-ui zoo soak format clean
+.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance chat-ui zoo channels soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -27,6 +27,7 @@ help:
 	@echo "make mcp-conformance  the MCP server by clients that are not ours (Node 20)"
 	@echo "make chat-ui  a run from its sentence to its trades by clicks in agent-chat-ui (Node 20, Chromium)"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
+	@echo "make channels  eight ways from a process to a later one, tried on the proof with the seal open and shut"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
@@ -115,6 +116,9 @@ chat-ui: $(READY)
 
 zoo: $(READY)
 	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance tests/sandbox/test_sandbox_hostile.py
+
+channels: $(READY)
+	@WHOLE=1 $(BIN)/pytest -q -n 2 --dist loadgroup tests/audit/causality/test_channels.py
 
 soak: $(READY)
 	@$(BIN)/python benchmarks/soak.py

@@ -125,7 +125,7 @@ def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
     add_invert_checks(tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
-    return compile(tree, name, "exec"), value
+    return compile(tree, name, "exec", dont_inherit=True), value  # a dataclass cannot read types as text
 
 
 def _error_message(error: BaseException) -> str:
