@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         slow_model,
     )
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
-    from quantgraph.testing._scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing._scripted import ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Fault",
     "FaultyChatModel",
     "OpenAIStub",
-    "RecordedCall",
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",

@@ -96,7 +96,7 @@ class ToolContext:
         self.view, self.moment, self.news, self.publish = view, view.moment, news, publish
         self._account, self._rules, self._session, self._tree = account, rules, session, tree
         self._source = None if source is None else AsOfSource(source, view.moment)
-        self._runner, self._rehearsal = code, rehearsal
+        self._runner, self.rehearsal = code, rehearsal
         self.cells: list[str] = []
         self.names: tuple[str, ...] = ()
         self.signals: dict[str, pd.DataFrame] = {}
@@ -181,12 +181,7 @@ class ToolContext:
 
     @cached_property
     def _frames(self) -> Frames:
-        return self._rehearsal() if self._rehearsal else self.view.frozen()
-
-    @property
-    def rehearses(self) -> bool:
-        """Whether cells run over invented rows, because no strategy has walked through the real ones yet."""
-        return self._rehearsal is not None
+        return self.rehearsal() if self.rehearsal else self.view.frozen()
 
     def bars(self, symbol: str) -> SymbolBars:
         """Return the bars of a symbol's complete sessions, see :func:`.known_bars`; raises UnknownSymbol."""

@@ -85,7 +85,7 @@ class PythonRepl(ReplTool):
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
         if result.isolation in _ISOLATION_NOTES:
             text += f"\n({_ISOLATION_NOTES[result.isolation]})"
-        if context.rehearses:
+        if context.rehearsal:
             text += f"\n({_REHEARSAL})"
         artifact = {"signals": sorted(result.signals), "seconds": result.seconds}
         return text, artifact | {"isolation": result.isolation}

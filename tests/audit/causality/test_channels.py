@@ -54,7 +54,7 @@ class WholePanelFirst(CodeTrials):
 
 def check(trials, days):
     """The proof of every session."""
-    return check_causality(trials, days, exhaustive=True, warm_up=False)
+    return check_causality(trials, days, prove="all", warm_up=False)
 
 
 def holds(trials, days, twin):

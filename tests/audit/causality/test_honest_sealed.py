@@ -24,7 +24,7 @@ PACKAGES = ("scipy", "sklearn", "statsmodels")
 
 def check(trials, days):
     """The proof of every session."""
-    return check_causality(trials, days, exhaustive=True, warm_up=False)
+    return check_causality(trials, days, prove="all", warm_up=False)
 
 
 def opinions(result):

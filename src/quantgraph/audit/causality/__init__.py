@@ -26,13 +26,14 @@ if TYPE_CHECKING:
         FunctionTrials,
     )
     from quantgraph.audit.causality._verdict import Verdict
-    from quantgraph.audit.causality._warm_up import rehearse
+    from quantgraph.audit.causality._warm_up import Rehearsal, rehearse
 
 __all__ = [
     "CodeTrials",
     "FirstRun",
     "FunctionTrials",
     "LookLog",
+    "Rehearsal",
     "Verdict",
     "check_causality",
     "rehearsal_panel",

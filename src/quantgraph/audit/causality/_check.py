@@ -139,7 +139,9 @@ def _judge(state: ProofState, cuts: int) -> Verdict:
 
 def _refutation(state: ProofState, found: Counterexample) -> Verdict:
     verdict = _verdict(state, "not_causal")
-    return replace(verdict, counterexample=replace(found, hints=code_hints(state.cells)))
+    return replace(
+        verdict, counterexample=replace(found, hints=code_hints(getattr(state.trials, "cells", ())))
+    )
 
 
 def _verdict(state: ProofState, result: Result) -> Verdict:

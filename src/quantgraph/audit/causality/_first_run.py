@@ -99,10 +99,8 @@ class FirstRun:
         )
 
     def completed(self, trials: Trials, panel: Frames) -> FrozenFrame:
-        """Return what trades (T, N): other sessions have the values of a run on the whole panel, made now."""
-        return (
-            self.signal if self.is_whole else self.traded(trials.whole(only_fields(panel, self.reads)).signal)
-        )
+        """Return what trades (T, N), after a run on the whole panel if sessions are missing."""
+        return self.traded(None if self.is_whole else trials.whole(only_fields(panel, self.reads)).signal)
 
     def traded(self, whole: FrozenFrame | None) -> FrozenFrame:
         """Return what trades (T, N): sessions not walked have the whole panel's values."""
@@ -151,16 +149,14 @@ def run_first(
         If a session takes too long or too much memory, or all of them together too long, unless ``all`` was
         asked for.
     """
-    axes = axes_of(panel)
+    axes, is_whole = axes_of(panel), proves_all(panel, prove)
     total = len(axes.sessions)
-    is_whole = proves_all(panel, prove)
     rows = range(total) if is_whole else random_rows(total, cuts, seed)
     announce(total if is_whole else min(cuts, total) + _FUTURE_RUNS)
     earlier = looks.add(panel) if looks is not None else 0
     run = _Run(axes, limit=np.inf if prove == "all" else max(_LEAST_SECONDS, _SECONDS_A_SESSION * len(rows)))
-    part = only_fields(panel, reads)
     moments = [Moment(pd.Timestamp(axes.sessions[row]), decide_at) for row in rows]
-    with closing(trials.prefixes(part, moments)) as outcomes:
+    with closing(trials.prefixes(only_fields(panel, reads), moments)) as outcomes:
         for row, outcome in zip(rows, outcomes, strict=False):
             if not run.take(row, outcome):
                 break
@@ -177,10 +173,7 @@ def run_first(
 
 
 def random_rows(total: int, cuts: int, seed: int) -> tuple[int, ...]:
-    """Draw half of ``cuts`` from all rows alike, so that no code can avoid them; ascending.
-
-    The last row is not drawn: a panel cut after it is whole.
-    """
+    """Draw half of ``cuts`` from all rows but the last, so that no code can avoid them; ascending."""
     rng, most = np.random.default_rng(seed), max(total - 1, 1)
     return tuple(sorted(rng.choice(most, min((cuts + 1) // 2, most), replace=False).tolist()))
 
@@ -188,8 +181,8 @@ def random_rows(total: int, cuts: int, seed: int) -> tuple[int, ...]:
 def proves_all(panel: Frames, prove: SessionsProved) -> bool:
     """Whether all sessions of a panel are walked: by its size, which the code cannot change."""
     axes, fields = axes_of(panel), sum(map(len, panel.values()))
-    small = len(axes.sessions) ** 2 * len(axes.symbols) * fields <= MOST_STEPS
-    return prove == "all" or (prove == "auto" and small)
+    steps = len(axes.sessions) ** 2 * len(axes.symbols) * fields
+    return prove == "all" or (prove == "auto" and steps <= MOST_STEPS)
 
 
 class _Run:
@@ -203,13 +196,7 @@ class _Run:
         self._has_opinion, self.error = False, ""
 
     def take(self, row: int, outcome: TrialOutcome) -> bool:
-        """Keep the last row of an outcome; return False if the run has ended with it.
-
-        Raises
-        ------
-        CodeTimeout
-            If the run takes too long.
-        """
+        """Keep the last row of an outcome; return False if the run ends with it."""
         signal, session = outcome.signal, self._axes.sessions[row]
         if signal is None or not len(signal.sessions) or signal.sessions[-1] != session:
             self.values.append(((), np.empty(0)))

@@ -30,8 +30,6 @@ from quantgraph.audit.causality._futures import (
     FutureSpec,
 )
 from quantgraph.audit.causality._trials import (
-    CodeTrials,
-    FunctionTrials,
     TrialOutcome,
     Trials,
     axes_of,
@@ -82,11 +80,6 @@ class ProofState:
         self.unexplained: Bools = np.zeros_like(self.near_threshold)
         self.last_rows: Bools = np.zeros_like(self.near_threshold)
         self.future_error = ""
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Source of the strategy, empty if unknown."""
-        return self.trials.cells if isinstance(self.trials, CodeTrials | FunctionTrials) else ()
 
     def is_reproducible(self) -> bool:
         """Whether the strategy gives the same signal on the whole panel in another process."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.audit.causality import CodeTrials, rehearse
+from quantgraph.audit.causality import CodeTrials, Rehearsal, rehearse
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market import Moment, session_of
@@ -57,16 +57,13 @@ class FixedWindow:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Rehearsed:
-    """What a strategy needs and reads, found on invented rows, and the commit behind them."""
+    """A run on invented rows, the commit behind them, and its first session."""
 
+    run: Rehearsal
     data_ref: str
     first: pd.Timestamp
-    warm_up: int | None
-    reads: frozenset[FieldKey] | None
-    seconds: float
-    varies: bool
 
 
 def fix_window(
@@ -84,8 +81,8 @@ def fix_window(
         longest = _measure(strategy, request, source, before, as_of)
         longest = longest or _rehearse(strategy, strategy.data_ref, as_of, window)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
-        if longest.warm_up != 1 and longest.first < window:
-            need = longest.warm_up
+        if longest.run.warm_up != 1 and longest.first < window:
+            need = longest.run.warm_up
             starts.append(longest.first if need is None else before[-(need - 1) :][0])
         if not starts:
             return _fixed(longest, strategy.data_ref, None, request["start"])
@@ -109,11 +106,11 @@ def _fixed(found: _Rehearsed, ref: str, data_start: str | None, start: str) -> F
     return FixedWindow(
         data_ref=ref,
         longest_ref=found.data_ref,
-        warm_up=found.warm_up,
+        warm_up=found.run.warm_up,
         data_start=data_start,
-        reads=found.reads,
-        seconds=found.seconds,
-        notes=() if found.warm_up else (unmeasured_note(start),),
+        reads=found.run.reads,
+        seconds=found.run.seconds,
+        notes=() if found.run.warm_up else (unmeasured_note(start),),
     )
 
 
@@ -159,24 +156,16 @@ def _measure(
         first = before[-count:][0]
         ref = with_sessions(strategy.store, strategy.data_ref, request, source, first=first, last=before[-1])
         rehearsed = _rehearse(strategy, ref, as_of, first)
-        longest = rehearsed if rehearsed.varies else longest
-        if rehearsed.warm_up is not None and rehearsed.varies:
-            break
-        if count >= len(before):
+        if _varies(rehearsed.run.signal.values):
+            longest = rehearsed
+        if count >= len(before) or (longest is rehearsed and rehearsed.run.warm_up is not None):
             break
     return longest
 
 
 def _rehearse(strategy: DraftStrategy, ref: str, as_of: Moment, first: pd.Timestamp) -> _Rehearsed:
-    run = rehearse(strategy.trials, strategy.store.view(as_of, ref).frozen(), warm_up=True)
-    return _Rehearsed(
-        data_ref=ref,
-        first=first,
-        warm_up=run.warm_up,
-        reads=run.reads,
-        seconds=run.seconds,
-        varies=_varies(run.signal.values),
-    )
+    panel = strategy.store.view(as_of, ref).frozen()
+    return _Rehearsed(rehearse(strategy.trials, panel, warm_up=True), ref, first)
 
 
 def _varies(values: Floats) -> bool:
