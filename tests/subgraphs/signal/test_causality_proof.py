@@ -256,7 +256,6 @@ def test_a_proof_that_takes_long_is_announced_before_it_begins(play, graph_of, m
     assert announced() == []
     monkeypatch.setattr(causality_proof, "_LONG", 0.0)
     (told,) = announced()
-    # The window's 22 sessions and the one before it that a row needs, if they are sampled: a prefix for each, eight
-    # futures and their opposites, two without trading.
-    assert told["runs"] == 23 + 16 + 2
-    assert "41 次" in told["line"] or "at most 41 times" in told["line"]
+    # The window's 22 sessions and the one before it that a row needs.
+    assert told["runs"] == 22 + 1
+    assert "23 次" in told["line"] or "at most 23 times" in told["line"]

@@ -78,19 +78,17 @@ def test_a_failed_fetch_is_thought_about_and_tried_again(play, graph_of):
     assert steps[-1]["validate"]["ended_because"] == "done"
 
 
-def test_a_failed_validation_is_thought_about_and_the_code_written_again(play, graph_of):
+def test_a_failed_rehearsal_is_thought_about_and_the_code_written_again(play, graph_of):
     short = play.GOOD_CODE.replace(".update(", ".update(", 1).replace("signal})", "signal.iloc[:-3]})")
     cast = play.Cast(code=lambda messages, turn: short if turn == 1 else play.GOOD_CODE)
     steps = list(graph_of(cast).stream(begin("x"), stream_mode="updates"))
     assert [next(iter(step)) for step in steps][4:] == [
         "signal_generate",
-        "validate",
         "signal_generate",
         "validate",
     ]
     assert cast.turns["reflect"] == 1, "no parameter is at fault"
-    assert steps[5]["validate"]["error_messages"] == ["misaligned: up_day lacks 3 of 22 sessions"]
-    assert steps[5]["validate"]["signal_ready"] is False
+    assert steps[4]["signal_generate"]["error_messages"] == ["misaligned: up_day lacks 3 of 22 sessions"]
 
 
 def test_a_question_then_the_whole_way(play, graph_of):

@@ -20,6 +20,7 @@ MAX_FLIPPED_SHARE = 0.05
 Code that changes more opinions once a session is not the last one is not near a threshold."""
 
 _MISS_PROBABILITY = 0.01
+_MAX_UNSETTLED = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -108,8 +109,8 @@ class Verdict:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the declared look-back holds for all but a few opinions."""
-        return self.unsettled_share <= MAX_FLIPPED_SHARE
+        """Whether the declared look-back holds for three quarters of the opinions."""
+        return self.unsettled_share <= _MAX_UNSETTLED
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ def test_unseeded_randomness_is_found_not_reproducible(name, play, graph_of):
         "GLOBAL_DATA_STATE.update('signal', {'lucky': (draw > 0.5).astype(float)})"
     )
     final = graph_of(play.Cast(code=code), on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
-    assert final["ended_because"] == "causality_failed"
+    assert final["ended_because"] == "repeated_error"
     assert final["error_messages"] == [
         "not_reproducible: two runs on the same data give different signals; seed what is random"
     ]
