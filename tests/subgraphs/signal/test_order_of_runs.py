@@ -1,0 +1,87 @@
+"""What trades was computed before any run of the code had seen a later row, whatever the code does."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+from channels import CHANNELS
+from rehearsal_adversaries import REHEARSAL_ADVERSARIES
+from states import flat
+from thinned import thinned
+
+from quantgraph.sandbox import ForkRunner, default_runner
+
+pytestmark = pytest.mark.usefixtures("whole_audit")
+SHORT = [each for each in REHEARSAL_ADVERSARIES if each.ends in ("honest_or_refused", "fails", "import")]
+LONG = [each for each in REHEARSAL_ADVERSARIES if each not in SHORT]
+_LIMIT = 2.0
+
+
+class Watched:
+    """A runner that keeps what each run was given, and whether it was a run session by session."""
+
+    def __init__(self):
+        self.runs, self._runner = [], default_runner()
+
+    def run(self, cells, frames):
+        self.runs.append((False, frames))
+        return self._runner.run(cells, frames)
+
+    def prefix_run(self, cells, frames):
+        self.runs.append((True, frames))
+        return self._runner.prefix_run(cells, frames)
+
+
+def traded(final, store):
+    return store.snapshot(final["data_ref"])["signal"][flat(final)["strategy"]["name"]]
+
+
+def honest(final, store):
+    close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
+    return np.sign(close - close.shift(5)).fillna(0.0)
+
+
+def is_refused_or_honest(final, store):
+    if final["ended_because"] != "done":
+        return not final["signal_ready"]
+    signal = traded(final, store)
+    return signal.equals(honest(final, store).loc[signal.index, signal.columns])
+
+
+def test_no_run_has_a_real_row_after_the_first_one_before_the_run_session_by_session(play, graph_of, store):
+    runner = Watched()
+    final = graph_of(play.Cast(), runner=runner).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    first = [by_session for by_session, _ in runner.runs].index(True)
+    assert first >= 2  # the model's cell, and the rehearsal that fixes the window
+    real = store.snapshot(final["data_ref"])["ohlcv"]["close"]
+    for _, frames in runner.runs[:first]:
+        close = frames["ohlcv"]["close"].frame.iloc[1:]
+        both = close.index.intersection(real.index)
+        assert (close.loc[both] == real.loc[both]).to_numpy().mean() < 0.2
+    shown = runner.runs[first][1]["ohlcv"]["close"].frame
+    assert shown.equals(real[list(shown.columns)])
+
+
+@pytest.mark.parametrize("code", thinned(SHORT, lambda number, _: number == 2), ids=lambda code: code.name)
+def test_code_that_tells_panels_apart_is_refused_or_trades_its_honest_signal(code, play, graph_of, store):
+    graph = graph_of(play.Cast(code=code.cells[0]), on_clarify="fail")
+    assert is_refused_or_honest(graph.invoke({"messages": [("user", play.SENTENCE)]}), store)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("code", LONG, ids=lambda code: code.name)
+def test_code_at_its_limits_is_refused_or_trades_its_honest_signal(code, play, graph_of, store):
+    with closing(ForkRunner(timeout=_LIMIT, memory_mb=256)) as runner:
+        graph = graph_of(play.Cast(code=code.cells[0]), runner=runner, on_clarify="fail")
+        assert is_refused_or_honest(graph.invoke({"messages": [("user", play.SENTENCE)]}), store)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda each: each.name)
+def test_a_channel_carries_nothing_to_the_signal_of_a_model(channel, play, graph_of, store, tmp_path):
+    (tmp_path / "wide").mkdir()
+    graph = graph_of(play.Cast(code=channel.cells(tmp_path)[0]), on_clarify="fail")
+    assert is_refused_or_honest(graph.invoke({"messages": [("user", play.SENTENCE)]}), store)
