@@ -31,9 +31,7 @@ _SCOPE = (
     "in hundreds of shares (手), of US symbols too. "
 )
 _HANDING_OVER = "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
-_REHEARSAL = (
-    "rehearsal: sessions after the first have invented values; the numbers above are not the market's"
-)
+_REHEARSAL = "of invented rows"
 _CELLS = (
     "Within an agent's run variables of earlier cells live on; called by hand, every call starts anew. "
     "There is no network and no file."

@@ -109,14 +109,14 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
     if not context.names:
         has_call = any(isinstance(reply, ToolMessage) for reply in replies)
         return _failure_update(state, attempts, attempt, no_signal_error(replies), has_call=has_call)
-    if missing := _misaligned(context, request):
-        return _failure_update(state, attempts, attempt, missing, has_call=True)
     try:
         made = _make_signal(resources, context, request, data_ref, language(state))
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
         return _failure_update(state, attempts, attempt, error.line, has_call=True)
+    if "misaligned" in made:
+        return _failure_update(state, attempts, attempt, made["misaligned"], has_call=True)
     return _signal_update(state, context, attempt, made)
 
 
@@ -345,6 +345,8 @@ def _commit_signal(work: _Work, seed: int, language: Language) -> dict[str, Any]
     name, context, store = work.name, work.context, work.resources.store
     traded = traded_symbols(work.request, context.source)
     only_traded(name, context.signal(name), traded)  # before the longer runs
+    if missing := _misaligned(context, work.request):
+        return {"misaligned": missing}
     trials = CodeTrials(work.resources.runner, context.needed_cells(), name)
     draft = DraftStrategy(trials=trials, data_ref=work.data_ref, store=store)
     window = fix_window(draft, work.request, context.source, context.moment)
