@@ -23,7 +23,7 @@ from quantgraph.audit.causality import (
     rehearse,
 )
 from quantgraph.data import AsOfSource, MarketDataSource
-from quantgraph.errors import BadFrame, BadOption, BadWindow, NotCausal, UnknownSymbol
+from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
@@ -91,9 +91,12 @@ class _Code:
 
     def trials_on(self, view: View, opened: OpenResources) -> CodeTrials | FunctionTrials:
         """Find the name of the signal on invented rows, and return the trials of it."""
-        if self.function is not None:
-            return FunctionTrials(self.function)
         panel = rehearsal_panel(view.frozen())
+        if self.function is not None:
+            trials = FunctionTrials(self.function)
+            if error := trials.whole(panel).error:
+                raise NoSignal(f"{self.origin} gave no signal: {error}")
+            return trials
         name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         return CodeTrials(opened.runner, self.file.cells, name)
 

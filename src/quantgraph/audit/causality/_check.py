@@ -19,7 +19,7 @@ from quantgraph.audit.causality._proofs import (
 )
 from quantgraph.audit.causality._trials import FunctionTrials, Reads, Trials, read_panels
 from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE, Result, Verdict
-from quantgraph.audit.causality._warm_up import measure_start, unsettled_share
+from quantgraph.audit.causality._warm_up import measure_start
 from quantgraph.errors import BadOption
 from quantgraph.market import PHASES, Phase
 
@@ -60,8 +60,7 @@ def check_causality(
     cuts
         See ``prove``.
     lookback
-        Declared number of sessions that a row needs; the verdict has a note if it is too short. If the
-        warm-up is not measured, later starts tell how many opinions it does not hold for.
+        Declared number of sessions that a row needs; the verdict has a note if it is too short.
     decide_at
         Phase of session t at which row t is decided: at ``open`` its close is not known yet.
     seed
@@ -97,9 +96,6 @@ def check_causality(
         walked = run_first(trials, panel, reads=reads, looks=looks, **options)
     state = ProofState(trials, panel, decide_at, walked.seed or 0, walked)
     verdict = _judge(state, cuts)
-    if verdict.causal and lookback is not None and not warm_up:
-        share = unsettled_share(state.run_each, state.panel, state.reference, lookback)
-        verdict = replace(verdict, unsettled_share=share)
     if verdict.causal and warm_up:
         start = measure_start(state.run_each, state.panel, state.reference, state.perturbations)
         verdict = replace(

@@ -20,7 +20,6 @@ MAX_FLIPPED_SHARE = 0.05
 Code that changes more opinions once a session is not the last one is not near a threshold."""
 
 _MISS_PROBABILITY = 0.01
-_MAX_UNSETTLED = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,8 +63,6 @@ class Verdict:
         Cells that differ by rounding only, between a panel and a longer one.
     flipped_share
         Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
-    unsettled_share
-        Share of the opinions that later starts change although they have the declared look-back.
     seed
         Draws the same cuts and futures again; None if every session was walked.
     earlier_looks
@@ -89,7 +86,6 @@ class Verdict:
     lookback: int | None = None
     near_threshold: int = 0
     flipped_share: float = 0.0
-    unsettled_share: float = 0.0
     seed: int | None = None
     earlier_looks: int = 0
     seconds: float = 0.0
@@ -106,11 +102,6 @@ class Verdict:
     def causal(self) -> bool:
         """True if every planned test was made and none showed the future in the signal."""
         return self.result == "causal"
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the declared look-back holds for three quarters of the opinions."""
-        return self.unsettled_share <= _MAX_UNSETTLED
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -121,23 +121,6 @@ def measure_start(
     return WarmUp(warm_up=found.warm_up, later_starts=len(found.last))
 
 
-def unsettled_share(run_each: RunPanels, panel: Frames, reference: ReferenceSignal, warm_up: int) -> float:
-    """The share of opinions that later starts change in rows that have ``warm_up`` sessions."""
-    sessions, changed, opinions = axes_of(panel).sessions, 0, 0
-    starts = [
-        start
-        for start in (max(1, int(len(sessions) * s)) for s in _SHARES)
-        if start + warm_up < len(sessions)
-    ]
-    panels = (partial(since, panel, sessions[start]) for start in starts)
-    for start, outcome in zip(starts, run_each(panels), strict=True):
-        first, rows = reference.rows_to(sessions[start + warm_up - 1]) - 1, len(reference.sessions)
-        if outcome.signal is not None:
-            changed += int(reference.differing(outcome, rows, first).sum())
-            opinions += int(reference.opinions[first:].sum())
-    return changed / max(opinions, 1)
-
-
 class _Measured:
     """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
 

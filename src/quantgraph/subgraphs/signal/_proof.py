@@ -98,7 +98,6 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
         panel,
         cuts=resources.settings.audit.cuts,
         walked=FirstRun.from_json(kept, panel, signal),
-        lookback=warm_up,
         warm_up=False,
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
@@ -111,15 +110,6 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
                 code="warm_up",
                 message=f"{name} needs {warm_up} sessions before its signal counts, but the data "
                 f"have {len(sessions)}: use a longer window, or shorter averages",
-            )
-        )
-    if not verdict.is_settled:
-        findings.append(
-            Finding(
-                severity="error",
-                code="warm_up",
-                message=f"{name} needs more than the {warm_up} sessions that its rehearsal showed: "
-                f"{verdict.unsettled_share:.0%} of its opinions depend on where the data begin",
             )
         )
     return Report(
