@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quantgraph.audit.causality import CodeTrials, check_causality, fields_read
+from quantgraph.audit.causality import CodeTrials, check_causality
+from quantgraph.audit.causality._comparison import fields_read
 from quantgraph.audit.causality._trials import only_fields, read_panels
 from quantgraph.sandbox import default_runner
 

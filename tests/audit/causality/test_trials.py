@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 
@@ -14,7 +13,7 @@ from quantgraph.audit.causality import CodeTrials, FunctionTrials, check_causali
 from quantgraph.audit.causality._trials import Trials, axes_of, prefix, read_panels
 from quantgraph.errors import CodeTimeout
 from quantgraph.market import Moment
-from quantgraph.sandbox import CodeResult, ForkRunner, default_runner
+from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.tools._code import TrustedRunner
 
 from .causality_panels import cross, panel, state
@@ -188,27 +187,3 @@ def test_a_sandbox_walk_gives_what_single_runs_give():
         assert np.array_equal(outcome.signal.values, alone.values, equal_nan=True)
     assert isinstance(trials, Trials)
     assert not isinstance(cross, Trials)
-
-
-def test_a_runner_of_a_users_own_is_called_by_one_thread():
-    assert CodeTrials(_Runner(), ["x"]).threads == 1
-
-
-@pytest.mark.proof
-def test_the_verdict_does_not_depend_on_the_number_of_processors():
-    cell = 'c = snapshot["ohlcv"]["close"]\nGLOBAL_DATA_STATE.update("signal", {"s": np.sign(c.diff())})'
-    told = []
-    for number in (1, 2, 3):
-
-        class Runner(ForkRunner):
-            workers = number
-
-        with contextlib.closing(Runner(timeout=15.0)) as runner:
-            verdicts = [
-                check_causality(CodeTrials(runner, [code]), {"ohlcv": panel(60)}, seed=5, cuts=9, **options)
-                for code in (cell, cell.replace("diff()", "diff(-1)"))
-                for options in ({}, {"prove": "sampled"})
-            ]
-        told.append([each.as_json() | {"seconds": 0} for each in verdicts])
-    assert [verdict["causal"] for verdict, _ in told[0]] == [True, True, False, False]
-    assert told[0] == told[1] == told[2]
