@@ -230,7 +230,7 @@ class LookLog:
     """Counts by rows of data how often code has seen them, in a file of the cache folder.
 
     A row is a symbol's close in a session. Which code has seen it does not matter. Rows before ``start`` are
-    counted, and do not make a look the second one: they are no future of what is decided in the window.
+    counted, and do not make a look the second one: they lie before all that is decided in it.
     """
 
     folder: Path
