@@ -35,8 +35,8 @@ SessionsProved = Literal["auto", "all", "sampled"]
 MOST_STEPS = 6_000_000_000
 """Sessions x sessions x symbols x fields up to which ``auto`` proves every session."""
 _SECONDS_A_SESSION, _LEAST_SECONDS = 0.5, 60.0
-_FUTURE_RUNS = 18
-"""Runs of a sampled proof on alternative futures."""
+FUTURE_CUTS, MISSING_FUTURES = 8, 2
+"""Cuts of a sampled proof after which the future is another one, and those after which nothing trades."""
 _MOST_ROWS = 20_000
 """Rows of one look that are remembered; of more, those whose hash ends in zeros."""
 
@@ -152,7 +152,7 @@ def run_first(
     axes, is_whole = axes_of(panel), proves_all(panel, prove)
     total = len(axes.sessions)
     rows = range(total) if is_whole else random_rows(total, cuts, seed)
-    announce(total if is_whole else min(cuts, total) + _FUTURE_RUNS)
+    announce(total if is_whole else min(cuts, total) + 2 * FUTURE_CUTS + MISSING_FUTURES)
     earlier = looks.add(panel) if looks is not None else 0
     run = _Run(axes, limit=np.inf if prove == "all" else max(_LEAST_SECONDS, _SECONDS_A_SESSION * len(rows)))
     moments = [Moment(pd.Timestamp(axes.sessions[row]), decide_at) for row in rows]

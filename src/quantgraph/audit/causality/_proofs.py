@@ -21,7 +21,7 @@ from quantgraph.audit.causality._comparison import (
     signal_changes,
 )
 from quantgraph.audit.causality._counterexample import Counterexample, Minimizer
-from quantgraph.audit.causality._first_run import FirstRun
+from quantgraph.audit.causality._first_run import FUTURE_CUTS, MISSING_FUTURES, FirstRun
 from quantgraph.audit.causality._futures import (
     FIRST_MOVES,
     AlternativeFutures,
@@ -46,8 +46,6 @@ from quantgraph.state.frames import Dates, Floats
 Rows = NDArray[np.int64]
 
 _EARLIER_CUTS = 48
-_FUTURE_CUTS = 8
-_MISSING_FUTURES = 2
 _CHANCE_SESSIONS = 2
 """Ties may coincide by chance in so many sessions."""
 
@@ -297,7 +295,7 @@ def _first_beyond(
 
 def sampled_proof(state: ProofState, cuts: int) -> Counterexample | None:
     """Test the first run, prefixes at changes of the signal, and alternative futures, until a test fails."""
-    futures = min(_FUTURE_CUTS, cuts)
+    futures = min(FUTURE_CUTS, cuts)
     return _truncation_test(state, cuts) or _alternative_futures_test(state, futures)
 
 
@@ -380,7 +378,7 @@ def _alternative_futures_test(state: ProofState, cuts: int) -> Counterexample | 
     specs: list[FutureSpec] = []
     for number, (row, first_moves) in enumerate(state.future_cuts(cuts).items()):
         specs += _opposite_futures(state, row, first_moves)
-        if number < _MISSING_FUTURES:
+        if number < MISSING_FUTURES:
             specs.append(_future(state, "missing", row))
     for spec, differing in zip(specs, _changes(state, specs), strict=True):
         if differing.any():  # no rounding: the panels have the same length

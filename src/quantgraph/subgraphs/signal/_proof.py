@@ -34,7 +34,7 @@ from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, frozen_array
-from quantgraph.subgraphs.signal._agents import Issue, as_of
+from quantgraph.subgraphs.signal._agents import Issue, as_of, current_ref
 from quantgraph.subgraphs.signal._warm_up import FixedWindow, evaluated_from
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -85,8 +85,7 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
 
     The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
     needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
-    sessions of the window are before it. The cost counts evaluations, not seconds, which would make
-    two equal runs differ.
+    sessions of the window are before it.
     """
     strategy, request = strategy_of(state), request_of(state)["checked"]
     moment, name, warm_up = as_of(state, resources), strategy["name"], strategy["warm_up"]
@@ -103,6 +102,10 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
     first = evaluated_from(sessions, request, warm_up)
     findings = list(verdict.findings(language(state)))
+    stored = resources.store.view(moment, current_ref(state, resources))["signal"][name]
+    if verdict.signal is not None and not verdict.signal.reindex_like(stored).equals(stored):
+        message = f"{name} differs when its code is run again; seed all randomness"
+        findings.append(Finding(severity="error", code="not_reproducible", message=message))
     if verdict.causal and first is None:
         findings.append(
             Finding(

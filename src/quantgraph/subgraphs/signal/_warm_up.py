@@ -74,9 +74,8 @@ def fix_window(
     The need is measured on invented rows, over more sessions than the window, which may be too short to show
     it.
     """
-    sessions = market_sessions(request, source)
-    before = sessions[sessions < session_of(request["start"])]
-    window = session_of(request["start"])
+    sessions, window = market_sessions(request, source), session_of(request["start"])
+    before = sessions[sessions < window]
     try:
         longest = _measure(strategy, request, source, before, as_of)
         longest = longest or _rehearse(strategy, strategy.data_ref, as_of, window)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -148,8 +149,8 @@ def _make_signal(
     seed = audit.seed
     if seed is None:  # drawn before anything runs: a killed run continues with the same seed
         seed = call_once("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    work = _Work(resources=resources, context=context, request=request, data_ref=data_ref, name=name)
-    return call_once("code", facts, lambda: _commit_signal(work, seed, language))
+    commit = partial(_commit_signal, resources, context, request, data_ref, seed=seed, language=language)
+    return call_once("code", facts, commit)
 
 
 def _signal_update(
@@ -329,38 +330,35 @@ def _failure_update(
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Work:
-    """What an attempt's signal ``name`` is made of."""
-
-    resources: OpenResources
-    context: ToolContext
-    request: dict[str, Any]
-    data_ref: str
-    name: str
-
-
-def _commit_signal(work: _Work, seed: int, language: Language) -> dict[str, Any]:
+def _commit_signal(
+    resources: OpenResources,
+    context: ToolContext,
+    request: Mapping[str, Any],
+    data_ref: str,
+    *,
+    seed: int,
+    language: Language,
+) -> dict[str, Any]:
     """Fix the window on invented rows, run through the real ones, and commit the signal of that run alone."""
-    name, context, store = work.name, work.context, work.resources.store
-    traded = traded_symbols(work.request, context.source)
+    name, store = context.names[-1], resources.store
+    traded = traded_symbols(request, context.source)
     only_traded(name, context.signal(name), traded)  # before the longer runs
-    if missing := _misaligned(context, work.request):
+    if missing := _misaligned(context, request):
         return {"misaligned": missing}
-    trials = CodeTrials(work.resources.runner, context.needed_cells(), name)
-    draft = DraftStrategy(trials=trials, data_ref=work.data_ref, store=store)
-    window = fix_window(draft, work.request, context.source, context.moment)
+    trials = CodeTrials(resources.runner, context.needed_cells(), name)
+    draft = DraftStrategy(trials=trials, data_ref=data_ref, store=store)
+    window = fix_window(draft, request, context.source, context.moment)
     panel = store.view(context.moment, window.data_ref).frozen()
     first = run_strategy_first(
-        work.resources,
+        resources,
         trials,
         panel,
         window=window,
-        request=work.request,
+        request=request,
         seed=seed,
         user_language=language,
     )
-    signal = only_traded(name, in_window(first.completed(trials, panel).frame, work.request), traded)
+    signal = only_traded(name, in_window(first.completed(trials, panel).frame, request), traded)
     return {
         "data_ref": window.data_ref,
         "longest_ref": window.longest_ref,
