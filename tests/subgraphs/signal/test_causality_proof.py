@@ -10,10 +10,12 @@ from states import flat
 from talkers import TALKERS
 
 from quantgraph import create_trading_graph
+from quantgraph.audit.causality import FirstRun
 from quantgraph.broker.ledger import Ledger
 from quantgraph.market import session_of
 from quantgraph.recording import Recorder
 from quantgraph.runtime import Resources
+from quantgraph.state.frames import freeze
 from quantgraph.subgraphs.signal import _proof as causality_proof
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
@@ -259,3 +261,17 @@ def test_a_proof_that_takes_long_is_announced_before_it_begins(play, graph_of, m
     # The window's 22 sessions and the one before it that a row needs.
     assert told["runs"] == 22 + 1
     assert "23 次" in told["line"] or "at most 23 times" in told["line"]
+
+
+def test_a_signal_that_is_not_the_one_that_was_judged_does_not_trade(play, graph_of, monkeypatch):
+    completed = FirstRun.completed
+
+    def another(first, trials, panel):
+        frame = completed(first, trials, panel).frame
+        frame.iloc[-1] = 1.0 - frame.iloc[-1]
+        return freeze("signal", "other", frame)
+
+    monkeypatch.setattr(FirstRun, "completed", another)
+    final = graph_of(play.Cast(), on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
+    assert not final["signal_ready"]
+    assert final["error_messages"][0].startswith("not_reproducible: up_day differs")
