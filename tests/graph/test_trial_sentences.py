@@ -35,7 +35,6 @@ from plain_prices import (
 from sentence_play import SentenceModel, clause, dispute, reading
 from thinned import thinned
 
-from quantgraph.market import session_of
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import dialogue_of, progress_of, request_of, strategy_of
 from quantgraph.sandbox import default_runner
@@ -496,7 +495,7 @@ class Outcome:
     def assert_right(self, right: Callable[[Bars], pd.DataFrame], source: str = "a_share") -> None:
         made = strategy_of(self.state)
         signal = self.store.snapshot(self.state["data_ref"])["signal"][made["name"]]
-        assert_right(signal, right, first=session_of(made["evaluated_from"]), source=source)
+        assert_right(signal, right, first=signal.index[0], source=source)
 
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}

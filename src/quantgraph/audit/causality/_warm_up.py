@@ -36,6 +36,8 @@ _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
 _AIMED = 4
 _MARGIN = 0.1
+_FEW_SYMBOLS = 12
+"""So few are rehearsed a second time: the need may depend on prices, of which they show few."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,9 @@ def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehears
         raise CodeFailed(f"the strategy fails on invented rows, before its first run: {outcome.error}")
     reads = fields_read(trials, invented, outcome)
     need = measure_warm_up(trials, only_fields(invented, reads), whole=outcome) if warm_up else None
+    if need is not None and need > 1 and len(axes_of(panel).symbols) <= _FEW_SYMBOLS:
+        again = only_fields(rehearsal_panel(panel, seed=1), reads)
+        need = max(need, measure_warm_up(trials, again) or 0)
     return Rehearsal(signal=outcome.signal, reads=reads, warm_up=need, seconds=outcome.seconds)
 
 
