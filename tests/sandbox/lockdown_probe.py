@@ -1,7 +1,7 @@
 """A process that locks itself down, forks for each piece of code on stdin and tells what became of it.
 
 ``python lockdown_probe.py '{"user": 65534, "parent": true, "child": {"memory": …, "seconds": …}, …}'``, where
-``together`` tries all codes in one child, ``once`` in the process itself, ``warm`` runs them once before,
+``together`` tries all codes in one child, ``once`` in the process itself, ``archive`` is a descriptor,
 ``without`` names what the kernel lacks, and ``thread`` starts one first.
 """
 
@@ -25,6 +25,7 @@ import talib
 from quantgraph.sandbox import _lockdown as _linux
 from quantgraph.sandbox import _lockdown as _seccomp
 from quantgraph.sandbox import _lockdown as lockdown
+from quantgraph.sandbox._archive import import_from_archive
 
 # Codes may need them where the interpreter's own folder is closed to the user that they run as.
 LOADED = (multiprocessing.popen_fork, subprocess, _posixshmem)
@@ -90,9 +91,8 @@ def sealed(codes, child):
 
 def main(told):
     codes = json.load(sys.stdin)
-    if told.get("warm"):
-        for code in codes.values():
-            exec(code, namespace())
+    if told.get("parent"):
+        import_from_archive(told["archive"], ())
     if told.get("user"):
         os.setgroups([])
         os.setresgid(*[told["user"]] * 3)
@@ -102,7 +102,7 @@ def main(told):
     if told.get("thread"):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if told.get("parent"):
-        lockdown.seal_parent(lockdown.readable_places())
+        lockdown.seal_parent()
     if told.get("once"):
         lockdown.seal_child(**told["child"])
         json.dump({name: outcome(code) for name, code in codes.items()}, sys.stdout)

@@ -22,7 +22,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
 
 from quantgraph._util.packages import required_packages
-from quantgraph.sandbox._lockdown import PACKAGES
+from quantgraph.sandbox._archive import PACKAGES
 
 _TOLD = ("numpy", "pandas", "talib")
 """Of the packages that are always readable, those that code is written with."""

@@ -27,6 +27,7 @@ from quantgraph._util.files import usable_processors
 from quantgraph._util.packages import is_package
 from quantgraph.errors import BadOption, CodeFailed, CodeUnavailable, SandboxTooWeak
 from quantgraph.market import Moment
+from quantgraph.sandbox._archive import open_archive
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox._result import Call, CodeResult, Limits, read_handshake
 from quantgraph.sandbox._server import (
@@ -149,11 +150,12 @@ class FreshRunner(_ProcessRunner):
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
-        call, folder = Call(limits=self._limits()), WorkFolder()
+        call, folder, archive = Call(limits=self._limits()), WorkFolder(), open_archive(self.packages)
         with (
             contextlib.closing(folder),
             subprocess.Popen(
-                [*PYTHON, "--once", *self.packages],
+                [*PYTHON, "--once", *map(str, archive), *self.packages],
+                pass_fds=archive,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

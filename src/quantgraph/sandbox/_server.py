@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
 from quantgraph.errors import CodeFailed, CodeUnavailable, QuantGraphError, SandboxTooWeak
+from quantgraph.sandbox._archive import open_archive
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox._result import DIED, STARTED, Call, Isolation, Limits, is_at_least, read_handshake
 from quantgraph.sandbox.wire._wire import Block, Read, exact_reader, read_header
@@ -229,9 +230,10 @@ class ServerProcess:
         try:
             with theirs:
                 # OSError: the machine has no room for another process.
+                inherited = [theirs.fileno(), *open_archive(self._packages)]
                 self.process = subprocess.Popen(
-                    [*self._command, str(theirs.fileno()), *self._packages],
-                    pass_fds=[theirs.fileno()],
+                    [*self._command, *map(str, inherited), *self._packages],
+                    pass_fds=inherited,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -1,8 +1,9 @@
 """The process in which generated code runs: ``python -P -s -m quantgraph.sandbox._worker``.
 
 Given the number of an inherited socket it is the fork server; with ``--once`` it serves one request on stdin
-and stdout. More arguments are packages that code may import beside those that it always may. Its environment
-and working folder are empty, and it receives nothing but the request.
+and stdout. The number of the archive's descriptor may follow; without one it makes the archive itself. More
+arguments are packages that code may import beside those that it always may. Its environment and working
+folder are empty, and it receives nothing but the request.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from quantgraph.sandbox._lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox._archive import import_from_archive
+from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test
 from quantgraph.sandbox._pandas_guards import allow_packages
 from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_decider, serve_prefixes
 from quantgraph.sandbox._result import DIED, STARTED, UNAVAILABLE, is_at_least
@@ -38,7 +39,6 @@ from quantgraph.sandbox.wire._wire import (
     read_shared_frames,
 )
 
-_WARM_SECONDS = 60.0
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
@@ -48,51 +48,15 @@ def canary_file() -> Path:
     return Path(__file__)
 
 
-def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> None:
-    """Seal this process, report its isolation level, and serve until the host closes ``control``.
-
-    ``packages`` are readable beside those that always are.
-    """
-    places = readable_places(packages)
-    seal_parent([*places, Path.cwd()])
-    warming = _warm(places)
+def run_fork_server(control: socket.socket) -> None:
+    """Seal this process, report its isolation level, and serve until the host closes ``control``."""
+    seal_parent()
     with contextlib.suppress(ConnectionError):
-        report = _report_of_a_sealed_child()
-        os.waitpid(warming, 0)
-        control.sendall(report)
-        _ForkServer(control, places).serve()
+        control.sendall(_report_of_a_sealed_child())
+        _ForkServer(control).serve()
     # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
         Path.cwd().rmdir()
-
-
-def _warm(places: Sequence[Path]) -> int:
-    """Begin to read all readable files in a child, and return its process id.
-
-    Code could read or not read files that are on disk alone, and later code see which are in memory. When all
-    of them are, and their access times are of today, reading one changes nothing.
-    """
-    child = os.fork()
-    if not child:
-        try:
-            buffer = [bytearray(1 << 20)]
-            for place in places:
-                for folder, _, names in [(place.parent, (), [place.name]), *os.walk(place)]:
-                    for name in names:
-                        _read_through(f"{folder}/{name}", buffer)
-        finally:
-            os._exit(0)
-    return child
-
-
-def _read_through(file: str, buffer: list[bytearray]) -> None:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            while os.readv(descriptor, buffer):
-                pass
-        finally:
-            os.close(descriptor)
 
 
 def _report_of_a_sealed_child() -> bytes:
@@ -124,9 +88,8 @@ class _Fork:
 class _ForkServer:
     """The loop over the control socket and the living children, by process id."""
 
-    def __init__(self, control: socket.socket, places: Sequence[Path]) -> None:
+    def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._places, self._warmed = places, time.monotonic()
         self._forks: dict[int, _Fork] = {}
         # Every child begins with as many.
         self._kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -205,9 +168,6 @@ class _ForkServer:
 
     def _fork(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
         try:
-            if time.monotonic() > self._warmed + _WARM_SECONDS:  # some may have left the memory since
-                os.waitpid(_warm(self._places), 0)
-                self._warmed = time.monotonic()
             pid = os.fork()
         except OSError as error:
             _send_error(connection, {"code": UNAVAILABLE, "message": str(error)})
@@ -257,13 +217,13 @@ def _send_error(connection: socket.socket, error: dict[str, object]) -> None:
         connection.send(b"".join(encode_frames(header, {})), socket.MSG_DONTWAIT)
 
 
-def _serve_once(packages: Sequence[str]) -> None:
+def _serve_once() -> None:
     """Seal the process, report its isolation level, and run the code if that is enough."""
     reply = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (1, 2):
         os.dup2(null, standard)
-    seal_parent([*readable_places(packages), Path.cwd()])
+    seal_parent()
     header, frames = decode_frames(exact_reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
     os.dup2(null, 0)
     os.close(null)
@@ -293,16 +253,18 @@ def _continue_in_fork(reply: BinaryIO) -> None:
 def main(arguments: list[str]) -> None:
     """Serve one request with ``--once``, else forks on the inherited socket of that number."""
     how, *named = arguments
+    archive = int(named.pop(0)) if named and named[0].isdigit() else None
     packages = allow_packages(named)
     preload()
+    import_from_archive(archive, packages)
     if how == "--once":
-        _serve_once(packages)
+        _serve_once()
         return
     # Objects made so far are in every child: a collector that visits them would copy their pages.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(how)) as control:
-        run_fork_server(control, packages)
+        run_fork_server(control)
 
 
 if __name__ == "__main__":
