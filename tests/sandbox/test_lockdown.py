@@ -42,6 +42,16 @@ REFUSED = {
     "a file by numpy": "np.fromfile({canary!r})",
     "a file by pyarrow": "import pyarrow; pyarrow.memory_map({canary!r})",
     "accounts": "open('/etc/passwd')",
+    "a file of the standard library": "open(os.__file__)",
+    "whether a file is there": "os.stat({canary!r})",
+    "whether a link is there": "os.lstat('/proc/self/exe')",
+    "what the root folder is": "os.stat('/')",
+    "whether a file may be read": "os.access({canary!r}, os.R_OK) or os.stat({canary!r})",
+    "a descriptor by the call that takes paths": "os.stat(0)",
+    "a folder's entries": "os.scandir({folder!r})",
+    "a file system": "os.statvfs('/')",
+    "the name of a descriptor": "os.readlink('/proc/self/fd/0')",
+    "a pipe": "os.pipe()",
     "the root folder": "os.listdir('/')",
     "the working folder": "os.listdir('.')",
     "the project": "open({package!r} + '/__init__.py')",
@@ -145,6 +155,10 @@ rename 82 -, renameat 264 38, renameat2 316 276, unlink 87 -, unlinkat 263 35, r
 mkdir 83 -, mkdirat 258 34, mknod 133 -, mknodat 259 33, creat 85 -
 setxattr 188 5, fsetxattr 190 7, getxattr 191 8, utimensat 280 88, readlink 89 -, readlinkat 267 78
 sendfile 40 71, splice 275 76, tee 276 77, vmsplice 278 75, copy_file_range 326 285
+open 2 -, openat 257 56, openat2 437 437, stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291
+access 21 -, faccessat 269 48, faccessat2 439 439, getdents 78 -, getdents64 217 61, statfs 137 43, fstatfs 138 44
+lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, llistxattr 195 12, removexattr 197 14, utime 132 -, utimes 235 -
+inotify_add_watch 254 27, mq_unlink 241 181, uselib 134 -, fchdir 81 50, pipe 22 -, pipe2 293 59
 syslog 103 116, acct 163 89, swapon 167 224, sethostname 170 161, settimeofday 164 170, clock_settime 227 112
 futex_waitv 449 449, futex_wake 454 454, futex_wait 455 455, futex_requeue 456 456, cachestat 451 451, mincore 27 232
 set_robust_list 273 99, set_tid_address 218 96, fadvise64 221 223, readahead 187 213, flock 73 32, semtimedop 220 192

@@ -96,7 +96,7 @@ def _digest(content: bytes) -> bytes:
 
 def _stats(path: str) -> Iterator[os.stat_result]:
     with contextlib.suppress(OSError):
-        yield Path(path).stat()
+        yield os.stat(path)  # noqa: PTH116 - of thousands of files, and much faster
 
 
 def _files(packages: Sequence[str]) -> Iterator[_File]:

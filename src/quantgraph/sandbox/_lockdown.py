@@ -164,7 +164,7 @@ _ALLOWED = """
     rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136
     rt_sigsuspend 130 133, rt_sigtimedwait 128 137, sigaltstack 131 132, restart_syscall 219 128
     pause 34 -, alarm 37 -, getitimer 36 102, setitimer 38 103
-    nanosleep 35 101, gettimeofday 96 169, time 201 -, getrusage 98 165, getrlimit 97 163
+    nanosleep 35 101, gettimeofday 96 169, time 201 -, times 100 153, getrusage 98 165, getrlimit 97 163
     getpid 39 172, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177
     uname 63 160, getrandom 318 278, exit 60 93, exit_group 231 94
 """
@@ -345,11 +345,11 @@ def _fstat(fd: int) -> os.stat_result:
     call("syscall", _numbers(_ALLOWED, os.uname().machine)["fstat"], fd, buffer)
     fields = struct.unpack_from(layout, buffer)
     named = dict(zip(names.split(), fields, strict=False))
-    seconds, parts = fields[-6::2], fields[-5::2]
-    exact = [whole * 10**9 + part for whole, part in zip(seconds, parts, strict=True)]
     head = [named[name] for name in ("mode", "ino", "dev", "nlink", "uid", "gid", "size")]
     tail = [named[name] for name in ("blksize", "blocks", "rdev")]
-    return os.stat_result((*head, *seconds, *(time / 1e9 for time in exact), *exact, *tail))
+    seconds, times = fields[-6::2], list(zip(fields[-6::2], fields[-5::2], strict=True))
+    floats, exact = [s + 1e-9 * n for s, n in times], [s * 10**9 + n for s, n in times]
+    return os.stat_result((*head, *seconds, *floats, *exact, *tail))
 
 
 def self_test(canary: Path) -> tuple[IsolationLevel, str]:
