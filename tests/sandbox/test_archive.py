@@ -185,7 +185,9 @@ def test_it_is_made_once_and_again_when_it_is_damaged(empty, monkeypatch):
 
 @pytest.mark.parametrize("damage", [lambda whole: whole[:-1], lambda whole: whole[:99] + b"?" + whole[100:]])
 def test_a_damaged_one_is_made_again(empty, monkeypatch, damage):
-    monkeypatch.setattr(_archive, "_files", lambda packages: [("six.py", __import__("six").__file__)])
+    monkeypatch.setattr(
+        _archive, "_files", lambda packages: _archive._file("six.py", __import__("six").__file__)
+    )
     whole = content(_archive.open_archive())
     (file,) = empty.iterdir()
     file.write_bytes(damage(whole))
@@ -195,7 +197,7 @@ def test_a_damaged_one_is_made_again(empty, monkeypatch, damage):
 
 def test_a_file_that_changes_makes_another_and_the_old_one_goes(empty, monkeypatch, tmp_path):
     module = tmp_path / "own.py"
-    monkeypatch.setattr(_archive, "_files", lambda packages: [("own.py", str(module))])
+    monkeypatch.setattr(_archive, "_files", lambda packages: _archive._file("own.py", str(module)))
     told = []
     for source in ("x = 1", "x = 20"):
         module.write_text(source)

@@ -1,11 +1,10 @@
 """The archive that sealed code imports from: it can name no file.
 
-It is a zip file with the code objects and resources of the standard library and of packages, under the names
-of their files; an entry's comment is the file that the code came from. An extension module is an empty entry.
-
-The host makes it once for these files in the folder of caches, and hands its descriptor to the processes that
-it starts. Such a process reads it into its own memory, so that no page of it tells what was imported. It
-loads the libraries of all extension modules: of a library that it has, the C library opens no file again.
+A zip file has the code objects and resources of the standard library and of packages under the names of
+their files; an entry's comment is the file of its code. An extension module is an empty entry. The host makes
+it once in the folder of caches and hands its descriptor to the processes that it starts. Such a process reads
+it into its own memory, so that no page of it tells what was imported, and loads the libraries of all
+extension modules: of a library that it has, the C library opens no file again.
 """
 
 from __future__ import annotations
@@ -25,16 +24,11 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from importlib.abc import InspectLoader, MetaPathFinder
-from importlib.machinery import (
-    EXTENSION_SUFFIXES,
-    ExtensionFileLoader,
-    ModuleSpec,
-    PathFinder,
-    SourceFileLoader,
-)
+from importlib.abc import InspectLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from quantgraph._util.files import write_atomic
 from quantgraph._util.packages import required_packages
@@ -44,16 +38,15 @@ PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
 """Packages that generated code may import."""
 
 _LEFT_OUT = re.compile(
-    r"(.*/)?(tests?|idle_test|__pycache__|site-packages|dist-packages|lib-dynload|config-.*|include)"
-    r"|(.*/)?(_test|_xx|xx|_tkinter)[^/]*\.so"  # tkinter's library loads a graphical system's
+    r"(tests?|idle_test|__pycache__|site-packages|dist-packages|lib-dynload|config-.*|include)"
+    r"|(_test|_xx|xx|_tkinter).*\.so"  # tkinter's library loads a graphical system's
     r"|.*\.(a|c|cc|cpp|exe|h|hpp|o|pxd|pxi|pyc|pyi|pyx|whl|so\.[\d.]+)"
 )
-"""Files and folders that no strategy imports or reads."""
-_EXTENSION = tuple(EXTENSION_SUFFIXES)
-_DIGEST_SIZE = 32
+"""Names of files and folders that no strategy imports or reads."""
+_EXTENSION, _DIGEST_SIZE = tuple(EXTENSION_SUFFIXES), 32
 
-_File = tuple[str, str]
-"""Name in the archive, and path."""
+_File = tuple[str, str, int, int]
+"""Name in the archive, path, size, and time of the last change."""
 
 
 def open_archive(packages: Sequence[str] = ()) -> tuple[int, ...]:
@@ -63,30 +56,28 @@ def open_archive(packages: Sequence[str] = ()) -> tuple[int, ...]:
     """
     if sys.platform != "linux":
         return ()
-    files = tuple(_files(required_packages(packages)))
-    facts = [(*file, stat.st_size, stat.st_mtime_ns) for file in files for stat in _stats(file[1])]
-    kind = _digest(repr((sys.version, sys.flags.optimize, sysconfig.get_path("stdlib"), packages)).encode())
-    return (_open(f"{kind.hex()[:16]}-{_digest(repr(facts).encode()).hex()}", files),)
+    packages = required_packages(packages)
+    files = tuple(_files(packages))
+    kind = _digest(repr((sys.prefix, sys.version, sys.flags.optimize, packages)).encode()).hex()[:16]
+    return (_open(f"{kind}-{_digest(repr(files).encode()).hex()}", files),)
 
 
 @functools.cache
 def _open(name: str, files: tuple[_File, ...]) -> int:
-    folder = load_settings().cache_dir / "sandbox"
+    place = load_settings().cache_dir / "sandbox" / name
     with contextlib.suppress(OSError):  # it is not there yet
-        content = (folder / name).read_bytes()
+        content = place.read_bytes()
         if content[:_DIGEST_SIZE] == _digest(content[_DIGEST_SIZE:]):
-            return os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     content = _build(files)
-    with contextlib.suppress(OSError):  # no folder that can be written
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / name, content)
-        for old in folder.glob(f"{name.partition('-')[0]}-*"):
-            if old.name != name:
-                old.unlink()
-        return os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # no such folder can be written
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(place, content)
+        for old in {*place.parent.glob(f"{name.partition('-')[0]}-*")} - {place}:
+            old.unlink(missing_ok=True)
+        return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     descriptor = os.memfd_create("archive")
-    with os.fdopen(os.dup(descriptor), "wb") as file:
-        file.write(content)
+    Path(f"/proc/self/fd/{descriptor}").write_bytes(content)
     return descriptor
 
 
@@ -94,23 +85,15 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_SIZE).digest()
 
 
-def _stats(path: str) -> Iterator[os.stat_result]:
-    with contextlib.suppress(OSError):
-        yield os.stat(path)  # noqa: PTH116 - of thousands of files, and much faster
-
-
 def _files(packages: Sequence[str]) -> Iterator[_File]:
-    library = sysconfig.get_path("stdlib")
-    yield from _below(library, "")
-    yield from _below(f"{library}/lib-dynload", "")
+    for library in (sysconfig.get_path("stdlib"), f"{sysconfig.get_path('stdlib')}/lib-dynload"):
+        yield from _below(library, "")
     for name in sorted({*PACKAGES, *packages}):
-        spec = importlib.util.find_spec(name)
-        folders = spec and spec.submodule_search_locations
-        if folders:
-            for folder in folders:
+        if spec := importlib.util.find_spec(name):
+            for folder in spec.submodule_search_locations or ():
                 yield from _below(folder, f"{name}/")
-        elif spec and spec.origin:
-            yield posixpath.basename(spec.origin), spec.origin
+            if not spec.submodule_search_locations and spec.origin:
+                yield from _file(posixpath.basename(spec.origin), spec.origin)
 
 
 def _below(top: str, prefix: str) -> Iterator[_File]:
@@ -118,21 +101,24 @@ def _below(top: str, prefix: str) -> Iterator[_File]:
         inner[:] = sorted(name for name in inner if not _LEFT_OUT.fullmatch(name))
         for name in sorted(names):
             if not _LEFT_OUT.fullmatch(name):
-                path = f"{folder}/{name}"
-                yield prefix + path[len(top) + 1 :], path
+                yield from _file(f"{prefix}{folder[len(top) + 1 :]}/{name}".lstrip("/"), f"{folder}/{name}")
+
+
+def _file(name: str, path: str) -> Iterator[_File]:
+    with contextlib.suppress(OSError):  # a link to nothing
+        found = os.stat(path)  # noqa: PTH116 - of thousands of files, and much faster
+        yield posixpath.normpath(name), path, found.st_size, found.st_mtime_ns
 
 
 def _build(files: Sequence[_File]) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+    with zipfile.ZipFile(content, "w") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of code that is not ours
-        for name, path in files:
+        for name, path, *_ in files:
             entry = zipfile.ZipInfo(name)
+            entry.comment = path.encode() if path.endswith((".py", *_EXTENSION)) else b""
             with contextlib.suppress(OSError, SyntaxError, ValueError):  # it cannot be imported either
-                data = _content(path)
-                if path.endswith((".py", *_EXTENSION)):
-                    entry.comment = path.encode()
-                archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=1)
+                archive.writestr(entry, _content(path), zipfile.ZIP_DEFLATED, compresslevel=1)
     body = content.getvalue()
     return _digest(body) + body
 
@@ -145,7 +131,7 @@ def _content(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-class _ArchiveFinder(MetaPathFinder):
+class _ArchiveFinder:
     """Finds modules in an archive, in the order in which Python looks into a folder."""
 
     def __init__(self, content: bytes) -> None:
@@ -158,57 +144,44 @@ class _ArchiveFinder(MetaPathFinder):
                 except OSError:  # it lacks a library of the system
                     del self.origins[name]
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> ModuleSpec | None:
-        """Return the specification of a module of the archive."""
-        name = fullname.replace(".", "/")
+    def find_spec(self, fullname: str, *_: object) -> Any:
         for suffix in ("/__init__.py", *_EXTENSION, ".py"):
-            if origin := self.origins.get(name + suffix):
-                is_code = suffix.endswith(".py")
-                loader = _ArchiveLoader(self.archive, name + suffix) if is_code else None
-                return importlib.util.spec_from_file_location(
-                    fullname, origin, loader=loader or ExtensionFileLoader(fullname, origin)
-                )
+            name = fullname.replace(".", "/") + suffix
+            if origin := self.origins.get(name):
+                code = _ArchiveLoader(self.archive, name) if suffix.endswith(".py") else None
+                loader = code or ExtensionFileLoader(fullname, origin)
+                return importlib.util.spec_from_file_location(fullname, origin, loader=loader)
         return None
 
 
 class _ArchiveLoader(InspectLoader):
-    """Loads a module, and the resources beside it."""
+    """Loads a module, and reads the resources beside it."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive, self._name = archive, name
 
-    def is_package(self, fullname: str) -> bool:  # noqa: ARG002
-        """Whether the module has modules below it."""
+    def is_package(self, _: str) -> bool:
         return self._name.endswith("/__init__.py")
 
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        """Return the code object."""
+    def get_code(self, _: str) -> CodeType:
         code: CodeType = marshal.loads(self._archive.read(self._name))  # noqa: S302 - the host made it
         return code
 
-    def get_source(self, fullname: str) -> None:
-        """Return None: lines of a traceback have no text."""
+    def get_source(self, _: str) -> None:
+        """Lines of a traceback have no text."""
 
     def get_data(self, path: str) -> bytes:
         """Return the content of a file beside the module, as :func:`pkgutil.get_data` asks for it."""
         origin = self._archive.getinfo(self._name).comment.decode()
         beside = posixpath.relpath(path, posixpath.dirname(origin))
-        try:
-            return self._archive.read(posixpath.normpath(posixpath.join(self._name, "..", beside)))
-        except KeyError:
-            raise FileNotFoundError(path) from None
+        name = posixpath.normpath(posixpath.join(self._name, "..", beside))
+        return zipfile.Path(self._archive, name).read_bytes()
 
-    def get_resource_reader(self, fullname: str) -> _ArchiveLoader:  # noqa: ARG002
-        """Return the reader that :func:`importlib.resources.files` asks."""
+    def get_resource_reader(self, _: str) -> _ArchiveLoader:
         return self
 
     def files(self) -> zipfile.Path:
-        """Return the folder of the package."""
+        """Return the package's folder, as :func:`importlib.resources.files` asks for it."""
         return zipfile.Path(self._archive, self._name.removesuffix("__init__.py"))
 
 
@@ -224,7 +197,7 @@ def import_from_archive(descriptor: int | None, packages: Sequence[str]) -> None
     zipfile.Path(finder.archive).joinpath("os.py").exists()  # fills its tables once for all forks
     sys.meta_path[:] = [finder if each is PathFinder else each for each in sys.meta_path]
     for module in [each for each in sys.modules.values() if isinstance(each, ModuleType)]:
-        spec: ModuleSpec | None = vars(module).get("__spec__")
+        spec: Any = vars(module).get("__spec__")
         found = spec and isinstance(spec.loader, SourceFileLoader) and finder.find_spec(spec.name)
-        if spec and found:  # its resources are read from the archive too
+        if found:  # its resources are read from the archive too
             spec.loader = module.__loader__ = found.loader

@@ -10,9 +10,8 @@ calls (sockets, programs, processes, signals, changes of files and rights) fail 
 raises as PermissionError. Numbers past the last one considered fail with ENOSYS, as on an old kernel, because
 C libraries then try the older call.
 
-No listed call takes a path. ``newfstatat`` and ``statx`` are refused even where the path is empty and a
-descriptor is meant, because a filter cannot read it: :func:`os.fstat` makes the kernel's own call instead.
-What calls the C library's ``fstat`` (Python's files and maps, pyarrow) goes on without its answer.
+No listed call takes a path. A filter cannot see that ``newfstatat`` is given an empty path, as by the C
+library's ``fstat``: files of Python and pyarrow go on without, :func:`os.fstat` makes the kernel's own call.
 
 What two processes could talk by is refused: a futex without ``FUTEX_PRIVATE_FLAG`` is keyed by the file under
 it, and tells one process how many wait in another. Only the wait of ``pthread_join`` comes without the flag,
@@ -332,24 +331,21 @@ def seal_child(*, memory: int, seconds: float) -> None:
 
 
 # The head of ``struct stat``: arch/x86/include/uapi/asm/stat.h, include/uapi/asm-generic/stat.h.
-_STAT = {
-    "x86_64": ("=3Q3I4xQ3q6q", "dev ino nlink mode uid gid rdev size blksize blocks"),
-    "aarch64": ("=2Q4IQ8xqi4xq6q", "dev ino mode nlink uid gid rdev size blksize blocks"),
-}
+_STAT = {"x86_64": "=3Q3I4xQ3q6q", "aarch64": "=2Q4IQ8xqi4xq6q"}
 
 
 def _fstat(fd: int) -> os.stat_result:
     """:func:`os.fstat` by the kernel's call of that name, which takes no path."""
-    layout, names = _STAT[os.uname().machine]
-    buffer = ctypes.create_string_buffer(256)
-    call("syscall", _numbers(_ALLOWED, os.uname().machine)["fstat"], fd, buffer)
-    fields = struct.unpack_from(layout, buffer)
-    named = dict(zip(names.split(), fields, strict=False))
-    head = [named[name] for name in ("mode", "ino", "dev", "nlink", "uid", "gid", "size")]
-    tail = [named[name] for name in ("blksize", "blocks", "rdev")]
-    seconds, times = fields[-6::2], list(zip(fields[-6::2], fields[-5::2], strict=True))
-    floats, exact = [s + 1e-9 * n for s, n in times], [s * 10**9 + n for s, n in times]
-    return os.stat_result((*head, *seconds, *floats, *exact, *tail))
+    machine, buffer = os.uname().machine, ctypes.create_string_buffer(256)
+    call("syscall", _numbers(_ALLOWED, machine)["fstat"], fd, buffer)
+    dev, ino, nlink, mode, *owners, rdev, size, blksize, blocks, a, an, m, mn, c, cn = struct.unpack_from(
+        _STAT[machine], buffer
+    )
+    mode, nlink = (nlink, mode) if machine == "aarch64" else (mode, nlink)
+    times = [second + 1e-9 * part for second, part in ((a, an), (m, mn), (c, cn))]
+    exact = [second * 10**9 + part for second, part in ((a, an), (m, mn), (c, cn))]
+    head = (mode, ino, dev, nlink, *owners, size, a, m, c)
+    return os.stat_result((*head, *times, *exact, blksize, blocks, rdev))
 
 
 def self_test(canary: Path) -> tuple[IsolationLevel, str]:

@@ -43,11 +43,6 @@ _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
 
-def canary_file() -> Path:
-    """Return a file of the host that sealed code must not be able to read: this module's own."""
-    return Path(__file__)
-
-
 def run_fork_server(control: socket.socket) -> None:
     """Seal this process, report its isolation level, and serve until the host closes ``control``."""
     seal_parent()
@@ -65,7 +60,7 @@ def _report_of_a_sealed_child() -> bytes:
     if not child:
         try:
             seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
-            level, reason = self_test(canary_file())
+            level, reason = self_test(Path(__file__))
             os.write(writing, b"".join(encode_message({"level": level, "reason": reason})))
         finally:
             os._exit(0)
@@ -230,7 +225,7 @@ def _serve_once() -> None:
     if hasattr(os, "fork"):
         _continue_in_fork(reply)
     seal_child(memory=header["memory"], seconds=header["seconds"])
-    level, reason = self_test(canary_file())
+    level, reason = self_test(Path(__file__))
     with reply:
         for part in encode_message({"level": level, "reason": reason}):
             reply.write(part)
