@@ -30,7 +30,9 @@ if os.name == "posix":
     import fcntl
 
 
-PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox._worker")
+# The garbage collector finds nothing while modules are imported, and takes a tenth of the start.
+_MAIN = "import gc, sys; gc.disable(); from quantgraph.sandbox._worker import main; main(sys.argv[1:])"
+PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-c", _MAIN)
 
 _FOLDER_PREFIX = "quantgraph-code-"
 _FOLDER_SECONDS = 60.0

@@ -252,6 +252,7 @@ def main(arguments: list[str]) -> None:
     packages = allow_packages(named)
     preload()
     import_from_archive(archive, packages)
+    gc.enable()
     if how == "--once":
         _serve_once()
         return
