@@ -31,7 +31,7 @@ LAZY = {
     "resources": "import importlib.resources as r\nr.files('tzdata').joinpath('zones').read_text()[:4].isalpha() and "
     "{'core', '__init__.py'} <= {each.name for each in r.files('pandas').iterdir()}",
     "no resource": "import importlib.resources as r, pkgutil\ntold = 0\nfor read in (lambda: r.files('pandas').joinpath('x').read_bytes(), "
-    "lambda: pkgutil.get_data('pandas', 'x')):\n    try: read()\n    except FileNotFoundError: told += 1\ntold == 2",
+    "lambda: pkgutil.get_data('pandas', 'x')):\n    try: read()\n    except FileNotFoundError as error: told += len(str(error)) > 5\ntold == 2",
     "a module that is imported again": "import importlib, colorsys; importlib.reload(colorsys).__file__[-11:] == 'colorsys.py'",
     "what is there": "import importlib.util as u; u.find_spec('wave').origin[-7:] == 'wave.py' and not u.find_spec('pandas.none')",
     "tracebacks": "import json, traceback\ntry: json.loads('x')\nexcept ValueError: told = traceback.format_exc()\n'decoder.py\", line' in told",

@@ -336,6 +336,27 @@ def test_a_sealed_process_computes(computed, subtests):
             assert computed[what][0] == "fine", computed[what]
 
 
+ON_A_FILE = {
+    "what it is": "assert os.fstat(descriptor).st_size == 4 and os.fstat(fd=descriptor).st_mode & 0o777 == 0o666",
+    "no descriptor": "import errno\ntry: os.fstat(63)\nexcept OSError as error: assert error.errno == errno.EBADF",
+    "a raw file": "import io; assert io.FileIO(os.dup(descriptor)).read(1) == b'a'",
+    "lines": "os.lseek(descriptor, 0, 0); assert open(os.dup(descriptor)).readlines() == ['a\\n', '1\\n']",
+    "an array": "os.lseek(descriptor, 0, 0); assert np.fromfile(open(os.dup(descriptor), 'rb'), 'u1').tolist() == [97, 10, 49, 10]",
+    "a table": "os.lseek(descriptor, 0, 0); assert pd.read_csv(open(os.dup(descriptor), 'rb'))['a'].tolist() == [1]",
+    "pyarrow": "import pyarrow as pa; os.lseek(descriptor, 0, 0); assert pa.PythonFile(open(os.dup(descriptor), 'rb')).read() == b'a\\n1\\n'",
+    "a map": "import mmap; assert mmap.mmap(descriptor, 4, prot=mmap.PROT_READ)[:] == b'a\\n1\\n'",
+    "a map of an unknown length": "import mmap\ntry: mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)\nexcept (OSError, ValueError): pass",
+    "its name by /proc": "try: os.stat(f'/proc/self/fd/{descriptor}')\nexcept PermissionError: pass",
+}
+
+
+def test_files_on_descriptors_work_without_the_c_librarys_fstat(facts, subtests):
+    told = probe(ON_A_FILE, {**SEALED, "together": True, "files": [facts["canary"]]})
+    for what in ON_A_FILE:
+        with subtests.test(what=what):
+            assert told[what][0] == "fine", told[what]
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("user", USERS)
 def test_limits_hold(user):

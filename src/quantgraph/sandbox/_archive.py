@@ -136,6 +136,7 @@ class _ArchiveFinder:
 
     def __init__(self, content: bytes) -> None:
         self.archive = zipfile.ZipFile(io.BytesIO(content))  # it finds the end, and passes over the digest
+        self.archive.filename = "archive"  # so that errors can name its paths
         self.origins = {entry.filename: entry.comment.decode() for entry in self.archive.infolist()}
         for name, origin in list(self.origins.items()):
             if origin.endswith(_EXTENSION):
