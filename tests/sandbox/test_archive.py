@@ -164,6 +164,7 @@ def test_all_modules_that_a_process_can_import_a_sealed_one_can():
 def empty(monkeypatch, tmp_path):
     """A folder of caches for this test, of which the process knows nothing yet."""
     monkeypatch.setattr(_archive, "_open", functools.cache(_archive._open.__wrapped__))
+    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "sandbox"
 
 
