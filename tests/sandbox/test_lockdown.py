@@ -28,10 +28,10 @@ ARROW = {"ARROW_DEFAULT_MEMORY_POOL": "system", "JE_ARROW_MALLOC_CONF": "backgro
 USERS = ["own", *(["nobody"] if os.getuid() == 0 else [])]
 
 MAPPED = (
-    "import mmap; os.mapped = m = mmap.mmap(os.open(np.__file__, os.O_RDONLY), 4096, mmap.MAP_SHARED, mmap.PROT_READ)\n"
-    "page = np.frombuffer(m, 'u1').ctypes.data\n"
+    "import numpy._core._multiarray_umath as library\n"
+    "page = ctypes.cast(ctypes.PyDLL(library.__file__).PyInit__multiarray_umath, ctypes.c_void_p).value & ~4095\n"
 )
-"""A page of a file that every code process may read, at the address ``page``."""
+"""A page of a library, which all processes that load it share, at the address ``page``."""
 
 # Each works where nothing is sealed. {canary}: a file that everybody may read, in a folder of everybody's.
 REFUSED = {
