@@ -27,7 +27,7 @@ from hashlib import blake2b
 from importlib.abc import InspectLoader
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from quantgraph._util.files import write_atomic
@@ -50,15 +50,11 @@ _File = tuple[str, str, int, int]
 
 
 def open_archive(packages: Sequence[str] = ()) -> tuple[int, ...]:
-    """Return the descriptor of the archive of PACKAGES, of ``packages`` and of what these require.
-
-    It stays open for as long as this process lives. There is none where no system call can be refused.
-    """
+    """Return the descriptor, open for good, of the archive of packages and what they require; none off Linux."""
     if sys.platform != "linux":
         return ()
-    packages = required_packages(packages)
-    files = tuple(_files(packages))
-    kind = _digest(repr((sys.prefix, sys.version, sys.flags.optimize, packages)).encode()).hex()[:16]
+    files = tuple(_files(required_packages(packages)))
+    kind = _digest(repr((sys.prefix, sys.version, sys.flags.optimize, *packages)).encode()).hex()[:16]
     return (_open(f"{kind}-{_digest(repr(files).encode()).hex()}", files),)
 
 
@@ -164,9 +160,8 @@ class _ArchiveLoader(InspectLoader):
     def is_package(self, _: str) -> bool:
         return self._name.endswith("/__init__.py")
 
-    def get_code(self, _: str) -> CodeType:
-        code: CodeType = marshal.loads(self._archive.read(self._name))  # noqa: S302 - the host made it
-        return code
+    def get_code(self, _: str) -> Any:
+        return marshal.loads(self._archive.read(self._name))  # noqa: S302 - the host made it
 
     def get_source(self, _: str) -> None:
         """Lines of a traceback have no text."""
