@@ -50,7 +50,7 @@ _File = tuple[str, str, int, int]
 
 
 def open_archive(packages: Sequence[str] = ()) -> tuple[int, ...]:
-    """Return the descriptor, open for good, of the archive of packages and what they require; none off Linux."""
+    """Return the descriptor, open for good, of the archive of packages; there is one on Linux alone."""
     if sys.platform != "linux":
         return ()
     files = tuple(_files(required_packages(packages)))
