@@ -63,12 +63,19 @@ def first_looks() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No key, no configuration of the machine, a short audit, and a working folder of its own."""
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No key, no configuration of the machine, a short audit, and a working folder and caches of its own."""
     for name in [*_SECRETS, *(name for name in os.environ if name.startswith("QUANTGRAPH_"))]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("QUANTGRAPH_AUDIT", SHORT_AUDIT)
-    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    caches = tmp_path.with_name(f"{tmp_path.name}-caches")
+    archives = tmp_path_factory.getbasetemp().parent / "archives"  # made once for all tests and workers
+    for folder in (caches, archives):
+        folder.mkdir(exist_ok=True)
+    (caches / "sandbox").symlink_to(archives)
+    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(caches))
     monkeypatch.chdir(tmp_path)
     KEPT_CODE.begin_test()
 

@@ -611,7 +611,7 @@ FAILURES = {
     "import os; os.kill(os.getpid(), 9)": (CodeRefused, "no other processes"),
     "open('/etc/passwd')": (CodeRefused, "no files"),
     "import socket; socket.create_connection(('127.0.0.1', 80))": (CodeRefused, "no network"),
-    "import quantgraph.graph._graph": (CodeRefused, "no files"),
+    "import quantgraph.graph._graph": (CodeFailed, "No module named 'quantgraph.graph'"),
     "bytearray(3 << 30)": (CodeMemoryExceeded, "512 MB"),
 }
 

@@ -1,7 +1,7 @@
 """A process that locks itself down, forks for each piece of code on stdin and tells what became of it.
 
 ``python lockdown_probe.py '{"user": 65534, "parent": true, "child": {"memory": …, "seconds": …}, …}'``, where
-``together`` tries all codes in one child, ``once`` in the process itself, ``warm`` runs them once before,
+``together`` tries all codes in one child, ``once`` in the process itself, ``archive`` is a descriptor, ``files`` are opened before,
 ``without`` names what the kernel lacks, and ``thread`` starts one first.
 """
 
@@ -25,9 +25,11 @@ import talib
 from quantgraph.sandbox import _lockdown as _linux
 from quantgraph.sandbox import _lockdown as _seccomp
 from quantgraph.sandbox import _lockdown as lockdown
+from quantgraph.sandbox._archive import import_from_archive
 
 # Codes may need them where the interpreter's own folder is closed to the user that they run as.
 LOADED = (multiprocessing.popen_fork, subprocess, _posixshmem)
+DESCRIPTORS = []
 WITHOUT = {"landlock": {444, 445, 446}, "seccomp": {277, 317}}
 
 
@@ -58,6 +60,7 @@ def namespace():
     index = pd.bdate_range("2023-01-02", periods=300)
     values = np.random.default_rng(1).random((300, 3))
     names = {"df": pd.DataFrame(values, columns=list("abc"), index=index), "raw": raw, "lockdown": lockdown}
+    names["descriptor"] = DESCRIPTORS and DESCRIPTORS[0]
     return {**names, "np": np, "pd": pd, "talib": talib, "os": os, "sys": sys, "time": time, "ctypes": ctypes}
 
 
@@ -90,9 +93,9 @@ def sealed(codes, child):
 
 def main(told):
     codes = json.load(sys.stdin)
-    if told.get("warm"):
-        for code in codes.values():
-            exec(code, namespace())
+    DESCRIPTORS.extend(os.open(file, os.O_RDONLY) for file in told.get("files", ()))
+    if told.get("parent"):
+        import_from_archive(told["archive"], ())
     if told.get("user"):
         os.setgroups([])
         os.setresgid(*[told["user"]] * 3)
@@ -102,7 +105,7 @@ def main(told):
     if told.get("thread"):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if told.get("parent"):
-        lockdown.seal_parent(lockdown.readable_places())
+        lockdown.seal_parent()
     if told.get("once"):
         lockdown.seal_child(**told["child"])
         json.dump({name: outcome(code) for name, code in codes.items()}, sys.stdout)

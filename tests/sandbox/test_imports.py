@@ -92,7 +92,7 @@ def test_a_named_package_and_what_it_requires_are_imported_in_a_sealed_process(c
     ("code", "code_of_error"),
     [
         ("import requests", "code_failed"),
-        ("import sys\ndel sys.meta_path[0]\nimport requests", "code_refused"),
+        ("import sys\ndel sys.meta_path[0]\nimport requests", "code_failed"),
         ("import sklearn\nopen(sklearn.__path__[0] + '/../pytest/__init__.py')", "code_refused"),
         ("import os, sklearn\nos.listdir(sklearn.__path__[0] + '/..')", "code_refused"),
         ("import sklearn\nopen(sklearn.__file__, 'a')", "code_refused"),

@@ -21,7 +21,7 @@ import pytest
 
 from quantgraph.errors import CodeUnavailable
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox._server import ForkRequest, ServerProcess, WorkFolder
+from quantgraph.sandbox._server import ForkRequest, ServerProcess
 from quantgraph.state.frames import freeze
 
 
@@ -50,27 +50,23 @@ def test_a_fork_server_that_was_killed_is_started_again(frames):
     runner.close()
 
 
-def test_closing_ends_the_process_and_removes_its_folder(frames):
+def test_closing_ends_the_process(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    pid, folder = runner._server.process.pid, runner._server.folder.path
+    pid = runner._server.process.pid
     runner.close()
-    assert not os.path.exists(folder)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_restarting_removes_the_old_folder_and_registers_nothing_new(frames):
+def test_restarting_registers_nothing_new(frames):
     registered = atexit._ncallbacks()
     runner = ForkRunner()
-    folders = []
     for _ in range(3):
         assert runner.run(["1"], frames).error is None
-        folders.append(runner._server.folder.path)
         runner._server.process.kill()
         runner._server.process.wait()
     runner.run(["1"], frames)
-    assert [os.path.exists(folder) for folder in folders] == [False] * 3
     assert atexit._ncallbacks() <= registered + 1
     runner.close()
 
@@ -78,11 +74,10 @@ def test_restarting_removes_the_old_folder_and_registers_nothing_new(frames):
 def test_a_runner_that_is_forgotten_ends_its_process(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    process, folder = runner._server.process, runner._server.folder.path
+    process = runner._server.process
     del runner
     gc.collect()
     assert process.returncode is not None
-    assert not os.path.exists(folder)
 
 
 def test_a_message_without_a_connection_does_not_end_the_fork_server(frames):
@@ -144,7 +139,7 @@ def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
     runner._server = ServerProcess(command=[sys.executable, "-c", "pass"])
     with pytest.raises(CodeUnavailable, match="the code process did not start; try: "):
         runner.run(["1"], frames)
-    assert (runner._server.process, runner._server.folder) == (None, None)
+    assert runner._server.process is None
 
 
 def child_of(pid):
@@ -158,13 +153,11 @@ def child_of(pid):
 
 
 @pytest.mark.proof
-def test_when_the_host_is_killed_the_fork_server_and_its_child_end_and_the_next_host_removes_the_folder(
-    tmp_path,
-):
+def test_when_the_host_is_killed_the_fork_server_and_its_child_end():
     code = (
         "import threading\nfrom quantgraph.sandbox import ForkRunner\nrunner = ForkRunner()\nrunner.run(['1'], {})\n"
         "threading.Thread(target=runner.run, args=([open(0).read()], {})).start()\n"
-        "print(runner._server.process.pid, runner._server.folder.path, flush=True)"
+        "print(runner._server.process.pid, flush=True)"
     )
     cell = "while True: pass"
     with subprocess.Popen(
@@ -172,25 +165,13 @@ def test_when_the_host_is_killed_the_fork_server_and_its_child_end_and_the_next_
     ) as host:
         host.stdin.write(cell)
         host.stdin.close()
-        pid, folder = host.stdout.readline().split()
+        pid = host.stdout.readline()
         warm, child = os.pidfd_open(int(pid)), os.pidfd_open(child_of(int(pid)))
         host.kill()
         for process in (warm, child):
             assert select.select([process], [], [], 10)[0]
             os.close(process)
         host.wait()
-    os.utime(folder, (0, 0))
-    WorkFolder().close()
-    assert not os.path.exists(folder)
-
-
-def test_a_folder_that_is_held_is_left_alone_by_others():
-    held = WorkFolder()
-    os.utime(held.path, (0, 0))
-    WorkFolder().close()
-    assert os.path.isdir(held.path)
-    held.close()
-    assert not os.path.exists(held.path)
 
 
 def test_a_host_that_stops_waiting_ends_the_child(frames):

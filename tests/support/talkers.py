@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["HONEST", "TALKERS"]
 
 _START = """\
-import builtins, ctypes, mmap, os, resource, threading, time
+import ctypes, os, threading, time
 close = snapshot["ohlcv"]["close"]
 honest = np.sign(close - close.rolling(3).mean()).fillna(0.0)
 up = (close.shift(-1) > close).iloc[:-1, 0].to_numpy()
@@ -41,9 +41,9 @@ HONEST = (_START + 'GLOBAL_DATA_STATE.update("signal", {"s": honest})',)
 _FUTEX = """
 import numpy._core._multiarray_umath as library
 FUTEX = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
-builtins._page = getattr(builtins, "_page", None) or mmap.mmap(
-    os.open(library.__file__, os.O_RDONLY), 4096, mmap.MAP_SHARED, mmap.PROT_READ)
-words = np.frombuffer(builtins._page, "<i4")
+# A page of code is the same page of the same file in all processes.
+start = ctypes.cast(ctypes.PyDLL(library.__file__).PyInit__multiarray_umath, ctypes.c_void_p).value & ~4095
+words = np.ctypeslib.as_array((ctypes.c_int * 1024).from_address(start))
 
 def place(row, bit):
     return words.ctypes.data + 4 * (2 * row + bit)
@@ -84,55 +84,5 @@ def ask(row):
     after = clocks()
     return any(after[pid] - before[pid] > 0.005 for pid in before.keys() & after.keys()) if before else None
 """
-_TASKS = """
-stop, threads = getattr(builtins, "_resting", (threading.Event(), []))
-stop.set()
-for thread in threads:
-    thread.join()
-OWN = builtins._own = getattr(builtins, "_own", 0) or os.stat(f"/proc/{os.getpid()}/task").st_nlink
-stop, threads = builtins._resting = threading.Event(), []
-for _ in range(2 * len(up) + int(up[-1]) + 3 if len(up) else 0):  # their number tells the last row and what comes
-    threads.append(threading.Thread(target=stop.wait, args=(2.0,), daemon=True))
-    threads[-1].start()
-
-def count(pid):
-    try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - OWN
-    except OSError:
-        return 0
-
-def ask(row):
-    def others():
-        for pid in {*range(max(2, os.getpid() - 12), os.getpid() + 12)} - {os.getpid()}:
-            bit = count(pid) - 2 * (row + 1) - 3
-            if bit in (0, 1):
-                time.sleep(0.04)  # it may be starting more
-                if count(pid) == bit + 2 * (row + 1) + 3:
-                    return bool(bit)
-    return soon(others, 25)
-"""
-_PAGES = """
-FILES = sorted(
-    os.path.join(folder, name) for folder, _, names in os.walk(os.path.dirname(pd.__file__) + "/tests/io")
-    for name in names if name.endswith(".py") and os.path.getsize(os.path.join(folder, name)))
-
-for row, bit in enumerate(up):  # read here, the file is in memory for all who come later
-    with open(FILES[2 * row + int(bit)], "rb") as file:
-        file.read()
-
-def faults(file):
-    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as page:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
-        page[0]
-        return resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before
-
-def ask(row):
-    one, other = faults(FILES[2 * row + 1]), faults(FILES[2 * row])
-    return None if bool(one) == bool(other) else not one
-"""
-
-TALKERS = {
-    name: (_START + lines + _END,)
-    for name, lines in {"futex": _FUTEX, "clock": _CLOCK, "tasks": _TASKS, "pages": _PAGES}.items()
-}
+TALKERS = {name: (_START + lines + _END,) for name, lines in {"futex": _FUTEX, "clock": _CLOCK}.items()}
 """By the way that they try."""

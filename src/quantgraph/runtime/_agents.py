@@ -24,7 +24,7 @@ from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
 from quantgraph.llm.messages import wrap
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
-from quantgraph.runtime.dialogue._transformer import EventsTransformer
+from quantgraph.runtime.dialogue._events import EventsTransformer
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
 from quantgraph.tools import ToolContext
 

@@ -312,6 +312,11 @@ _DATA = (
         "only numpy, pandas, talib and the standard library can be imported",
     ),
     _Rule(
+        "ArrowInvalid",
+        r"Cannot locate (?:or parse )?timezone '(?P<zone>[^']+)'",
+        r"pyarrow's own time zones are not available here: write .astype('datetime64[us, \g<zone>]') before",
+    ),
+    _Rule(
         "ImportError",
         r"(?:optional dependency '|^`Import )(?P<name>\w+)",
         r"\g<name> is not available here: write it with numpy, pandas or talib",

@@ -1,68 +1,49 @@
-"""Linux calls that Python has no function for, and Landlock, which closes files and TCP for good.
+"""Sealing a code process: what generated code must not reach, and the self-test that finds the level.
 
-Sources: Linux ``Documentation/userspace-api/landlock.rst`` and ``include/uapi/linux/landlock.h``. The three
-calls of Landlock have the same numbers on every machine.
+The fork server closes files (Landlock) and gives up its rights once, after its imports; each child takes its
+limits and closes system calls (seccomp) before it reads the request. It cannot name a file, open a socket, or
+start or signal a process; it imports from the archive in its memory (:mod:`quantgraph.sandbox._archive`).
+What a system lacks lowers the level: ``full`` on Linux with Landlock (5.13) and seccomp, ``limits_only`` on
+macOS, ``none`` on Windows. Not refused: the time, the kernel's counters, what the processor's caches tell.
 
-A seccomp filter with an allow-list of system calls.
+The system calls allowed are what numpy, pandas, TA-Lib, pyarrow and Python's threads need once they are
+imported; all others fail with EPERM. Numbers past the last one considered fail with ENOSYS, as on an old
+kernel, because C libraries then try the older call. None takes a path. A filter cannot see that
+``newfstatat`` is given an empty path, as by the C library's ``fstat``: files of Python and pyarrow go on
+without, :func:`os.fstat` makes the kernel's own call. A futex without ``FUTEX_PRIVATE_FLAG`` is keyed by the
+file under it, and tells one process how many wait in another. Only the wait of ``pthread_join`` comes without
+the flag, because the kernel wakes it so; it fails with EAGAIN, upon which C libraries look again.
 
-The list is what numpy, pandas, TA-Lib, pyarrow and Python's threads need once they are imported. All other
-calls (sockets, programs, processes, signals, changes of files and rights) fail with EPERM, which Python
-raises as PermissionError. Numbers past the last one considered fail with ENOSYS, as on an old kernel, because
-C libraries then try the older call.
+The clock of generated code shows the moment that the code's data end at, and goes on from there:
+``time.time`` and what reads it, ``datetime`` and pandas, but not ``np.datetime64("now")``.
 
-What two processes could talk by is refused: a futex without ``FUTEX_PRIVATE_FLAG`` is keyed by the file under
-it, and tells one process how many wait in another. Only the wait of ``pthread_join`` comes without the flag,
-because the kernel wakes it so; it fails with EAGAIN, upon which C libraries look at the thread again.
-
-Sources: Linux ``Documentation/userspace-api/seccomp_filter.rst``, ``include/uapi/linux/futex.h`` and, for
-clocks of other processes, ``include/linux/posix-timers.h``; the numbers are those of
-``arch/x86/entry/syscalls/syscall_64.tbl`` and, for aarch64, ``include/uapi/asm-generic/unistd.h``.
-
-Sealing a code process: what generated code must not reach, and the self-test that finds the level.
-
-Two steps. The fork server closes files and gives up its rights once, after its imports; each child takes its
-limits and closes system calls before it reads the request. A sealed child cannot read the project, keys or
-``/proc``, write anything, open a socket, or start or signal a process. What a system lacks lowers the level,
-which :func:`self_test` finds by trying: ``full`` on Linux with Landlock (5.13) and seccomp, ``limits_only``
-on macOS, ``none`` on Windows.
-
-Not closed: whether a file exists and how large it is, the time, and what the processor's caches tell.
-
-The clock of generated code: it shows the moment that the code's data end at, and goes on from there.
-
-Python's clocks are set: ``time.time`` and what reads it, ``datetime`` and pandas. What reads the processor's
-clock past them, such as ``np.datetime64("now")``, is not; see ``docs/sandbox.md``.
+Sources: Linux ``userspace-api/landlock.rst`` and ``seccomp_filter.rst``, ``include/uapi/linux/landlock.h``,
+``futex.h``, ``include/linux/posix-timers.h``; numbers of calls are those of ``syscall_64.tbl`` and, for
+aarch64, ``include/uapi/asm-generic/unistd.h``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import datetime as dt
 import errno
 import functools
 import gc
-import importlib.util
 import math
 import mmap
 import os
-import re
 import signal
 import socket
-import stat
 import struct
 import sys
-import sysconfig
 import time
-import zoneinfo
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.packages import distributions_of
 from quantgraph.market import PHASE_TIME
 from quantgraph.sandbox.wire._wire import Frames
 
@@ -74,10 +55,8 @@ _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES = 64
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446
 _VERSION_FLAG = 1
-_PATH_BENEATH = 1
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILES = (1 << 13) - 1  # version 1: execute, write, read, list, remove, make
 _FILES_SINCE = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # moving between folders, truncating, ioctl of devices
 _TCP = 0b11  # binding and connecting, since version 4
@@ -107,16 +86,6 @@ def no_new_privileges() -> None:
     call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def hide_from_debuggers() -> None:
-    """Close the process's memory and descriptors to others of the same user, and write no core."""
-    call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def die_with_parent() -> None:
-    """Be killed when the thread that made this process ends."""
-    call("prctl", _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-
-
 def drop_capabilities() -> None:
     """Keep the user and lose what root may do beyond it; an ordinary user loses nothing.
 
@@ -132,19 +101,13 @@ def drop_capabilities() -> None:
     call("capset", head, (ctypes.c_uint32 * 6)())
 
 
-def close_files(readable: Sequence[Path]) -> str:
-    """Let this thread and its children read only ``readable`` files and folders, for good.
-
-    Nothing can be written, made, removed or executed, and no TCP port bound or connected to. A path that this
-    user cannot open is left out. Everything below a readable folder is readable: Landlock cannot exclude.
-    """
+def close_files() -> str:
+    """Let this thread and its children open, make, remove or execute no file, and use no TCP, for good."""
     try:
         version = call("syscall", _CREATE_RULESET, None, 0, _VERSION_FLAG)
         no_new_privileges()
         rules = _create_ruleset(version)
         try:
-            for path in readable:
-                _allow_reading(rules, path)
             call("syscall", _RESTRICT_SELF, rules, 0)
         finally:
             os.close(rules)
@@ -163,25 +126,11 @@ def _create_ruleset(version: int) -> int:
     return call("syscall", _CREATE_RULESET, packed, len(packed), 0)
 
 
-def _allow_reading(rules: int, path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            is_folder = stat.S_ISDIR(os.fstat(beneath).st_mode)
-            rule = struct.pack("=Qi", _READ_FILE | _READ_DIR if is_folder else _READ_FILE, beneath)
-            call("syscall", _ADD_RULE, rules, _PATH_BENEATH, rule, 0)
-        finally:
-            os.close(beneath)
-
-
 # Name, number on x86_64, number on aarch64; "-" where the machine has no such call.
 _ALLOWED = """
     read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, lseek 8 62
     close 3 57, close_range 436 436
-    open 2 -, openat 257 56, getdents 78 -, getdents64 217 61, getcwd 79 17
-    stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291
-    access 21 -, faccessat 269 48, faccessat2 439 439
-    dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59
+    fstat 5 80, getcwd 79 17, dup 32 23, dup2 33 -, dup3 292 24
     poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72
     recvfrom 45 207, recvmsg 47 212, getsockname 51 204, getsockopt 55 209
     mmap 9 222, munmap 11 215, mremap 25 216, mprotect 10 226, brk 12 214
@@ -189,7 +138,7 @@ _ALLOWED = """
     rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136
     rt_sigsuspend 130 133, rt_sigtimedwait 128 137, sigaltstack 131 132, restart_syscall 219 128
     pause 34 -, alarm 37 -, getitimer 36 102, setitimer 38 103
-    nanosleep 35 101, gettimeofday 96 169, time 201 -, times 100 153, getrusage 98 165, getrlimit 97 163
+    nanosleep 35 101, gettimeofday 96 169, time 201 -, times 100 153, getrlimit 97 163
     getpid 39 172, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177
     uname 63 160, getrandom 318 278, exit 60 93, exit_group 231 94
 """
@@ -315,56 +264,12 @@ IsolationLevel = Literal["full", "limits_only", "none"]
 
 _OPEN_FILES = 64
 _STACK = 8 << 20
-PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
-"""Packages that generated code may read."""
-_BUNDLED = tuple(f"{name}.libs" for name in ("numpy", "pandas", "ta_lib", "pyarrow"))
-_OTHER_PACKAGES = ("site-packages", "dist-packages")
-
 _weaknesses: list[str] = []  # why the level is not full; children inherit it
 _parent: dict[str, int] = {}  # the fork server: its process id, threads, bytes of address space
 
 
-def readable_places(packages: Sequence[str] = ()) -> tuple[Path, ...]:
-    """Return the files and folders that generated code may read: the standard library and its packages.
-
-    ``packages`` are those that are allowed beside ``PACKAGES``.
-
-    The standard library's folder is listed entry by entry, because other packages lie in it. Shared libraries
-    of the system are not listed: they are loaded with the packages, before files are closed.
-    """
-    found = {*_standard_library(), *_packages(packages), *map(Path, zoneinfo.TZPATH)}
-    return tuple(sorted(path for path in found if path.exists()))
-
-
-def _standard_library() -> Iterator[Path]:
-    for name in ("stdlib", "platstdlib"):
-        with contextlib.suppress(OSError):
-            entries = list(Path(sysconfig.get_path(name)).iterdir())
-            yield from (entry for entry in entries if entry.name not in _OTHER_PACKAGES)
-
-
-def _packages(more: Sequence[str]) -> Iterator[Path]:
-    bundled = {*_BUNDLED, *(name for package in more for name in _bundled(package))}
-    for name in (*PACKAGES, *more):
-        spec = importlib.util.find_spec(name)
-        if spec is None:
-            continue
-        for folder in spec.submodule_search_locations or ():
-            yield Path(folder)
-            beside = Path(folder).parent.glob("*.libs")
-            yield from (libraries for libraries in beside if libraries.name.lower() in bundled)
-        if not spec.submodule_search_locations:
-            yield from (Path(file) for file in (spec.origin, spec.cached) if file)
-
-
-def _bundled(package: str) -> Iterator[str]:
-    """Names of the folders in which a wheel may have brought shared libraries."""
-    for distribution in distributions_of(package):
-        yield f"{re.sub(r'[-_.]+', '_', distribution).lower()}.libs"
-
-
-def seal_parent(readable: Sequence[Path]) -> None:
-    """Close all files but ``readable`` to this process and its children, and give up its rights; once.
+def seal_parent() -> None:
+    """Close all files to this process and its children, and give up its rights; once.
 
     Call it after the imports. It closes files to the calling thread, the only one that a fork inherits; a
     process that runs code without a fork must have no other thread. Nothing is raised if the system lacks
@@ -375,8 +280,8 @@ def seal_parent(readable: Sequence[Path]) -> None:
         _note(f"{sys.platform} has neither Landlock nor seccomp")
         return
     _try("capabilities are kept", drop_capabilities)
-    _try("the memory is open to debuggers", hide_from_debuggers)
-    _note(close_files(readable))
+    _try("the memory is open to debuggers", lambda: call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0))
+    _note(close_files())
 
 
 def seal_child(*, memory: int, seconds: float) -> None:
@@ -386,15 +291,36 @@ def seal_child(*, memory: int, seconds: float) -> None:
     _set_limits(memory, seconds)
     if sys.platform != "linux":
         return
-    _try("the memory is open to debuggers", hide_from_debuggers)
     parent = _parent.get("pid", os.getpid())
     if parent != os.getpid():
-        _try("the process may outlive its parent", die_with_parent)
+        dies_with = _PR_SET_PDEATHSIG, int(signal.SIGKILL)
+        _try("the process may outlive its parent", lambda: call("prctl", *dies_with, 0, 0, 0))
         if os.getppid() != parent:
             os._exit(1)  # the parent ended before that call
     elif _parent.get("threads", 1) > 1:
         _note("files are open to threads that were started before they were closed")
-    _note(close_calls())
+    if weakness := close_calls():
+        _note(weakness)
+    else:
+        os.fstat = _fstat
+
+
+# The head of ``struct stat``: arch/x86/include/uapi/asm/stat.h, include/uapi/asm-generic/stat.h.
+_STAT = {"x86_64": "=3Q3I4xQ3q6q", "aarch64": "=2Q4IQ8xqi4xq6q"}
+
+
+def _fstat(fd: int) -> os.stat_result:
+    """:func:`os.fstat` by the kernel's call of that name, which takes no path."""
+    machine, buffer = os.uname().machine, ctypes.create_string_buffer(256)
+    call("syscall", _numbers(_ALLOWED, machine)["fstat"], fd, buffer)
+    dev, ino, nlink, mode, *owners, rdev, size, blksize, blocks, a, an, m, mn, c, cn = struct.unpack_from(
+        _STAT[machine], buffer
+    )
+    mode, nlink = (nlink, mode) if machine == "aarch64" else (mode, nlink)
+    times = [second + 1e-9 * part for second, part in ((a, an), (m, mn), (c, cn))]
+    exact = [second * 10**9 + part for second, part in ((a, an), (m, mn), (c, cn))]
+    head = (mode, ino, dev, nlink, *owners, size, a, m, c)
+    return os.stat_result((*head, *times, *exact, blksize, blocks, rdev))
 
 
 def self_test(canary: Path) -> tuple[IsolationLevel, str]:
@@ -489,6 +415,7 @@ def _fork() -> None:
 # Each does no harm where it succeeds.
 _ATTEMPTS: dict[str, Callable[[Path], object]] = {
     "read files": _read,
+    "name paths": lambda _: os.stat("/"),  # noqa: PTH116 - the call itself is tested
     "list folders": lambda _: os.listdir("/"),  # noqa: PTH208 - the call itself is tested
     "read /proc": lambda _: _read(Path("/proc/self/environ")),
     "open TCP sockets": lambda _: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(),

@@ -13,8 +13,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.abc import MetaPathFinder
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
 
 from quantgraph._util.packages import required_packages
-from quantgraph.sandbox._lockdown import PACKAGES
+from quantgraph.sandbox._archive import PACKAGES
 
 _TOLD = ("numpy", "pandas", "talib")
 """Of the packages that are always readable, those that code is written with."""
@@ -31,19 +29,14 @@ _TOLD = ("numpy", "pandas", "talib")
 _more: dict[str, tuple[str, ...]] = {}  # packages that the settings name, with what they require
 
 
-class _OtherPackages(MetaPathFinder):
+class _OtherPackages:
     """A finder that refuses what no other finder may look for."""
 
     def __init__(self) -> None:
         self._allowed = {*PACKAGES, *sys.stdlib_module_names}.union(*_more.values())
         self._listed = ", ".join(sorted({*_TOLD, *_more}))
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> None:
+    def find_spec(self, fullname: str, *_: object) -> None:
         """Raise for a module of another package; leave the others to the next finder."""
         package = fullname.partition(".")[0]
         if package not in self._allowed and not package.startswith("_sysconfigdata"):

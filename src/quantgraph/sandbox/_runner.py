@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_chec
 from quantgraph._util.packages import is_package
 from quantgraph.errors import BadOption, CodeFailed, CodeUnavailable, SandboxTooWeak
 from quantgraph.market import Moment
+from quantgraph.sandbox._archive import open_archive
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox._result import Call, CodeResult, Limits, read_handshake
 from quantgraph.sandbox._server import (
@@ -35,7 +36,6 @@ from quantgraph.sandbox._server import (
     Child,
     ForkRequest,
     ServerProcess,
-    WorkFolder,
     check_level,
     code_environment,
     no_room,
@@ -143,16 +143,16 @@ class FreshRunner(_ProcessRunner):
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
-        call, folder = Call(limits=self._limits()), WorkFolder()
+        call, archive = Call(limits=self._limits()), open_archive(self.packages)
         with (
-            contextlib.closing(folder),
             subprocess.Popen(
-                [*PYTHON, "--once", *self.packages],
+                [*PYTHON, "--once", *map(str, archive), *self.packages],
+                pass_fds=archive,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=code_environment(),
-                cwd=folder.path,
+                cwd=os.sep,
                 start_new_session=True,
             ) as process,
         ):

@@ -1,8 +1,9 @@
 """The process in which generated code runs: ``python -P -s -m quantgraph.sandbox._worker``.
 
 Given the number of an inherited socket it is the fork server; with ``--once`` it serves one request on stdin
-and stdout. More arguments are packages that code may import beside those that it always may. Its environment
-and working folder are empty, and it receives nothing but the request.
+and stdout. The number of the archive's descriptor may follow; without one it makes the archive itself. More
+arguments are packages that code may import beside those that it always may. Its environment is
+empty, and it receives nothing but the request.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ import math
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from quantgraph.sandbox._lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox._archive import import_from_archive
+from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test
 from quantgraph.sandbox._pandas_guards import allow_packages
 from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_decider, serve_prefixes
 from quantgraph.sandbox._result import DIED, STARTED, UNAVAILABLE, is_at_least
@@ -42,23 +42,12 @@ _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
 
-def canary_file() -> Path:
-    """Return a file of the host that sealed code must not be able to read: this module's own."""
-    return Path(__file__)
-
-
-def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> None:
-    """Seal this process, report its isolation level, and serve until the host closes ``control``.
-
-    ``packages`` are readable beside those that always are.
-    """
-    seal_parent([*readable_places(packages), Path.cwd()])
+def run_fork_server(control: socket.socket) -> None:
+    """Seal this process, report its isolation level, and serve until the host closes ``control``."""
+    seal_parent()
     with contextlib.suppress(ConnectionError):
         control.sendall(_report_of_a_sealed_child())
         _ForkServer(control).serve()
-    # The host removes this folder with its content, unless it was killed.
-    with contextlib.suppress(OSError):
-        Path.cwd().rmdir()
 
 
 def _report_of_a_sealed_child() -> bytes:
@@ -67,7 +56,7 @@ def _report_of_a_sealed_child() -> bytes:
     if not child:
         try:
             seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
-            level, reason = self_test(canary_file())
+            level, reason = self_test(Path(__file__))
             os.write(writing, b"".join(encode_message({"level": level, "reason": reason})))
         finally:
             os._exit(0)
@@ -153,7 +142,6 @@ class _ForkServer:
                 "kilobytes": max(used.ru_maxrss - self._kilobytes, 0),
             }
             _send_error(fork.connection, error)
-            shutil.rmtree(str(pid), ignore_errors=True)
 
     def _accept(self) -> bool:
         """Fork for the host's next request; return False if the host is gone."""
@@ -191,9 +179,6 @@ class _ForkServer:
                 other.connection.close()
             for end in (self._control, self._wakeup, self._signals):
                 end.close()
-            with contextlib.suppress(OSError):  # refused when files are sealed; then no folder is needed
-                os.mkdir(str(os.getpid()))  # noqa: PTH102
-                os.chdir(str(os.getpid()))
             memory = [map_shared_frames(descriptor) for descriptor in shared]
             for descriptor in shared:
                 os.close(descriptor)
@@ -219,20 +204,20 @@ def _send_error(connection: socket.socket, error: dict[str, object]) -> None:
         connection.send(b"".join(encode_frames(header, {})), socket.MSG_DONTWAIT)
 
 
-def _serve_once(packages: Sequence[str]) -> None:
+def _serve_once() -> None:
     """Seal the process, report its isolation level, and run the code if that is enough."""
     reply = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (1, 2):
         os.dup2(null, standard)
-    seal_parent([*readable_places(packages), Path.cwd()])
+    seal_parent()
     header, frames = decode_frames(exact_reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
     os.dup2(null, 0)
     os.close(null)
     if hasattr(os, "fork"):
         _continue_in_fork(reply)
     seal_child(memory=header["memory"], seconds=header["seconds"])
-    level, reason = self_test(canary_file())
+    level, reason = self_test(Path(__file__))
     with reply:
         for part in encode_message({"level": level, "reason": reason}):
             reply.write(part)
@@ -255,16 +240,19 @@ def _continue_in_fork(reply: BinaryIO) -> None:
 def main(arguments: list[str]) -> None:
     """Serve one request with ``--once``, else forks on the inherited socket of that number."""
     how, *named = arguments
+    archive = int(named.pop(0)) if named and named[0].isdigit() else None
     packages = allow_packages(named)
     preload()
+    import_from_archive(archive, packages)
+    gc.enable()
     if how == "--once":
-        _serve_once(packages)
+        _serve_once()
         return
     # Objects made so far are in every child: a collector that visits them would copy their pages.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(how)) as control:
-        run_fork_server(control, packages)
+        run_fork_server(control)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 OPENED = """\
 import sys
 from quantgraph.sandbox import _lockdown, _worker
-_lockdown.close_files = lambda readable: ""
+_lockdown.close_files = lambda: ""
 _lockdown.close_calls = lambda: ""
 _lockdown._set_limits = lambda memory, seconds: None
 _worker.main(sys.argv[1:])
@@ -88,7 +88,7 @@ def knowledge(signal, peeking):
 def opened():
     """A runner whose code may do what its user may."""
     runner = ForkRunner(timeout=60.0, isolation="none")
-    runner._server = ServerProcess("none", [*PYTHON[: PYTHON.index("-m")], "-c", OPENED])
+    runner._server = ServerProcess("none", [*PYTHON[:-1], OPENED])
     with closing(runner):
         runner.check()
         assert runner._server.level == "none"

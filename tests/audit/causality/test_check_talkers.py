@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
 from contextlib import closing
-from pathlib import Path
 
-import pandas as pd
 import pytest
 from talkers import HONEST, TALKERS
 from thinned import thinned
@@ -25,17 +22,8 @@ DAYS = {"ohlcv": panel(34, 2, gaps=False)}
 EXPECTED = "not causal: the signal of 600000.SH on "
 
 
-def cold_files():
-    """Push the files that the strategies read out of memory, as they are on a machine that has just started."""
-    for file in (Path(pd.__file__).parent / "tests" / "io").rglob("*.py"):
-        descriptor = os.open(file, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
 @pytest.fixture
 def runner():
-    cold_files()
     with closing(ForkRunner(timeout=30.0)) as made:
         yield made
 
@@ -54,7 +42,6 @@ def test_their_honest_twin_is_proved(runner):
 
 @pytest.mark.parametrize("way", thinned(TALKERS, lambda number, _: number == 0))
 def test_the_audit_refuses_it(way, tmp_path, monkeypatch):
-    cold_files()
     monkeypatch.setenv("QUANTGRAPH_AUDIT", '{"prove": "all", "cuts": 3, "seed": 0}')
     (tmp_path / "talker.py").write_text(TALKERS[way][0])
     window = ["--symbols", "000343.SZ,688851.SH", "--start", "20250102", "--end", "20250228"]

@@ -569,7 +569,7 @@ def test_what_was_traded_is_said_where_arguments_and_words_differ(place):
 
 WEAK = (
     "import sys\nfrom quantgraph.sandbox import _lockdown as lockdown\n"
-    "lockdown.close_files = lambda readable: 'no Landlock'\n"
+    "lockdown.close_files = lambda: 'no Landlock'\n"
     "lockdown.close_calls = lambda: 'no seccomp'\n"
     "from quantgraph.sandbox._worker import main\nmain(sys.argv[1:])"
 )

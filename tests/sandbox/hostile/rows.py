@@ -70,13 +70,13 @@ READS = [
     (
         "the sample data, by its own finder",
         "import sys\ndel sys.meta_path[0]\nfrom quantgraph.data import sample\nsample",
-        REFUSED,
+        FAILED,
         None,
     ),
     (
         "another package, by its own finder",
         "import sys\ndel sys.meta_path[0]\nimport requests",
-        REFUSED,
+        FAILED,
         None,
     ),
     ("data of other packages", "open('@OTHER@').read()", REFUSED, None),

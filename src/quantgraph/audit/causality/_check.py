@@ -12,11 +12,7 @@ import numpy as np
 
 from quantgraph.audit.causality._counterexample import Counterexample, code_hints
 from quantgraph.audit.causality._first_run import FirstRun, LookLog, SessionsProved, run_first
-from quantgraph.audit.causality._proofs import (
-    ProofState,
-    sampled_proof,
-    walked_proof,
-)
+from quantgraph.audit.causality._proofs import ProofState, sampled_proof, walked_proof
 from quantgraph.audit.causality._trials import FunctionTrials, Reads, Trials, read_panels
 from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE, Result, Verdict
 from quantgraph.audit.causality._warm_up import measure_start
@@ -98,11 +94,7 @@ def check_causality(
     verdict = _judge(state, cuts)
     if verdict.causal and warm_up:
         start = measure_start(state.run_each, state.panel, state.reference, state.perturbations)
-        verdict = replace(
-            verdict,
-            warm_up=start.warm_up,
-            later_starts=start.later_starts,
-        )
+        verdict = replace(verdict, warm_up=start.warm_up, later_starts=start.later_starts)
     return replace(verdict, lookback=lookback, seconds=time.perf_counter() - started)
 
 
@@ -135,9 +127,8 @@ def _judge(state: ProofState, cuts: int) -> Verdict:
 
 def _refutation(state: ProofState, found: Counterexample) -> Verdict:
     verdict = _verdict(state, "not_causal")
-    return replace(
-        verdict, counterexample=replace(found, hints=code_hints(getattr(state.trials, "cells", ())))
-    )
+    hints = code_hints(getattr(state.trials, "cells", ()))
+    return replace(verdict, counterexample=replace(found, hints=hints))
 
 
 def _verdict(state: ProofState, result: Result) -> Verdict:

@@ -221,7 +221,6 @@ class CodeTrials:
         Source of the strategy, as its author ran it.
     name
         The signal to check; None is the last one handed over.
-
     """
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:

@@ -8,6 +8,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.runtime.dialogue._events import (
+        EventsTransformer,
         RunEvent,
         emit_proof,
         emit_reading,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         parse_answer,
         question_id,
     )
-    from quantgraph.runtime.dialogue._transformer import EventsTransformer
 
 __all__ = [
     "Answer",

@@ -17,14 +17,7 @@ from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.bars import signal_counts
-from quantgraph.audit.causality import (
-    CodeTrials,
-    FirstRun,
-    LookLog,
-    Verdict,
-    check_causality,
-    run_first,
-)
+from quantgraph.audit.causality import CodeTrials, FirstRun, LookLog, Verdict, check_causality, run_first
 from quantgraph.errors import BadWindow, CodeFailed
 from quantgraph.market import session_of
 from quantgraph.runtime import OpenResources
