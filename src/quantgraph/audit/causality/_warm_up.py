@@ -149,8 +149,10 @@ class _Measured:
                 differing = np.nonzero(self._reference.differing(outcome, rows, self._first(start)))
                 self._unsure[start] = differing, self._reference.values_at(outcome, differing)
                 self.last[start] = self._last(start, differing)
-        need, usual = self.warm_up, median(self.last.values()) if self.last else 0
-        if need is None or need > 2 * usual + 4:  # a sum that begins elsewhere may round otherwise
+        need, lasts = self.warm_up, [*self.last.values()]
+        usual = median(lasts) if lasts else 0
+        most = usual + 2 if 2 * lasts.count(int(usual)) > len(lasts) else 2 * usual + 4
+        if need is None or need > most:  # a sum that begins elsewhere may round otherwise
             for start, (differing, theirs) in self._unsure.items():
                 near = self._perturbations.explain_cells(differing, self._reference, theirs)
                 self.last[start] = self._last(start, tuple(part[~near] for part in differing))

@@ -43,7 +43,7 @@ BAD_CODE = {
     ),
     "reads the keys": (
         "open('.env').read()",
-        "code_failed: line 1 (open('.env').read()): FileNotFoundError",
+        "code_refused: line 1 (open('.env').read()): PermissionError",
     ),
     "reads accounts": (
         "pd.read_csv('/etc/passwd')",
