@@ -186,6 +186,7 @@ _ADVICE = {
     "meaning_unsaid_session": "give signals in the spans of the sentence, and in no other",
     "meaning_review": "hold the code against the sentence at the cell that is named",
     "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",
+    "short_warm_up": "run the code again: its next attempt has as many sessions as it needs on these rows",
     "not_reproducible": "seed every random generator and use nothing that differs between processes",
 }
 

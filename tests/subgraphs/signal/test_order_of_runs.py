@@ -65,6 +65,29 @@ def test_no_run_has_a_real_row_after_the_first_one_before_the_run_session_by_ses
     assert shown.equals(real[list(shown.columns)])
 
 
+HELD = 60
+AFTER_DIVIDEND = f"""\
+bars = GLOBAL_DATA_STATE.snapshot()["ohlcv"]
+goes_ex = bars["dividend"] > 0
+signal = pd.DataFrame(0.0, index=goes_ex.index, columns=goes_ex.columns)
+signal = signal.mask(goes_ex, 1.0).mask(goes_ex.shift({HELD}, fill_value=False), -1.0)
+GLOBAL_DATA_STATE.update("signal", {{"after_dividend": signal}})
+"""
+
+
+def test_a_warm_up_that_real_rows_refute_fails_the_attempt_and_the_next_one_has_it(play, graph_of, store):
+    """Invented rows have no dividends: what waits for one needs a single session there."""
+    year = {"ts_code": play.TWO, "start_date": "20250102", "end_date": "20251231"}
+    cast = play.Cast(code=AFTER_DIVIDEND, reflect=play.intent(**year))
+    final = graph_of(cast).invoke({"messages": [("user", "an up-day rule")]})
+    assert (final["ended_because"], cast.turns["code"]) == ("done", 2)
+    assert f"short_warm_up: after_dividend needs {HELD + 1} sessions on these rows" in cast.said["code"][1]
+    assert flat(final)["strategy"]["warm_up"] == HELD + 1
+    sessions = store.snapshot(flat(final)["strategy"]["data_ref"])["ohlcv"]["close"].index
+    assert (sessions < "2025-01-02").sum() == HELD
+    assert flat(final)["strategy"]["evaluated_from"] == "20250102"
+
+
 @pytest.mark.parametrize("code", thinned(SHORT, lambda number, _: number == 2), ids=lambda code: code.name)
 def test_code_that_tells_panels_apart_is_refused_or_trades_its_honest_signal(code, play, graph_of, store):
     graph = graph_of(play.Cast(code=code.cells[0]), on_clarify="fail")

@@ -33,6 +33,8 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _LONG = 30.0
 """Seconds from which on a proof is announced."""
+_REFUTES, _AND = 2, 4
+"""A warm-up is refuted by one of more than so many times as much, and so many sessions."""
 
 
 def run_strategy_first(
@@ -77,8 +79,8 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
     """Compare the walked signal with runs that know more.
 
     The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
-    needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
-    sessions of the window are before it.
+    needs by its rehearsal; ``needs``, on these rows if they refute it; ``evaluated_from``, the first session
+    of the window that counts; and ``not_judged``, how many sessions of the window are before it.
     """
     strategy, request = strategy_of(state), request_of(state)["checked"]
     moment, name, warm_up = as_of(state, resources), strategy["name"], strategy["warm_up"]
@@ -90,7 +92,6 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
         panel,
         cuts=resources.settings.audit.cuts,
         walked=FirstRun.from_json(kept, panel, signal),
-        warm_up=False,
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
     first = evaluated_from(sessions, request, warm_up)
@@ -99,21 +100,22 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
     if verdict.signal is not None and not verdict.signal.reindex_like(stored).equals(stored):
         message = f"{name} differs when its code is run again; seed all randomness"
         findings.append(Finding(severity="error", code="not_reproducible", message=message))
+    needs = verdict.warm_up or 0
+    refuted = bool(warm_up and needs > _REFUTES * warm_up + _AND)
     if verdict.causal and first is None:
-        findings.append(
-            Finding(
-                severity="error",
-                code="warm_up",
-                message=f"{name} needs {warm_up} sessions before its signal counts, but the data "
-                f"have {len(sessions)}: use a longer window, or shorter averages",
-            )
-        )
+        there = f"the data have {len(sessions)}: use a longer window, or shorter averages"
+        message = f"{name} needs {warm_up} sessions before its signal counts, but {there}"
+        findings.append(Finding(severity="error", code="warm_up", message=message))
+    elif refuted:
+        message = f"{name} needs {needs} sessions on these rows and {warm_up} on invented ones; run it again"
+        findings.append(Finding(severity="error", code="short_warm_up", message=message))
     return Report(
         checks=("causality", "warm_up"),
         findings=tuple(findings),
         summary={
             "causality": _verdict_json(verdict, language(state)) | {"warm_up": warm_up},
             "warm_up": warm_up,
+            "needs": needs if refuted else None,
             "evaluated_from": None if first is None else f"{first:%Y%m%d}",
             "not_judged": count_sessions(sessions, session_of(request["start"]), first),
         },

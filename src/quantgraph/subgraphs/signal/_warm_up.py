@@ -33,11 +33,12 @@ _EARLIER_SESSIONS = (250, 500, 1000)
 
 @dataclass(frozen=True, kw_only=True)
 class DraftStrategy:
-    """The trials of cells, on a commit that holds the window alone."""
+    """The trials of cells, on a commit that holds the window alone; ``least`` is a need found before."""
 
     trials: CodeTrials
     data_ref: str
     store: DataState
+    least: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def fix_window(
         longest = _measure(strategy, request, source, before, as_of)
         longest = longest or _rehearse(strategy, strategy.data_ref, as_of, window)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
-        if longest.run.warm_up != 1 and longest.first < window:
+        if longest.run.warm_up != 1 and len(before) and (longest.first < window or strategy.least > 1):
             need = longest.run.warm_up
             starts.append(longest.first if need is None else before[-(need - 1) :][0])
         if not starts:
@@ -164,7 +165,9 @@ def _measure(
 
 def _rehearse(strategy: DraftStrategy, ref: str, as_of: Moment, first: pd.Timestamp) -> _Rehearsed:
     panel = strategy.store.view(as_of, ref).frozen()
-    return _Rehearsed(rehearse(strategy.trials, panel, warm_up=True), ref, first)
+    run = rehearse(strategy.trials, panel, warm_up=True)
+    need = run.warm_up and max(run.warm_up, strategy.least)
+    return _Rehearsed(replace(run, warm_up=need), ref, first)
 
 
 def _varies(values: Floats) -> bool:

@@ -111,7 +111,7 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
         has_call = any(isinstance(reply, ToolMessage) for reply in replies)
         return _failure_update(state, attempts, attempt, no_signal_error(replies), has_call=has_call)
     try:
-        made = _make_signal(resources, context, request, data_ref, language(state))
+        made = _make_signal(state, resources, context, request, data_ref)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -133,10 +133,15 @@ def _misaligned(context: ToolContext, request: Mapping[str, Any]) -> str:
 
 
 def _make_signal(
-    resources: OpenResources, context: ToolContext, request: dict[str, Any], data_ref: str, language: Language
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    context: ToolContext,
+    request: dict[str, Any],
+    data_ref: str,
 ) -> dict[str, Any]:
     """Return what the cells made, run once: the commit, the first run behind it, the sessions they need, notes."""
     name, audit = context.names[-1], resources.settings.audit
+    least = (progress_of(state)["validation"] or {}).get("data_summary", {}).get("needs") or 1
     facts = {
         "step": "signal_generate",
         "data_ref": data_ref,
@@ -145,12 +150,13 @@ def _make_signal(
         "request": request,
         "as_of": str(context.moment),
         "audit": [audit.prove, audit.cuts, audit.seed],
+        **({"least": least} if least > 1 else {}),
     }
     seed = audit.seed
     if seed is None:  # drawn before anything runs: a killed run continues with the same seed
         seed = call_once("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    commit = partial(_commit_signal, resources, context, request, data_ref, seed=seed, language=language)
-    return call_once("code", facts, commit)
+    options: Any = {"seed": seed, "language": language(state), "least": least}
+    return call_once("code", facts, partial(_commit_signal, resources, context, request, data_ref, **options))
 
 
 def _signal_update(
@@ -338,6 +344,7 @@ def _commit_signal(
     *,
     seed: int,
     language: Language,
+    least: int,
 ) -> dict[str, Any]:
     """Fix the window on invented rows, run through the real ones, and commit the signal of that run alone."""
     name, store = context.names[-1], resources.store
@@ -346,27 +353,18 @@ def _commit_signal(
     if missing := _misaligned(context, request):
         return {"misaligned": missing}
     trials = CodeTrials(resources.runner, context.needed_cells(), name)
-    draft = DraftStrategy(trials=trials, data_ref=data_ref, store=store)
+    draft = DraftStrategy(trials=trials, data_ref=data_ref, store=store, least=least)
     window = fix_window(draft, request, context.source, context.moment)
     panel = store.view(context.moment, window.data_ref).frozen()
-    first = run_strategy_first(
-        resources,
-        trials,
-        panel,
-        window=window,
-        request=request,
-        seed=seed,
-        user_language=language,
-    )
+    options: Any = {"window": window, "request": request, "seed": seed, "user_language": language}
+    first = run_strategy_first(resources, trials, panel, **options)
+    first_ref = store.update("signal", {name: first.signal.frame}, base=window.data_ref)
     signal = only_traded(name, in_window(first.completed(trials, panel).frame, request), traded)
     return {
         "data_ref": window.data_ref,
         "longest_ref": window.longest_ref,
         "signal_ref": store.update("signal", {name: signal}, base=window.data_ref),
-        "first_run": {
-            **first.as_json(),
-            "ref": store.update("signal", {name: first.signal.frame}, base=window.data_ref),
-        },
+        "first_run": {**first.as_json(), "ref": first_ref},
         "warm_up": window.warm_up,
         "data_start": window.data_start,
         "notes": [asdict(note) for note in window.notes],
