@@ -413,14 +413,16 @@ class GraphStore(EpisodeStore):
 
     def add(self, episodes: Sequence[DecisionEpisode]) -> None:
         """Write the episodes that are not there already."""
-        for each in episodes:
-            found, body = self._store.get(self._namespace, each.id), each.to_json()
-            if found is None or found.value != body:
-                self._store.put(self._namespace, each.id, body, index=False)
+        with self._lock:  # LangGraph's store in memory cannot be written while it is searched
+            for each in episodes:
+                found, body = self._store.get(self._namespace, each.id), each.to_json()
+                if found is None or found.value != body:
+                    self._store.put(self._namespace, each.id, body, index=False)
 
     def discard(self, episode_id: str) -> None:
         """Drop an episode, if it is there."""
-        self._store.delete(self._namespace, episode_id)
+        with self._lock:
+            self._store.delete(self._namespace, episode_id)
 
     def _episode(self, key: str, value: object) -> DecisionEpisode:
         """The episode of an item, read once for each value."""

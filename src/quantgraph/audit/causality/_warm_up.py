@@ -36,8 +36,7 @@ _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
 _AIMED = 4
 _MARGIN = 0.1
-_FEW_SYMBOLS = 12
-"""So few are rehearsed a second time: the need may depend on prices, of which they show few."""
+_FEW_SYMBOLS = 12  # so few are rehearsed a second time: they show few prices, on which a need may depend
 
 
 @dataclass(frozen=True, kw_only=True)
