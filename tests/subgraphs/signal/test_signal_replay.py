@@ -180,7 +180,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
-resources = Resources(source="sample", store=DataState(), settings=load_settings(runs_dir=sys.argv[1]))
+settings = load_settings(runs_dir=sys.argv[1], cache_dir=sys.argv[1])  # a look at rows is counted there
+resources = Resources(source="sample", store=DataState(), settings=settings)
 graph = create_trading_graph(resources=resources)
 asked = HumanMessage("合成银行01，RSI(6)低于40买入，高于60卖出，2024年1月到2月", id="asked")
 state = graph.invoke({"messages": [asked], "run_id": "run"})
