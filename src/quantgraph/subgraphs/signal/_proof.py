@@ -33,8 +33,8 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _LONG = 30.0
 """Seconds from which on a proof is announced."""
-_REFUTES, _AND = 2, 4
-"""A warm-up is refuted by one of more than so many times as much, and so many sessions."""
+_TIMES, _SESSIONS = 2, 4
+"""A warm-up is refuted by a need of more than so many times as much, and so many sessions."""
 
 
 def run_strategy_first(
@@ -101,7 +101,7 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
         message = f"{name} differs when its code is run again; seed all randomness"
         findings.append(Finding(severity="error", code="not_reproducible", message=message))
     needs = verdict.warm_up or 0
-    refuted = bool(warm_up and needs > _REFUTES * warm_up + _AND)
+    refuted = bool(warm_up and needs > _TIMES * warm_up + _SESSIONS)
     if verdict.causal and first is None:
         there = f"the data have {len(sessions)}: use a longer window, or shorter averages"
         message = f"{name} needs {warm_up} sessions before its signal counts, but {there}"

@@ -107,7 +107,10 @@ try:
     open(os.path.join(folder, "seen"), "a").write("x")
     seen = True
 except OSError:
-    seen = os.stat(os.path.join(folder, "__init__.py")).st_atime > time.time() - 1
+    try:
+        seen = os.stat(os.path.join(folder, "__init__.py")).st_atime > time.time() - 1
+    except OSError:
+        seen = False
 signal = honest if seen else signal""",
     ),
     Adversary(
