@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired, TypeVar, cast
 
-from langgraph.runtime import get_runtime
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
@@ -385,6 +384,8 @@ def check_messages(state: Mapping[str, Any]) -> None:
     BadOption
         If the state has no field ``messages``, or an empty one inside another graph.
     """
+    from langgraph.runtime import get_runtime  # a second: the command line reads EndedBecause alone
+
     try:
         info = get_runtime().execution_info
     except RuntimeError:  # outside of a graph
