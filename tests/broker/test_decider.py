@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from quantgraph.agents import IsolatedDecider, SignalRule
+from quantgraph.agents import SignalRule
 from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.agents.trader import TraderAgent
@@ -63,7 +63,7 @@ def test_what_is_constant_of_a_decider_is_final():
 
 
 def test_all_deciders_of_the_package_come_through_this_door():
-    assert all(issubclass(each, Decider) for each in (SignalRule, BuyAndHold, IsolatedDecider))
+    assert all(issubclass(each, Decider) for each in (SignalRule, BuyAndHold))
 
 
 def test_a_decider_with_roles_must_be_one_of_models():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.agents._isolated import IsolatedDecider
+    from quantgraph.agents._host_state import account_to_json
     from quantgraph.agents._model_decider import ModelLoop
     from quantgraph.agents._registry import (
         as_decider,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from quantgraph.agents._signal_rule import SignalRule
 
 __all__ = [
-    "IsolatedDecider",
     "ModelLoop",
     "SignalRule",
+    "account_to_json",
     "as_decider",
     "decider_code",
     "decider_names",

@@ -32,7 +32,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import finite_number, near_or_valid
-from quantgraph.agents._isolated import view_of
+from quantgraph.agents._host_state import host_account, view_of
 from quantgraph.agents.memory._memory import EpisodeMemo
 from quantgraph.broker import DecisionContext, Session, plan_words
 from quantgraph.broker.ledger import LoggedStep
@@ -40,7 +40,6 @@ from quantgraph.errors import BadOption, BudgetExceeded, NoProgress, QuantGraphE
 from quantgraph.llm.messages import reply_text
 from quantgraph.market import Rulebook
 from quantgraph.runtime import OpenResources, compile_graph
-from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GrowingViewId, View
 from quantgraph.tools import ToolContext
 

@@ -73,7 +73,6 @@ def make_decider(place: str) -> Decider:
     Behind a ``?`` may be its class's arguments, a JSON object: ``execution?{"rounds": 5}``. A name is one of
     this package, or an entry point of the group ``quantgraph.deciders``. The code runs in this process with
     its rights: a file or package must be as trusted as this package.
-    (:class:`~quantgraph.agents.IsolatedDecider` runs code in a sealed process.)
 
     Raises
     ------

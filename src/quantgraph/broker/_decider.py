@@ -253,7 +253,7 @@ class DecisionContext:
         Raises
         ------
         BadOption
-            If the step is of another session, its action or result is not JSON, or the decider is isolated.
+            If the step is of another session, or its action or result is not JSON.
         LedgerConflict
             If the step is there already, or its execution has no step 1.
         StorageUnavailable

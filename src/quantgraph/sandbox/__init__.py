@@ -14,20 +14,17 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sandbox._lockdown import IsolationLevel
     from quantgraph.sandbox._requests import Cell, CellOutcome, cell_namespace, new_signals, run_cells
-    from quantgraph.sandbox._result import Call, CodeResult, Isolation, check_signal_axes, code_error
+    from quantgraph.sandbox._result import CodeResult, Isolation, check_signal_axes, code_error
     from quantgraph.sandbox._runner import (
         CodeRunner,
         ForkRunner,
-        can_fork,
         counted_restarts,
         default_runner,
         open_prefix_run,
         runner_of,
-        with_restarts,
     )
 
 __all__ = [
-    "Call",
     "Cell",
     "CellOutcome",
     "CodeResult",
@@ -35,7 +32,6 @@ __all__ = [
     "ForkRunner",
     "Isolation",
     "IsolationLevel",
-    "can_fork",
     "cell_namespace",
     "check_signal_axes",
     "code_error",
@@ -45,7 +41,6 @@ __all__ = [
     "open_prefix_run",
     "run_cells",
     "runner_of",
-    "with_restarts",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

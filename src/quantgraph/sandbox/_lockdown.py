@@ -433,22 +433,18 @@ _OF_THE_DAY = (0, 5, 11)
 _ahead = 0  # nanoseconds of the set clock before the machine's
 
 
-def set_clock(now: pd.Timestamp) -> None:
-    """Set the clock to a time of the process's own zone, from which it goes on."""
-    global _ahead  # noqa: PLW0603 - a process has one clock
-    _ahead = round(now.to_pydatetime().timestamp() * 1e9) - _time_ns()
-
-
 def set_clock_at_end(frames: Frames) -> None:
     """Set the clock to the close of the last session of frames; without any, to 1970."""
+    global _ahead  # noqa: PLW0603 - a process has one clock
     ends = [
         frame.sessions[-1] for fields in frames.values() for frame in fields.values() if len(frame.sessions)
     ]
-    set_clock(pd.Timestamp(max(ends, default=np.datetime64(0, "us"))) + PHASE_TIME["close"])
+    now = pd.Timestamp(max(ends, default=np.datetime64(0, "us"))) + PHASE_TIME["close"]
+    _ahead = round(now.to_pydatetime().timestamp() * 1e9) - _time_ns()  # of the process's own zone
 
 
 def install_clock() -> None:
-    """Let this process read the clock that :func:`set_clock` sets, once; until then it is the machine's."""
+    """Let this process read the clock set at the end of its frames, once; until then the machine's."""
     for name in ("localtime", "gmtime", "ctime"):
         setattr(time, name, _since_epoch(getattr(time, name)))
     for name in ("strftime", "asctime"):

@@ -1,46 +1,25 @@
-"""The requests that a code process serves: cells in one namespace, cells at many moments, a decider."""
+"""The requests that a code process serves: cells in one namespace, cells at many moments."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import io
-import pickle
 import random
 import socket
-import sys
 import traceback
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import partial
-from types import CodeType, ModuleType
-from typing import Any, NoReturn, get_args
+from types import CodeType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import quantgraph.state
 from quantgraph._util.packages import parse_code
-from quantgraph.broker import (
-    DataNeeds,
-    Decider,
-    Decision,
-    DecisionContext,
-    ExitRule,
-    Order,
-    RunContext,
-    SessionResult,
-    check_decider,
-)
-from quantgraph.broker.ledger import LoggedStep
-from quantgraph.broker.session import validate_decision
-from quantgraph.errors import BadOption, CodeFailed, CodeMemoryExceeded, CodeRefused
-from quantgraph.market import PHASE_TIME, Rulebook
-from quantgraph.market.rules import MarketCode, load_rules
-from quantgraph.sandbox._lockdown import install_clock, set_clock, set_clock_at_end
+from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
+from quantgraph.sandbox._lockdown import install_clock, set_clock_at_end
 from quantgraph.sandbox._pandas_guards import (
     INVERT_NAME,
     add_invert_checks,
@@ -48,13 +27,8 @@ from quantgraph.sandbox._pandas_guards import (
     refuse_object_operators,
     refuse_other_imports,
 )
-from quantgraph.sandbox.wire._deciders import (
-    FramesReceiver,
-    ViewReceiver,
-    account_from_json,
-    decision_to_json,
-)
-from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_message, encode_signals, read_header
+from quantgraph.sandbox.wire._growing_frames import FramesReceiver
+from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_signals, read_header
 from quantgraph.state import DataState
 from quantgraph.state.frames import FrozenFrame, freeze
 
@@ -86,25 +60,20 @@ class Cell:
 
     def run(self, namespace: dict[str, Any], output: io.TextIOBase) -> CellOutcome:
         """Run the cell; exceptions, exits included, are in the outcome."""
-        return self.attempt(lambda: self.execute(namespace), output)
+        try:
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+                value = self._execute(namespace)
+                return CellOutcome(value="" if value is None else repr(value)[:_VALUE_LIMIT])
+        except BaseException as error:  # noqa: BLE001
+            return CellOutcome(error=self._describe(error), raised=error)
 
-    def execute(self, namespace: dict[str, Any]) -> object:
-        """Run the cell and return the value of its last expression, None without one."""
+    def _execute(self, namespace: dict[str, Any]) -> object:
         if self._code is None:
             raise self._compile_error or RuntimeError
         statements, last = self._code
         namespace[INVERT_NAME] = invert
         exec(statements, namespace)  # noqa: S102 - running code is the purpose
         return eval(last, namespace) if last else None  # noqa: S307
-
-    def attempt(self, work: Callable[[], object], output: io.TextIOBase) -> CellOutcome:
-        """Call a function that runs code of the cell; exceptions, exits included, are in the outcome."""
-        try:
-            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-                value = work()
-                return CellOutcome(value="" if value is None else repr(value)[:_VALUE_LIMIT])
-        except BaseException as error:  # noqa: BLE001
-            return CellOutcome(error=self._describe(error), raised=error)
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         frames = traceback.walk_tb(error.__traceback__)
@@ -209,18 +178,6 @@ class CappedOutput(io.TextIOBase):
 
 
 REQUEST_LIMIT = 8 << 30
-_DECIDER_MODULE = "__decider__"
-_SCOPE: dict[str, Any] = {
-    "pd": pd,
-    "np": np,
-    "Decimal": Decimal,
-    "DataNeeds": DataNeeds,
-    "ExitRule": ExitRule,
-    "Decider": Decider,
-    "Decision": Decision,
-    "Order": Order,
-}
-"""Names that a decider's source has."""
 
 Write = Callable[[Block], Any]
 
@@ -244,82 +201,6 @@ def serve_prefixes(header: dict[str, Any], read: Read, write: Write) -> None:
             frames = receiver.receive(step, read(size))
             outcome, signals = _run(cells, frames, header["output_limit"])
             _reply(write, outcome, signals)
-
-
-def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
-    """Make the decider of a request, report its name, and answer for each session until the host hangs up."""
-    cell, receiver, history = Cell(header["decider"], 1), ViewReceiver(), list[SessionResult]()
-    decider: Any = None
-    # Code of a decider must find no data where code of a strategy finds it.
-    quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
-
-    def make() -> dict[str, Any]:
-        nonlocal decider
-        decider = _make_decider(cell, header["name"], header["options"])
-        needs = decider.needs
-        return {
-            "name": str(decider.name),
-            "uses_signal": bool(decider.uses_signal),
-            "needs": {name: getattr(needs, name) for name in ("sessions", "indicators", "records")},
-        }
-
-    def decide() -> dict[str, Any]:
-        returned = decider.decide(context)
-        return decision_to_json(validate_decision(header["name"], returned, context.session))
-
-    def reply(work: Callable[[], dict[str, Any]], seed: int) -> None:
-        # The same seed in every run, resumed ones included: unseeded draws are the same too.
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that such code uses
-        answer: dict[str, Any] = {}
-        output = CappedOutput(header["output_limit"])
-        error = cell.attempt(lambda: answer.update(work()), output).error
-        for part in encode_message({"error": error, "stdout": output.text(), **answer}):
-            write(part)
-
-    reply(make, 0)
-    while True:
-        try:
-            step, size = read_header(read, limit=REQUEST_LIMIT)
-        except EOFError:
-            return
-        rules, known, facts, results = _unpickle(step["run"])
-        history.extend(results)
-        run = RunContext(**known, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
-        view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
-        set_clock(view.moment.session + PHASE_TIME["open"])
-        context = DecisionContext(view, account, rules=rules, run=run, **facts)
-        reply(decide, context.session.toordinal())
-
-
-def _unpickle(text: str) -> tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]]:
-    """Rules, parts of the run, what the plan tells, new sessions; nothing goes the other way like this."""
-    read = pickle.loads(b64decode(text))  # noqa: S301
-    values: tuple[Rulebook, dict[str, Any], dict[str, Any], list[SessionResult]] = read
-    return values
-
-
-def _no_scope(name: str) -> AbstractContextManager[None]:
-    raise BadOption(f"scope({name!r}): an isolated decider asks no model and has no scopes", parameter="name")
-
-
-def _no_log(_step: LoggedStep) -> NoReturn:
-    raise BadOption(
-        "log_step(): an isolated decider has no ledger; it can report in the notes of its decision",
-        parameter="step",
-    )
-
-
-def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
-    module = ModuleType(_DECIDER_MODULE)
-    # dataclasses and copy look the module of a class up by its name.
-    sys.modules[_DECIDER_MODULE] = module
-    vars(module).update(_SCOPE)
-    cell.execute(vars(module))
-    make = getattr(module, name, None)
-    if not callable(make) or make is Decider:
-        raise BadOption(f"the source has no class or function {name!r}", parameter="name")
-    return check_decider(make(**options))
 
 
 def _compile_cells(sources: list[str]) -> list[Cell]:
@@ -351,9 +232,6 @@ def preload() -> None:
     import talib  # noqa: F401 - imported once for all forks
 
     install_clock()
-
-    for market in get_args(MarketCode):
-        load_rules(market)  # a sealed process cannot read the tables of a decider's market
 
     index = pd.date_range("2024-01-01", periods=30)
     close = freeze("ohlcv", "close", pd.DataFrame(np.ones((30, 2)), index=index, columns=["a", "b"]))

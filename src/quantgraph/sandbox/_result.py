@@ -35,7 +35,6 @@ STARTED = {"started": True}
 """What a child sends before it reads a request."""
 _REPLY_LIMIT = 1 << 30
 _HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 bytes each
-_JSON_REPLY_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
 _DROPPED_NOTE = 100
 _LINES_LIMIT = 1 << 31
@@ -151,32 +150,6 @@ class Call:
             return self.failed(error)
         except Exception as error:  # noqa: BLE001 - forged bytes may make a library raise anything
             return self.failed(self.unreadable(error))
-
-    def read_json(self, read: Read) -> dict[str, Any]:
-        """Read a reply without frames. Only ``stdout`` is checked; the caller checks the rest.
-
-        Raises
-        ------
-        EOFError, OSError
-            If the reply is missing or incomplete.
-        CodeFailed
-            If it is malformed, or reports an error.
-        CodeUnavailable
-            If the machine ended the process.
-        """
-        try:
-            header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
-            if size:
-                raise ValueError(f"{size} bytes behind the header")
-            header["stdout"] = _checked_text(header["stdout"], self.limits.output_limit + _DROPPED_NOTE)
-            reported = self._read_error(header["error"])
-        except (EOFError, OSError):
-            raise
-        except Exception as error:
-            raise self.unreadable(error) from error
-        if reported:
-            raise reported
-        return header
 
     def unreadable(self, error: Exception) -> CodeFailed:
         """Return the error for a malformed reply; past the deadline the process was killed while it wrote."""

@@ -40,7 +40,7 @@ from quantgraph.sandbox._server import (
     code_environment,
     no_room,
 )
-from quantgraph.sandbox.wire._deciders import FramesSender
+from quantgraph.sandbox.wire._growing_frames import FramesSender
 from quantgraph.sandbox.wire._wire import (
     Block,
     Frames,

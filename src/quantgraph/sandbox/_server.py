@@ -355,11 +355,6 @@ class Child:
         """Whether there is a child that still knows the requests before."""
         return self._channel is not None
 
-    def request(self, parts: Sequence[Block], read: Callable[[Call, Read], T]) -> T:
-        """Send a message and return what ``read`` makes of the reply; raises like :meth:`receive`."""
-        self.send(parts)
-        return self.receive(read)
-
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message, to a new child if there is none; its time limit begins."""
         if self._channel is None:

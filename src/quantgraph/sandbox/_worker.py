@@ -25,7 +25,7 @@ from typing import BinaryIO
 from quantgraph.sandbox._archive import import_from_archive
 from quantgraph.sandbox._lockdown import seal_child, seal_parent, self_test
 from quantgraph.sandbox._pandas_guards import allow_packages
-from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_decider, serve_prefixes
+from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_prefixes
 from quantgraph.sandbox._result import DIED, STARTED, UNAVAILABLE, is_at_least
 from quantgraph.sandbox._server import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire._wire import (
@@ -189,8 +189,6 @@ class _ForkServer:
                 header, _ = read_header(read, limit=REQUEST_LIMIT)
                 if memory:
                     serve_cells(header, read_shared_frames(memory[0]), connection.sendall)
-                elif "decider" in header:
-                    serve_decider(header, read, connection.sendall)
                 else:
                     serve_prefixes(header, read, connection.sendall)
         finally:

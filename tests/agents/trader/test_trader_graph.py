@@ -10,6 +10,7 @@ from small_market import SmallMarket
 from trader_play import STOP, TraderDay, buys, says, sells
 from typing_extensions import TypedDict
 
+from quantgraph.agents import account_to_json
 from quantgraph.agents._model_decider import route_after_observe, route_after_think
 from quantgraph.agents.trader import TraderOptions, create_trader_subgraph
 from quantgraph.agents.trader._day import TraderLoop
@@ -17,7 +18,6 @@ from quantgraph.broker import Account
 from quantgraph.errors import QuantGraphError
 from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources
-from quantgraph.sandbox.wire import account_to_json
 from quantgraph.testing import ScriptedChatModel
 
 RULES = Rulebook.zero_cost("us")

@@ -7,14 +7,12 @@ from decimal import Decimal
 import pytest
 from bars_market import FLAT, ONE, market_of
 
-from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Decider, Decision, ExitRule, Order, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.broker.session._simulate import simulate
-from quantgraph.errors import BadOption, CodeFailed
+from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
-from quantgraph.sandbox.wire import decision_from_json
 
 BUY = {1: [Order(symbol=ONE, side="buy", quantity=500, sequence=1)]}
 
@@ -189,38 +187,6 @@ def test_a_run_that_goes_on_in_another_process_has_the_same_lines(stop, tmp_path
     assert [
         (line["body"]["price"], line["body"]["trigger"]) for line in whole if "trigger" in line["body"]
     ] == [("9.2", f"stop_loss {days[1]:%Y%m%d}")]
-
-
-def test_isolated_code_gives_rules_and_bad_ones_are_refused_by_place():
-    code = """
-class Decider_(Decider):
-    name = "sealed"
-    def decide(self, context):
-        if len(context.view["ohlcv"]["open"]) != 2:
-            return []
-        order = Order(symbol="600000.SH", side="buy", quantity=500, sequence=1)
-        return Decision([order], exits=[ExitRule(symbol="600000.SH", stop_loss=0.08)])
-"""
-    market, days = market_of(DIP)
-    decider = IsolatedDecider(code, name="Decider_", isolation="none")
-    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
-    assert [fill.order.reason for fill in results[2].fills] == [STOPPED[-1]]
-    decider.close()
-
-
-@pytest.mark.parametrize(
-    ("sent", "said"),
-    [
-        ([{"symbol": ONE, "stop_loss": "2"}], "exit rule 1: stop_loss"),
-        ([{"symbol": ONE}, {"symbol": ONE, "price": "9"}], "exit rule 2: a word of the plan='price'"),
-        ([{"symbol": ONE, "stop_loss": "0." + "1" * 5_000}], "exit rule 1: .* is too long"),
-        ([7], "exit rule 1: "),
-        ("all", "exit rules must be a list, not str"),
-    ],
-)
-def test_what_isolated_code_sends_in_place_of_rules_is_refused_by_its_place(sent, said):
-    with pytest.raises(CodeFailed, match=said):
-        decision_from_json({"orders": [], "exits": sent})
 
 
 @pytest.mark.parametrize(

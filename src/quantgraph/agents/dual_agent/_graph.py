@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
-from quantgraph.agents._isolated import check_symbols, view_of
+from quantgraph.agents._host_state import check_symbols, host_account, view_of
 from quantgraph.agents.dual_agent._config import (
     Agents,
     Ask,
@@ -44,7 +44,6 @@ from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
 from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources
-from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
 CASH = 100_000
@@ -56,7 +55,7 @@ class DualAgentInput(TypedDict, total=False):
 
     From a data state: ``data_ref`` (a commit), ``moment`` (the session whose open it is, ``YYYYMMDD``),
     ``symbols`` (default: all of the commit), ``account`` (cash and positions as
-    :func:`~quantgraph.sandbox.wire.account_to_json` writes them; default: ``cash`` alone). With
+    :func:`~quantgraph.agents.account_to_json` writes them; default: ``cash`` alone). With
     ``features_list``, ``cash``, and ``total_assets`` if there are positions beside those of the features.
     """
 

@@ -22,7 +22,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
 from quantgraph._util.values import is_number, plain_number
-from quantgraph.agents._isolated import check_symbols
+from quantgraph.agents._host_state import check_symbols
 from quantgraph.agents._model_decider import (
     Ask,
     ModelLoop,

@@ -1,8 +1,7 @@
-"""The three promises hold with a decider that tries to cheat through everything it is handed.
+"""Two promises hold with a decider that tries to cheat through everything it is handed.
 
-No future: of what is not known yet it finds nothing, in this process through what it is handed, in a process
-of its own through anything at all. Nothing lost, nothing twice: whatever it does to the account and to orders
-ends in a typed error or in the exact ledger. Every run replays.
+No future: of what is not known yet it finds nothing through what it is handed. Nothing lost, nothing twice:
+whatever it does to the account and to orders ends in a typed error or in the exact ledger.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import contextvars
 import copy
 import dataclasses
 import gc
-import os
 import pickle
-import random
 import re
 import sqlite3
 import sys
 import threading
 import types
+import weakref
 from decimal import Decimal
 
 import numpy as np
@@ -27,7 +25,6 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from one_session import trade_session
 
-from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
@@ -65,11 +62,6 @@ def market():
     return Market(store=store, data_ref=ref, rules=Rulebook.zero_cost("us"))
 
 
-# What both cheats have in common; the isolated one is sent it as text.
-SEARCH = '''
-import gc, re, sys, types, weakref
-import numpy as np
-
 def later(number, today):
     """Whether a number stands where nothing is known at the open of session number ``today``."""
     if number < 1000:  # a dividend, known on the morning of its day
@@ -77,17 +69,18 @@ def later(number, today):
     place, field = int(number // 1000) - 1, int(number % 1000 // 10)
     return field <= 5 and number % 10 < 4 and (place > today or (place == today and field >= 3))
 
-def everything(queue, modules=False):
+
+def everything(queue):
     queue, seen = list(queue), {}
     while queue:
         thing = queue.pop()
         if id(thing) in seen or thing is seen or thing is queue:
             continue
-        if isinstance(thing, types.ModuleType | type) and not modules:
+        if isinstance(thing, types.ModuleType | type):
             continue
         seen[id(thing)] = thing
         yield thing
-        if isinstance(thing, types.FunctionType) and not modules:
+        if isinstance(thing, types.FunctionType):
             queue += [thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
             continue
         queue += gc.get_referents(thing)
@@ -98,14 +91,18 @@ def everything(queue, modules=False):
         if isinstance(thing, weakref.ref):
             queue.append(thing())
 
+
 def numbers_of(thing):
     if isinstance(thing, float):
         return [thing]
     try:
-        raw = bytes(memoryview(np.ascontiguousarray(thing) if isinstance(thing, np.ndarray) else thing).cast("B"))
+        raw = bytes(
+            memoryview(np.ascontiguousarray(thing) if isinstance(thing, np.ndarray) else thing).cast("B")
+        )
     except (TypeError, ValueError, BufferError):
         return []
     return np.frombuffer(raw[: len(raw) // 8 * 8])
+
 
 def found(things, today):
     """What is later than today, and how many numbers of the panel were seen at all."""
@@ -120,10 +117,6 @@ def found(things, today):
         seen += len(numbers)
         hits += [number for number in numbers.tolist() if later(number, today)]
     return hits, seen
-'''
-SCOPE: dict = {}
-exec(SEARCH, SCOPE)
-everything, found = SCOPE["everything"], SCOPE["found"]
 
 
 def wish(view):
@@ -168,7 +161,7 @@ def expected(market, tmp_path_factory):
     return run(market, Honest(), tmp_path_factory.mktemp("honest") / "l.sqlite")
 
 
-# No future, in this process ----------------------------------------------------------------------
+# No future ----------------------------------------------------------------------
 
 
 REACHED: list[DataState] = []
@@ -310,122 +303,6 @@ def test_the_search_finds_what_can_be_found(market):
         assert cell(50, "open", 0) not in hits
     whole = market.store.snapshot(market.data_ref)["ohlcv"]["close"].to_numpy()
     assert found([as_strided(whole[:50], whole.shape, whole.strides)], today)[0]
-
-
-# No future, in a process of its own --------------------------------------------------------------
-
-ISOLATED_CHEAT = (
-    SEARCH
-    + '''
-import os
-
-ATTEMPTS = {
-    "memory map": lambda: open("/proc/self/maps").read(),
-    "memory": lambda: open("/proc/self/mem", "rb").read(1),
-    "environment": lambda: open("/proc/self/environ").read(),
-    "parent": lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1),
-    "processes": lambda: os.listdir("/proc"),
-    "folder": lambda: os.listdir(FOLDER),
-    "file": lambda: open(FOLDER + "/l.sqlite", "rb").read(1),
-    "shared memory": lambda: os.listdir("/dev/shm"),
-    "write": lambda: open("found", "w").write("x"),
-    "socket": lambda: __import__("socket").socket(),
-    "unix socket": lambda: __import__("socket").socket(1),
-    "program": lambda: __import__("subprocess").run(["true"]),
-    "fork": lambda: os.fork(),
-    "read another's memory": lambda: readv(os.getppid()),
-    "library": lambda: __import__("quantgraph.broker.ledger._ledger"),
-}
-
-def readv(process):
-    import ctypes
-    lib, room = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(8)
-    part = (ctypes.c_void_p * 2)(ctypes.addressof(room), 8)
-    if lib.process_vm_readv(process, part, 1, part, 1, 0) < 0:
-        raise OSError(ctypes.get_errno(), "process_vm_readv")
-
-def neighbours(view):
-    """The memory about the last rows, by address, as far as the page goes."""
-    import ctypes
-    for panel in view:
-        for name in view[panel]:
-            values = view[panel].frozen(name).values
-            if values.size:
-                first, last = values.ctypes.data, values.ctypes.data + values.nbytes
-                yield ctypes.string_at(first, -(-last // 4096) * 4096 - first)
-
-class Decider(Decider):
-    name = "decider"
-
-    def __init__(self):
-        self.day = -1
-
-    def decide(self, context):
-        view, account, session = context.view, context.account, context.session
-        self.day += 1
-        roots = [view, account, session, locals(), *gc.get_objects(), *neighbours(view)]
-        frame = sys._getframe()
-        while frame:
-            roots += [frame.f_locals, frame.f_globals]
-            frame = frame.f_back
-        hits, seen = found(everything(roots), self.day)
-        if self.day in (2, 32, 63):
-            more, _ = found(everything([sys.modules, *sys.modules.values()], modules=True), self.day)
-            hits += more
-        assert not view.data_ref
-        done = []
-        for name, attempt in ATTEMPTS.items():
-            try:
-                attempt()
-                done.append(name)
-            except Exception:
-                pass
-        return [Order(symbol="AAA", side="buy", quantity=1, sequence=1,
-                      reason=f"{hits[:5]} {done} {seen > 10} {os.getpid()}")]
-'''
-)
-
-
-@pytest.mark.proof
-def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, tmp_path):
-    path, watched = tmp_path / "l.sqlite", {}
-    decider = IsolatedDecider(f"FOLDER = {str(tmp_path)!r}\n" + ISOLATED_CHEAT)
-
-    class Watched(Honest):
-        options = decider.options
-
-        def decide(self, context):
-            decision, today = decider.decide(context), DAYS.get_loc(context.session)
-            if today in (3, 32, 62) and os.getuid() == 0:
-                watched[today] = found_in_memory(int(decision.orders[0].reason.split()[-1]), today)
-            return decision
-
-    run(market, Watched(), path)
-    with Ledger(path) as ledger:
-        reasons = [outcome.order.reason.rsplit(" ", 1)[0] for outcome in ledger.order_records("r")]
-    decider.close()
-    assert reasons == ["[] [] True"] * len(DAYS)
-    for hits, seen in watched.values():
-        assert (hits, seen > 10) == ([], True)
-
-
-def found_in_memory(process, today):
-    """What root finds in all that a process could have been sent."""
-    regions = []
-    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", buffering=0) as memory:
-        for line in maps:
-            places, rights = line.split()[:2]
-            if rights.startswith("rw"):
-                first, last = (int(place, 16) for place in places.split("-"))
-                memory.seek(first)
-                regions.append(memory.read(last - first))
-    later_days = DAYS[today + 1 :].to_numpy().astype("datetime64[us]").astype(np.int64)
-    hits, seen = found(regions, today)
-    for region in regions:
-        whole = np.frombuffer(region, np.int64)
-        near = whole[(whole >= later_days[0]) & (whole <= later_days[-1])]
-        hits += np.intersect1d(near, later_days).tolist()
-    return hits, seen
 
 
 # Nothing lost, nothing twice ---------------------------------------------------------------------
@@ -621,36 +498,3 @@ def test_a_decider_that_writes_the_ledger_itself_makes_a_conflict_or_the_same_li
         with pytest.raises((FutureRequested, LedgerConflict)):
             begin(commit, "own")
         assert begin(None, "own")[0] == days
-
-
-# Every run replays -------------------------------------------------------------------------------
-
-SETS = """
-import random
-class Decider(Decider):
-    name = "decider"
-    def __init__(self):
-        self.seen = set()
-    def decide(self, context):
-        view, session = context.view, context.session
-        self.seen |= {f"{symbol}{session}" for symbol in view["ohlcv"]["open"]}
-        names = list(self.seen)
-        return [
-            Order(symbol=name[:3], side="buy", quantity=1 + hash(name) % 7 + random.randrange(5), sequence=n,
-                  reason=name)
-            for n, name in enumerate(names[-3:], 1)
-        ]
-"""
-
-
-def test_a_run_is_done_again_to_the_byte(market, tmp_path):
-    made = []
-    for name in ("1", "2"):
-        random.seed()
-        decider = IsolatedDecider(SETS)
-        made.append(run(market, decider, tmp_path / name, DAYS[:60]))
-        decider.close()
-    assert made[0] == made[1]
-    assert (
-        len({re.search(r'"filled":"(\d+)"', body)[1] for _, kind, body, _ in made[0] if kind == "fill"}) > 3
-    )
