@@ -77,7 +77,7 @@ def test_fstat_says_what_the_c_library_says(tmp_path):
 def test_time_zones_of_pyarrow_are_refused_and_the_line_says_what_to_write(forker):
     made = "s = pd.Series(pd.date_range('2024', periods=1)).astype('timestamp[us, tz=Asia/Tokyo][pyarrow]')\n"
     line = forker.run([made + "s.dt.hour"], {}).error.line
-    assert line.endswith("not available here: write .astype('datetime64[us, Asia/Tokyo]') before")
+    assert line.endswith("pyarrow has no time zones here: write .astype('datetime64[us, Asia/Tokyo]') before")
     assert forker.run([made + "s.astype('datetime64[us, Asia/Tokyo]').dt.hour.item()"], {}).value == "9"
 
 

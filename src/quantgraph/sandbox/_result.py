@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +21,6 @@ from quantgraph.errors import (
     CodeTimeout,
     CodeUnavailable,
 )
-from quantgraph.sandbox._hints import hint
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox.wire._wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
@@ -306,8 +306,13 @@ def code_error(error: Any, isolation: Isolation, *, memory_mb: int | None = None
     if error["code"] == CodeRefused.code and isolation == "full":
         message += "; generated code has no files, no network and no other processes"
         return CodeRefused(message, type=kind, cell_line=line)
-    advice = hint(kind, words, text)
-    return CodeFailed(f"{message}; {advice}" if advice else message, type=kind, cell_line=line)
+    if zone := _PYARROW_ZONE.search(words):
+        message += f"; pyarrow has no time zones here: write .astype('datetime64[us, {zone[1]}]') before"
+    return CodeFailed(message, type=kind, cell_line=line)
+
+
+_PYARROW_ZONE = re.compile(r"Cannot locate (?:or parse )?timezone '([^']+)'")
+"""Of the dtype ``timestamp[us, tz=Asia/Tokyo][pyarrow]``, whose zones are files."""
 
 
 def _one_line(text: object) -> str:

@@ -1,4 +1,4 @@
-"""The slips of a real model, run in the sandbox: each is answered with one line that says what to write instead."""
+"""The mistakes of a real model, run in the sandbox: each is answered with one line that has the error."""
 
 import runpy
 
@@ -9,25 +9,25 @@ import pytest
 from quantgraph.state.frames import freeze
 
 SAYS = {
-    1: "write frame.apply(lambda column: talib.SMA(column, timeperiod=n))",
-    2: "write import talib",
-    5: "write .ffill()",
+    1: "got DataFrame)",
+    2: "NameError: name 'talib' is not defined",
+    5: "got an unexpected keyword argument 'method'",
     6: "there is no ohlcv field 'vwap'; there is open, high, low, close, amount, pre_close, vol",
-    7: "rows are dates and [] takes columns: write .loc['2025-03']",
-    8: "rows are dates: write .loc['2025-03-03']",
+    7: "KeyError: '2025-03'",
+    8: "KeyError: 20250303",
     9: "requests is not available here; numpy, pandas, talib and the standard library are",
     10: "ta is not available here; numpy, pandas, talib and the standard library are",
     11: "sklearn is not available here; numpy, pandas, talib and the standard library are",
     12: "scipy is not available here; numpy, pandas, talib and the standard library are",
     13: "it must be a number: use .astype(float)",
-    14: "signal values must be 1, 0, -1 or NaN; write signal = pd.DataFrame(0.0, index=close.index, columns=close.",
-    15: "must be a pandas DataFrame, not Series; write a frame with a column for each symbol it is for",
-    16: "signal values must be 1, 0, -1 or NaN; write signal = pd.DataFrame(0.0, index=close.index, columns=close.",
+    14: "signal values must be 1, 0, -1 or NaN",
+    15: "must be a pandas DataFrame, not Series",
+    16: "signal values must be 1, 0, -1 or NaN",
     17: "signal must be a mapping of name to frame, for example {'close': frame}",
     18: "there is no panel 'signals'; there is ohlcv, indicators, index, signal; did you mean 'signal'?",
-    19: "write the frequency as 'ME'",
+    19: "'ME'",
     21: "matplotlib is not available here; numpy, pandas, talib and the standard library are",
-    22: "write .map(function)",
+    22: "has no attribute 'applymap'",
     23: "write above.shift(1, fill_value=False), or .fillna(False).astype(bool)",
     24: "write above.shift(1, fill_value=False), or .fillna(False).astype(bool)",
 }
@@ -36,7 +36,7 @@ HARMLESS = {3, 4, 20}
 
 
 @pytest.fixture(scope="module")
-def slips(shared_data):
+def cells(shared_data):
     return runpy.run_path(str(shared_data / "model-replies" / "cells" / "erring_cells.py"))["cells"]
 
 
@@ -49,13 +49,13 @@ def year():
     return {"ohlcv": {name: freeze("ohlcv", name, prices) for name in fields}}
 
 
-def test_every_slip_is_looked_at(slips):
-    assert {*SAYS} | HARMLESS == {*range(1, len(slips) + 1)}
+def test_every_mistake_is_looked_at(cells):
+    assert {*SAYS} | HARMLESS == {*range(1, len(cells) + 1)}
 
 
 @pytest.mark.parametrize("number", SAYS)
-def test_a_slip_is_told_in_one_line_with_what_to_write(number, slips, year, forker):
-    result = forker.run([slips[number - 1]], year)
+def test_a_mistake_is_one_line_with_its_place(number, cells, year, forker):
+    result = forker.run([cells[number - 1]], year)
     assert result.error is not None
     assert result.error.line.startswith("code_failed: line ")
     assert SAYS[number] in result.error.line
@@ -66,8 +66,8 @@ def test_a_slip_is_told_in_one_line_with_what_to_write(number, slips, year, fork
 
 
 @pytest.mark.parametrize("number", HARMLESS)
-def test_what_writes_into_its_own_copy_changes_no_data(number, slips, year, forker):
+def test_what_writes_into_its_own_copy_changes_no_data(number, cells, year, forker):
     read_again = "close = snapshot['ohlcv']['close']\n(list(close.columns), float(close.iloc[0, 0]))"
-    result = forker.run([slips[number - 1], read_again], year)
+    result = forker.run([cells[number - 1], read_again], year)
     first = year["ohlcv"]["close"].values[0, 0]
     assert (result.error, result.value) == (None, f"(['600519.SH', '601318.SH'], {float(first)!r})")
