@@ -1,9 +1,8 @@
-"""The decider of a run also decides when the run is replayed, branched and resumed."""
+"""The decider of a run also decides when the run is replayed and resumed."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +11,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider, TradePlan
 from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, FutureRequested, RunMismatch
-from quantgraph.runs import RunSpec, replay, replay_from, run_strategy
+from quantgraph.runs import RunSpec, replay, run_strategy
 
 SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月24日"
 
@@ -24,32 +23,23 @@ class Narrow(SignalRule):
         return super().decide(context)[:1]
 
 
-def configuration(folder):
-    return json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))["identity"]["configuration"]
-
-
 def test_the_signal_rule_is_made_again_with_its_options(tmp_path):
     plan = TradePlan(size={"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}}, cash_reserve=0.1)
     spec = RunSpec(question=SENTENCE, plan=plan)
     told = run_strategy(spec, out=tmp_path)
     latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
     assert latest.stdout == f"{told['run_id']}: identical (ledger, execution log, signal, strategy, result)\n"
-    branch = replay_from(told["run_dir"], "20250115", out=tmp_path)
-    assert {**configuration(branch["run_dir"]), "branch_of": "", "branch_from": ""} == configuration(
-        told["run_dir"]
-    )
 
 
 def test_a_custom_decider_must_be_given_again(tmp_path):
     told = run_strategy(SENTENCE, decider=Narrow(), out=tmp_path)
     replayed = replay(told["run_dir"], decider=Narrow())
     assert repr(replayed) == f"ReplayResult(run_id='{told['run_id']}', identical=True)"
-    for again in (replay, lambda run: replay_from(run, "20250115")):
-        with pytest.raises(
-            RunMismatch,
-            match=r"decider.class: Narrow -> nothing; .*--decider FILE.py:CLASS, or decider= in Python",
-        ):
-            again(told["run_dir"])
+    with pytest.raises(
+        RunMismatch,
+        match=r"decider.class: Narrow -> nothing; .*--decider FILE.py:CLASS, or decider= in Python",
+    ):
+        replay(told["run_dir"])
     refused = CliRunner().invoke(app, ["replay", told["run_dir"]])
     assert refused.exit_code == 2
     assert "--decider FILE.py:CLASS, or decider= in Python" in refused.stderr

@@ -1,4 +1,4 @@
-"""The execution log of a run is resumed, replayed and branched with it: the same steps, each once."""
+"""The execution log of a run is resumed and replayed with it: the same steps, each once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from quantgraph.broker import Decider, Decision
 from quantgraph.broker.ledger import Ledger, LoggedStep
 from quantgraph.cli._main import app
-from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
+from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 
 SENTENCE = "000341.SZ and 000342.SZ, buy when RSI(14) is below 30, 20250102 to 20250108"
@@ -138,13 +138,6 @@ def test_a_session_that_was_not_committed_is_not_compared_and_is_kept_once_after
     assert done["ended_because"] == "done"
     assert steps(folder) == steps(recorded)
     assert replay(folder, decider=Stepper()).identical
-
-
-def test_a_branch_has_the_steps_of_the_sessions_that_it_repeats(recorded, tmp_path):
-    done = replay_from(recorded, "20250107", decider=Stepper(odd="0107"), out=tmp_path)
-    branched, before = steps(Path(done["run_dir"])), steps(recorded)
-    assert branched.keys() == before.keys()
-    assert {key[0] for key in before if branched[key] != before[key]} == {"0107"}
 
 
 def test_orders_that_need_approval_change_no_step(recorded, tmp_path):

@@ -383,25 +383,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters
     run: RecordedRun = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="With --from: the model that is asked then, if the run asks any.")
-    ] = None,
     out: RunsFolder = None,
     decider: DeciderPlace = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep what is made anew here.")] = None,
     example: Annotated[
         bool,
-        typer.Option("--example", help="The run that is shipped; with --out or --from it is unpacked there."),
+        typer.Option("--example", help="The run that is shipped; with --out it is unpacked there."),
     ] = False,
     as_json: AsJson = False,
-    headless: Annotated[bool, typer.Option(help="With --from: ask nothing, a question ends it.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run a run again from its record, without model, source or network, and compare what comes out.
@@ -415,26 +404,13 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         runs_dir = out or load_settings().runs_dir
         if example and run is not None:
             raise BadOption("--example with a run: one of them is replayed", parameter="example")
-        if example:
-            folder = stack.enter_context(_example(runs_dir if out or session else None))
-        else:
-            folder = recorded_folder(run, runs_dir)
+        folder = stack.enter_context(_example(out)) if example else recorded_folder(run, runs_dir)
         from quantgraph.recording import no_network
         from quantgraph.runs import replay as replay_run
-        from quantgraph.runs.folder import read_manifest
 
         made = decider_of(decider)
-        if session is None:
-            if model is not None:
-                raise BadOption("--model without --from: a replay asks no model", parameter="model")
-            with no_network(everywhere=True):
-                replayed = replay_run(folder, decider=made, out=keep)
-        else:
-            question = read_manifest(folder).spec.question
-    if session is not None:
-        with showing_run(question, as_json=as_json, headless=headless, debug=debug) as shown:
-            shown.result = _branch(folder, session, model=model, decider=made, out=keep, resources=shown.live)
-        return
+        with no_network(everywhere=True):
+            replayed = replay_run(folder, decider=made, out=keep)
     if as_json:
         echo_json(_as_json(replayed))
     else:
@@ -451,18 +427,6 @@ def _example(place: Path | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="quantgraph-example-") as scratch:
         folder = (place or Path(scratch)) / example_run_name()
         yield folder if folder.is_dir() else unpack_example_run(folder.parent)
-
-
-def _branch(folder: Path, session: str, *, model: str | None, **options: Any) -> dict[str, Any]:
-    """Execute the new run; say so if it did not call ``model``."""
-    from quantgraph.market import session_of
-    from quantgraph.runs import replay_from
-
-    result = replay_from(folder, session, model=model, **options)
-    first = f"{session_of(session):%Y%m%d}"
-    if model is not None and not any((row["session"] or "") >= first for row in result["usage"]):
-        print_status(f"--model {model} changed nothing: this run asks no model from {first} on")
-    return result
 
 
 def _as_json(replayed: ReplayResult) -> dict[str, object]:

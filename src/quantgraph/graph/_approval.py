@@ -299,16 +299,9 @@ def route_after_approve(state: TradingState) -> Literal["decision", "report"]:
 
 
 def _approved_before(state: TradingState, name: str) -> bool:
-    """Whether an earlier answer approved these orders, and there is no question about them.
-
-    In the live part of a branch there is one: an answer about the old run's orders does not hold here.
-    """
+    """Whether an earlier answer approved these orders, and there is no question about them."""
     since, scope = state.get("approved_from"), current_scope()
-    if since is None or scope is None:
-        return since is not None
-    live = scope.recording.until
-    is_live = live is not None and since < live <= cast("str", state["session"])
-    return not is_live and recorded_answer(scope.recording, name) is None
+    return since is not None and (scope is None or recorded_answer(scope.recording, name) is None)
 
 
 def _is_done(ledger: Ledger, state: TradingState) -> bool:

@@ -44,7 +44,6 @@ from quantgraph.recording._entries import (
     error_of,
     without_number,
 )
-from quantgraph.state import decision_moment
 
 SCHEMA = MetaData()
 
@@ -275,8 +274,6 @@ class Recording:
         A file or database URL that keeps the entries; None keeps none, and every request is made.
     mode
         See :data:`Mode`.
-    until
-        A session, ``YYYYMMDD``; from it on a replay records.
     budget, session_budget
         Limits of its model calls, over the run and in each session.
 
@@ -296,14 +293,12 @@ class Recording:
         where: str | Path | None = None,
         *,
         mode: Mode = "record",
-        until: str | None = None,
         budget: Budget | None = None,
         session_budget: Budget | None = None,
     ) -> None:
         self.run_id = run_id
         self.mode = mode
         self._table = None if where is None else RecordingTable(where, run_id)
-        self.until = until
         self.memory: dict[Any, Any] = {}
         before = list(self.entries())
         self.replay_lookup = ReplayLookup(before) if mode == "replay" else None
@@ -312,7 +307,7 @@ class Recording:
     @property
     def replays(self) -> bool:
         """Whether no request is made at all."""
-        return self.mode == "replay" and self.until is None
+        return self.mode == "replay"
 
     def find(self, key: Key, request: str = "") -> Entry | None:
         """Return the last answer to a request; None if the request is to be made (again).
@@ -322,7 +317,7 @@ class Recording:
         RunDiverged
             In a replay, if the request is not recorded; ``data`` has both sides.
         """
-        if self.replay_lookup and self._replays(key):
+        if self.replay_lookup:
             return self.replay_lookup.find(key, request)
         entry = self._table.find(key) if self._table else None
         passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING_ERRORS
@@ -330,7 +325,7 @@ class Recording:
 
     def numbers(self, key: Key) -> list[int]:
         """Return the numbers under which a path's request was answered, ascending."""
-        if self.replay_lookup and self._replays(key):
+        if self.replay_lookup:
             return self.replay_lookup.numbers(key)
         return self._table.numbers(key) if self._table else []
 
@@ -341,7 +336,7 @@ class Recording:
 
     def last(self, kind: Kind, digest: str) -> Entry | None:
         """Return the last entry of a request, at any path; None if there is none."""
-        if self.replay_lookup and self.replays:
+        if self.replay_lookup:
             return self.replay_lookup.last(kind, digest)
         return self._table.last(kind, digest) if self._table else None
 
@@ -381,7 +376,7 @@ class Recording:
 
     def happened(self, key: Key, request: str, now: Callable[[], bool]) -> bool:
         """Whether something happened, see :func:`~quantgraph.recording.scope.happened`."""
-        if key.seq not in self.numbers(key) and ((self.replay_lookup and self._replays(key)) or not now()):
+        if key.seq not in self.numbers(key) and (self.replay_lookup or not now()):
             return False
         return self.once(key, request, lambda: True)
 
@@ -399,14 +394,6 @@ class Recording:
         if self._table is not None:
             self._table.close()
 
-    def _replays(self, key: Key) -> bool:
-        if self.until is None:
-            return True
-        if key.kind == "fact":
-            return False  # what the live model can do
-        moment = decision_moment()  # outside of a decision, models are asked before the first session only
-        return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
-
 
 class Recorder:
     """Opens and keeps the recordings of a graph's runs.
@@ -415,7 +402,7 @@ class Recorder:
     ----------
     where
         A file or database URL for all runs, or a function from a run's id to one; None records nothing.
-    mode, until, budget, session_budget
+    mode, budget, session_budget
         See :class:`Recording`; each run has budgets of its own.
     """
 
@@ -424,13 +411,11 @@ class Recorder:
         where: str | Path | Callable[[str], str | Path] | None = None,
         *,
         mode: Mode = "record",
-        until: str | None = None,
         budget: Budget | None = None,
         session_budget: Budget | None = None,
     ) -> None:
         self._where = where
         self._mode: Mode = mode
-        self._until = until
         self._budget = budget
         self._session_budget = session_budget
         self._open: OrderedDict[str, Recording] = OrderedDict()
@@ -449,7 +434,6 @@ class Recorder:
                     run_id,
                     self._where(run_id) if callable(self._where) else self._where,
                     mode=self._mode,
-                    until=self._until,
                     budget=self._budget,
                     session_budget=self._session_budget,
                 )

@@ -1,4 +1,4 @@
-"""A run as a folder: start it, resume it, replay it, branch it, verify it, list and compare runs.
+"""A run as a folder: start it, resume it, replay it, verify it, list and compare runs.
 
 A ``RunSpec`` is plain JSON and says what the run is; the folder holds ``run.json``, ledger, recording,
 strategy, result and page. ``run_strategy`` starts one and returns a ``RunResult``. A replay serves the
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgraph.runs._execute import step_words
     from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
     from quantgraph.runs._page import verify_page, write_page
-    from quantgraph.runs._replay import ReplayResult, replay, replay_from
+    from quantgraph.runs._replay import ReplayResult, replay
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
     from quantgraph.runs._specification import RunSpec
     from quantgraph.runs._start import prepare_run, resume_run, run_signal, run_strategy, start_run
@@ -32,7 +32,6 @@ __all__ = [
     "prepare_run",
     "read_result",
     "replay",
-    "replay_from",
     "resume_run",
     "run_signal",
     "run_strategy",

@@ -84,9 +84,7 @@ def check_resources(resources: Resources) -> None:
 def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -> Iterator[OpenRun]:
     """Build the graph of a run in its folder, which must exist."""
     place = resources.ledger_place or run_database_path(folder.parent, folder.name)
-    recorder = resources.recorder or Recorder(
-        place, mode="replay" if spec.branch_from else "record", until=spec.branch_from or None
-    )
+    recorder = resources.recorder or Recorder(place)
     source, book = resources.source, spec.rules
     if isinstance(source, FrameSource) and spec.trade and book is not None:
         source = source.of_market(book.market)

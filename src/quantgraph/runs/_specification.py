@@ -89,8 +89,6 @@ class RunSpec:
         listed in ``assumptions``. With ``Resources.answer``, ``default`` becomes ``ask``.
     own
         A signal of the caller's in place of a model's; :func:`run_strategy` makes it of its ``strategy``.
-    branch_of, branch_from
-        Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -107,8 +105,6 @@ class RunSpec:
     confirm: bool = False
     on_clarify: OnClarifyMode = "default"
     own: OwnSignal | None = None
-    branch_of: str = ""
-    branch_from: str = ""
 
     def __post_init__(self) -> None:
         if self.cash is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,7 +22,6 @@ from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
 from quantgraph.recording import Recorder
 from quantgraph.runs._execute import (
-    OpenRun,
     check_resources,
     execute_run,
     notebook_watch,
@@ -139,9 +137,7 @@ def run_strategy(
     options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
     spec, folder, resources = prepare_run(question, resources, options, out=out, strategy=strategy)
     resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
-    with begun_run(spec, folder, resources) as (manifest, opened):
-        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
-    return RunResult(result)
+    return start_run(spec, folder, resources)
 
 
 def run_signal(
@@ -238,26 +234,9 @@ def _check_texts(spec: RunSpec, **others: object) -> None:
 
 
 def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
-    """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does."""
-    with begun_run(spec, folder, resources) as (manifest, opened):
-        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
-    return RunResult(result)
-
-
-@contextmanager
-def begun_run(
-    spec: RunSpec,
-    folder: Path,
-    resources: Resources,
-    *,
-    models: Model | None = None,
-    prepare: Callable[[Path], None] | None = None,
-) -> Iterator[tuple[Manifest, OpenRun]]:
-    """Make the folder of a run, whose name is the run's, and open the run in it.
+    """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does.
 
     Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
-    ``models`` are the graph's, if they differ from the run's identity, which a resume must pass again;
-    ``prepare`` gets the hidden folder before the run is opened in it.
     """
     run_id, settings = folder.name, resources.settings or load_settings()
     market = open_for(spec, resources.source, settings)
@@ -268,9 +247,7 @@ def begun_run(
         by_codes = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
         spec = replace(spec, rules=by_codes)
     with staged_run_folder(folder) as staged:
-        if prepare is not None:
-            prepare(staged)
-        elif spec.own is not None:
+        if spec.own is not None:
             keep_own_signal(spec.own, staged)
         with opened_run(spec, run_id, staged, resources) as opened:
             identity = identity_of(spec, opened.graph, opened.resources)
@@ -288,10 +265,9 @@ def begun_run(
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))
-    if models is not None:
-        resources = replace(resources, model=models)
     with lock_run(folder), opened_run(spec, run_id, folder, resources) as opened:
-        yield manifest, opened
+        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id)
+    return RunResult(result)
 
 
 def resume_run(

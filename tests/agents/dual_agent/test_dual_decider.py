@@ -12,7 +12,7 @@ from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
-from quantgraph.runs import replay, replay_from, run_strategy
+from quantgraph.runs import replay, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
@@ -317,34 +317,6 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
     assert len(store.read_bytes()) > len(written)
     replayed = replay(folder, decider=DualAgent(memory=EpisodicMemory(store)))
     assert replayed.identical, replayed.differences
-
-
-def test_a_branch_of_a_run_reads_what_the_run_read_of_a_shared_memory(tmp_path):
-    store = tmp_path / "episodes.jsonl"
-    hold = both(decision("hold"), decision("hold"))
-
-    def by_role(models):
-        return {"filter": models.model, "decision": models.model}
-
-    first = Models(both(decision("increase", 50_000), decision("hold")), hold, hold)
-    done = run_strategy(
-        SENTENCE,
-        decider=DualAgent(memory=EpisodicMemory(store)),
-        model=by_role(first),
-        out=tmp_path / "runs",
-    )
-    later = Models(hold)
-    branched = replay_from(
-        Path(done["run_dir"]),
-        "20250106",
-        model=by_role(later),
-        decider=DualAgent(memory=EpisodicMemory(store)),
-        out=tmp_path / "branch",
-    )
-    assert branched["ended_because"] == "done", branched
-    (facts,) = later.facts  # the sessions before were served
-    line = "2025-01-02: increase to ¥50000 (confidence: 0.75); Strong momentum"
-    assert facts["history"][FIRST].splitlines()[:2] == ["Previous decisions:", line]
 
 
 def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):

@@ -10,11 +10,9 @@ import pytest
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
 from quantgraph.errors import BadOption
-from quantgraph.market import Moment, session_of
 from quantgraph.recording import Recorder
 from quantgraph.recording._recordings import Mode
 from quantgraph.recording.scope import Scope, in_scope
-from quantgraph.state import deciding
 
 
 def episode(day: str, symbol: str = "AAPL", **fields: Any) -> DecisionEpisode:
@@ -142,23 +140,6 @@ def test_a_resume_and_a_replay_read_what_the_run_read_and_a_replay_writes_nothin
     path.unlink()
     assert in_a_run(where, EpisodicMemory(path), "replay") == first
     assert not path.exists()
-
-
-def test_a_branch_reads_what_the_run_read_before_it_branches_off(tmp_path: Path) -> None:
-    where, path = tmp_path / "run.sqlite", tmp_path / "shared.jsonl"
-
-    def read(recorder: Recorder, day: str) -> str:
-        moment = Moment(session_of(day), "open")
-        with in_scope(Scope(recording=recorder.of("r"), path="decision")), deciding(moment):
-            return EpisodicMemory(path, as_of=day).get_for_prompt("AAPL")
-
-    EpisodicMemory(path).add(episode("2025-06-10"))
-    first = Recorder(where)
-    told = read(first, "2025-06-11")
-    first.close("r")
-    EpisodicMemory(path).add(episode("2025-06-10", run_id="another"))
-    branch = Recorder(where, mode="replay", until="20250612")
-    assert read(branch, "2025-06-11") == told
 
 
 def test_a_run_is_told_its_own_past_and_that_of_others_apart():

@@ -10,10 +10,10 @@ import pytest
 from quantgraph.agents.memory import DecisionEpisode, EpisodeMemo, EpisodicMemory, episodes_of
 from quantgraph.broker import Decider, Decision, Order
 from quantgraph.recording.scope import current_scope
-from quantgraph.runs import replay, replay_from, run_strategy
+from quantgraph.runs import replay, run_strategy
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
-SYMBOL, LIVE = "000341.SZ", "2025-01-08"
+SYMBOL = "000341.SZ"
 
 
 class Recalling(Decider):
@@ -80,14 +80,3 @@ def test_a_replay_is_identical_although_other_runs_have_added_since(run: Any) ->
     assert replay(folder, decider=Recalling(path)).differences == ()
     assert not path.exists()
     path.with_name("away").rename(path)
-
-
-def test_a_branch_reads_as_recorded_up_to_its_session(run: Any, tmp_path: Path) -> None:
-    folder, path, decider = run
-    EpisodicMemory(path).add(of_another_run("2024-12-31"))
-    branch = Recalling(path)
-    told = replay_from(folder, LIVE, decider=branch, out=tmp_path)
-    assert told["ended_because"] == "done", told["error"]
-    before = {day: text for day, text in decider.shown.items() if day < LIVE}
-    assert {day: text for day, text in branch.shown.items() if day < LIVE} == before
-    assert branch.shown[LIVE] != decider.shown[LIVE]

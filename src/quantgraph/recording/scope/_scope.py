@@ -208,7 +208,7 @@ AnsweredBy = Literal["default", "callable"]
 """Who gave an answer, if not a person."""
 
 OWN_NAME = 16
-"""Characters at the end of a question's id that do not depend on its run: a branch has the same."""
+"""Characters at the end of a question's id that do not depend on its run."""
 
 
 def answer_request(question_id: str) -> dict[str, str]:

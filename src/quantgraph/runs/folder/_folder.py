@@ -334,7 +334,7 @@ def example_run_name() -> str:
 def unpack_example_run(folder: str | Path) -> Path:
     """Unpack the recorded run below ``folder``, in a folder of the run's name, and return that.
 
-    It is a run like any other: it can be shown, replayed and branched, without a key.
+    It is a run like any other: it can be shown and replayed without a key.
 
     Raises
     ------

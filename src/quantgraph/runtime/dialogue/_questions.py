@@ -219,7 +219,7 @@ def assumption_update(
 def question_id(state: Mapping[str, Any], *content: object) -> str:
     """Return a question's id: a hash of its run, then one of the graph that asks it and its content.
 
-    It is the same in a replay; a branch of the run finds the answer by the second part.
+    It is the same in a replay. The answer is recorded under the second part.
     """
     scope = current_scope()
     graph = scope.path.rpartition("/")[0] if scope else ""
