@@ -341,50 +341,8 @@ def test_tables_of_options_merge_from_all_sources(bare_folder: Path, monkeypatch
     assert settings.audit == AuditOptions(cuts=7, prove="auto", seed=None)
 
 
-EARLIER = {
-    "model_rung": "tool_calling",
-    "light_model": "[models.<role>] name = …, or in QUANTGRAPH_MODELS",
-    "role_seed": "[models.<role>] seed = …, or in QUANTGRAPH_MODELS",
-    "retry_wait": "[models.<role>] retry_wait = …, or in QUANTGRAPH_MODELS",
-    "reply_limit_field": "[models.<role>] reply_limit_field = …, or in QUANTGRAPH_MODELS",
-    "volume_unit": "[tables] volume_unit = …, or in QUANTGRAPH_TABLES",
-    "record_zone": "[tables] record_zone = …, or in QUANTGRAPH_TABLES",
-    "audit_cuts": "[audit] cuts = …, or in QUANTGRAPH_AUDIT",
-}
-
-
-@pytest.mark.parametrize(("name", "now"), EARLIER.items())
-def test_an_earlier_setting_names_its_new_place(
-    name: str, now: str, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_are_at_most_32_settings() -> None:
     assert len(Settings.model_fields) <= 32
-    told = f"is not known; it is now {now}"
-    with pytest.raises(BadOption) as caught:
-        load_settings(**{name: "x"})
-    assert caught.value.message == f"setting {name!r} {told}"
-    (bare_folder / "quantgraph.toml").write_text(f'{name} = "x"')
-    with pytest.raises(BadOption) as caught:
-        load_settings()
-    assert caught.value.message == f"quantgraph.toml: key {name!r} {told}"
-    monkeypatch.setenv(f"QUANTGRAPH_{name.upper()}", "x")
-    with pytest.raises(BadOption) as caught:
-        load_settings()
-    assert caught.value.message == f"QUANTGRAPH_{name.upper()} (environment) {told}"
-
-
-@pytest.mark.parametrize(
-    ("start", "key"), [("MODEL", "name"), ("TEMPERATURE", "temperature"), ("SEED", "seed")]
-)
-def test_an_earlier_variable_of_a_role_names_its_new_place(
-    start: str, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(f"QUANTGRAPH_{start}_DECISION", "1")
-    with pytest.raises(BadOption) as caught:
-        load_settings()
-    assert caught.value.message == (
-        f"QUANTGRAPH_{start}_DECISION (environment) is not known; "
-        f"it is now [models.decision] {key} = …, or in QUANTGRAPH_MODELS"
-    )
 
 
 def test_settings_are_frozen_and_survive_pickling() -> None:

@@ -159,18 +159,6 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "assistants": AssistantOptions,
 }
 """Settings that are tables, each with its keys; ``models`` has one for each role."""
-_IN_MODELS = "[models.<role>] {} = …, or in QUANTGRAPH_MODELS"
-_MOVED = {
-    "model_rung": "tool_calling",
-    "light_model": _IN_MODELS.format("name"),
-    **{f"role_{name}": _IN_MODELS.format(name) for name in ("temperature", "max_tokens", "seed")},
-    **{name: _IN_MODELS.format(name) for name in ("retry_wait", "reply_limit_field")},
-    **{name: f"[tables] {name} = …, or in QUANTGRAPH_TABLES" for name in TableOptions.model_fields},
-    **{f"audit_{name}": f"[audit] {name} = …, or in QUANTGRAPH_AUDIT" for name in AuditOptions.model_fields},
-}
-"""Earlier settings, and the place of each now."""
-_OF_ROLE = re.compile(rf"(MODEL|TEMPERATURE|MAX_TOKENS|SEED)_({'|'.join(ROLES).upper()})")
-"""An earlier variable of a role, without its prefix."""
 
 
 class Settings(BaseSettings):
@@ -362,7 +350,6 @@ def load_settings(**overrides: Any) -> Settings:
         ``.env`` or the TOML file cannot be read.
     """
     for name in overrides:
-        _refuse_earlier(name, f"setting {name!r}")
         _require_known(name, Settings.model_fields, "setting")
     shown = {name: _table(name, value, f"argument {name}") for name, value in overrides.items()}
     try:
@@ -458,7 +445,6 @@ class _Layer:
 
 def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
     """Read the variables of the settings; an empty one counts as not set."""
-    _refuse_moved(variables, place)
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for name in Settings.model_fields:
@@ -470,17 +456,6 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
                 places |= _places(values[name], name, where)
                 break
     return _Layer(values=values, places=places)
-
-
-def _refuse_moved(variables: Mapping[str, str], place: str) -> None:
-    """Refuse the variable of an earlier setting with the line that names its place now."""
-    for variable in [each for each, value in variables.items() if each.startswith(_PREFIX) and value.strip()]:
-        name, where = variable.removeprefix(_PREFIX), f"{variable} ({place})"
-        if of_role := _OF_ROLE.fullmatch(name):
-            key, role = of_role[1].lower().replace("model", "name"), of_role[2].lower()
-            now = _IN_MODELS.replace("<role>", role).format(key)
-            raise BadOption(f"{where} is not known; it is now {now}", option=variable)
-        _refuse_earlier(name.lower(), where)
 
 
 def _value(name: str, text: str, where: str) -> Any:
@@ -524,17 +499,11 @@ def _toml_layer(named: str | None) -> _Layer:
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for key, value in table.items():
-        _refuse_earlier(key, f"{path}: key {key!r}")
         _require_known(key, Settings.model_fields, f"{path}: key")
         if value != "":
             values[key] = _table(key, value, f"{path}: {key}")
             places |= _places(values[key], key, f"{key} ({path})")
     return _Layer(values=values, places=places)
-
-
-def _refuse_earlier(name: str, where: str) -> None:
-    if name in _MOVED:
-        raise BadOption(f"{where} is not known; it is now {_MOVED[name]}", option=name)
 
 
 def _require_known(name: str, names: Iterable[str], where: str) -> None:

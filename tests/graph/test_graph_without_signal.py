@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
 from states import flat, grouped
 
@@ -17,7 +16,7 @@ from quantgraph.broker import DataNeeds, Decider, Market
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import BadOption, NoData
+from quantgraph.errors import NoData
 from quantgraph.graph._graph import create_trading_graph, route_after_data
 from quantgraph.llm import get_llm
 from quantgraph.market import Rulebook
@@ -434,15 +433,3 @@ def test_its_graph_has_no_node_that_writes_code(graph):
     nodes = {each.rpartition(":")[2] for each in graph(BuyAndHold()).get_graph(xray=1).nodes}
     assert "signal_generate" not in nodes
     assert {"reflection", "data_fetch", "validate", "clarify"} <= nodes
-
-
-@pytest.mark.parametrize("decider", [BuyAndHold(), SignalRule()])
-def test_a_thread_that_an_earlier_version_left_in_its_loop_is_refused(decider, store):
-    kept = {"resources": Resources(store=store), "checkpointer": InMemorySaver()}
-    trading = create_trading_graph(decider=decider, source="sample", model="keyless", **kept)
-    thread = {"configurable": {"thread_id": "old"}}
-    old = {"messages": [("user", "x")], "run_id": "r", "data_ref": "x" * 64, "ended_because": "done"}
-    ready = {"data_ready": True, "signal_ready": True}
-    trading.update_state(thread, {**old, **ready}, as_node="signal")
-    with pytest.raises(BadOption, match="an earlier version of quantgraph began this thread"):
-        trading.invoke(None, thread)

@@ -82,6 +82,6 @@ def test_a_run_without_its_ledger_or_its_result_has_no_page(done, tmp_path):
     (folder / "result.json").unlink()
     with pytest.raises(BadFile, match=r"no result\.json: the run goes on, or was killed"):
         write_page([folder])
-    (folder / "run.json").write_text((folder / "run.json").read_text().replace('"format": 5', '"format": 99'))
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace('"format": 6', '"format": 99'))
     with pytest.raises(BadFile, match="format 99"):
         write_page([folder])

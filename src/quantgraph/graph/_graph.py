@@ -33,7 +33,6 @@ from quantgraph.market import Rulebook
 from quantgraph.runtime import STEP_LIMIT, Resources, compile_graph, merge_resources, run_node
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
-from quantgraph.runtime.graph_state import check_version
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
@@ -122,8 +121,7 @@ def build_trading_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         step, recorder = partial(node, trading=trading), trading.resources.recorder
-        check = None if name == "given_data" else check_version
-        return partial(run_node, step, name, recorder, on_error=trading.close, check_state=check)
+        return partial(run_node, step, name, recorder, on_error=trading.close)
 
     makes_signal, approves = trading.resources.makes_signal, trading.approve
     graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))

@@ -246,17 +246,6 @@ def test_a_result_merged_again_is_the_same(store):
     assert replace_groups(groups, groups) == replace_groups(None, groups) == groups
 
 
-def test_a_thread_that_an_earlier_version_left_open_is_refused(store):
-    resources = Resources(store=store, source="sample", model="keyless")
-    graph = create_signal_subgraph(resources=resources, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "old"}}
-    graph.update_state(
-        thread, {"messages": [("user", "x")], "clarification_needed": "y"}, as_node="reflection"
-    )
-    with pytest.raises(BadOption, match="an earlier version of quantgraph began this thread"):
-        graph.invoke(None, thread)
-
-
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_host_with_the_key_changes_its_last_request(inside, store):
     """The host carries ``messages`` and ``quantgraph`` and none of the other fields."""

@@ -45,7 +45,7 @@ if os.name == "posix":
     import fcntl
 
 
-_FORMAT = 5
+_FORMAT = 6
 _PREFIX = ".start-"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _DAY = 86_400.0

@@ -359,23 +359,6 @@ def changed(state: S, changes: Mapping[str, Any]) -> S:
     return cast("S", {**state, **update, "quantgraph": groups})
 
 
-def check_version(state: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of a thread that an earlier version began and did not end.
-
-    Raises
-    ------
-    BadOption
-        If a node that is not the first finds what was done before, and no groups.
-    """
-    begun = any(state.get(name) for name in ("execution_history", "clarification_needed", "ended_because"))
-    if begun and not state.get("quantgraph"):
-        raise BadOption(
-            "an earlier version of quantgraph began this thread, and its checkpoint has no 'quantgraph': "
-            "finish it with that version, or send the request on a new thread_id",
-            parameter="thread_id",
-        )
-
-
 def check_messages(state: Mapping[str, Any]) -> None:
     """Refuse a host without messages, which have the request; a graph that runs alone asks for it.
 

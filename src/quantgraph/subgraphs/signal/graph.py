@@ -14,7 +14,7 @@ from quantgraph.data import SourceLike
 from quantgraph.llm import Model
 from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources, run_node
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
-from quantgraph.runtime.graph_state import changed, check_messages, check_version
+from quantgraph.runtime.graph_state import changed, check_messages
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._updates import initial_state
@@ -104,7 +104,7 @@ def build_signal_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         made = partial(node, resources=opened, **options)
-        check = check_host if name == "reflection" else check_version
+        check = check_host if name == "reflection" else None
         return partial(run_node, made, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
