@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dual_agent_models import Models, decision
+from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.memory import EpisodicMemory
@@ -287,7 +288,7 @@ def test_what_it_fixes_is_part_of_the_identity():
 
 
 def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
-    store = tmp_path / "episodes.jsonl"
+    store = InMemoryStore()
     hold = both(decision("hold"), decision("hold"))
 
     def shared(models, sentence):
@@ -310,11 +311,12 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
     (text,) = late.facts[0]["history"].values()
     assert text.startswith(f"{others}\n{line.partition(';')[0]} -> ")
     # What other runs add later changes no replay, and a replay adds nothing.
-    written = store.read_bytes()
+    written = EpisodicMemory(store).query(limit=None)
     other = Models(both(decision("hold"), decision("increase", 40_000)), hold)
     shared(other, f"{FIRST}, {SECOND}, 20250102 to 20250103")
-    assert store.read_bytes().startswith(written)
-    assert len(store.read_bytes()) > len(written)
+    more = EpisodicMemory(store).query(limit=None)
+    assert len(more) > len(written)
+    assert [each for each in more if each in written] == written
     replayed = replay(folder, decider=DualAgent(memory=EpisodicMemory(store)))
     assert replayed.identical, replayed.differences
 

@@ -1,30 +1,31 @@
-"""Stores of episodes: files that processes share, damaged lines, and LangGraph's stores."""
+"""Episodes in LangGraph's stores: in memory, and in a file that memories share."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
+from sqlite_store import sqlite_store
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
-from quantgraph.errors import BadFile, BadOption, StorageUnavailable
+from quantgraph.errors import BadFile, BadOption
 
 
 def episode(symbol: str = "AAPL", day: int = 10, **fields: Any) -> DecisionEpisode:
     return DecisionEpisode(**{"symbol": symbol, "action": "increase", "date": f"2025-06-{day}", **fields})
 
 
-@pytest.fixture(params=["here", "file", "graph"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return {"here": None, "file": tmp_path / "deep" / "episodes.jsonl", "graph": InMemoryStore()}[
-        request.param
-    ]
+@pytest.fixture(params=["here", "shared", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "file":
+        with sqlite_store(tmp_path / "episodes.sqlite") as made:
+            yield made
+    else:
+        yield None if request.param == "here" else InMemoryStore()
 
 
 def test_an_episode_comes_back_as_it_was_and_its_outcome_replaces_it(store: Any) -> None:
@@ -74,65 +75,18 @@ def test_a_store_has_more_episodes_than_a_page() -> None:
 
 
 def test_what_is_written_is_read_by_another_memory_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "episodes.jsonl"
-    one, other = EpisodicMemory(path), EpisodicMemory(str(path))
-    assert other.query() == []
-    assert not path.exists()
-    one.add(episode("A"))
-    assert [each.symbol for each in other.query()] == ["A"]
-    other.add(episode("B"))
-    one.add(episode("B"))
-    assert [each.symbol for each in one.query()] == ["A", "B"]
-    assert len(path.read_text().splitlines()) == 2
-    one.add_all([episode("B"), episode("C"), episode("D")])
-    assert [each.symbol for each in other.query()] == ["A", "B", "C", "D"]
-    assert len(path.read_text().splitlines()) == 4
-    assert (one.name, EpisodicMemory().name) == ("episodes.jsonl", "")
-
-
-def test_a_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "episodes.jsonl"
-    memory = EpisodicMemory(path)
-    memory.add(episode("A"))
-    memory.add(episode("B"))
-    path.write_text(path.read_text().splitlines(keepends=True)[1])
-    assert [each.symbol for each in memory.query()] == ["B"]
-    path.unlink()
-    assert memory.query() == []
-
-
-GOOD = json.dumps(episode().to_json())
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"{broken\n", "Expecting property name"),
-        (b"\n", "Expecting value"),
-        (GOOD.encode()[:30], "it is cut off"),
-        (GOOD.encode(), "it is cut off"),
-        (b"\xff\n", "not UTF-8"),
-        (b"[" * 100_000 + b"\n", "too deep|recursion"),
-        (b"3\n", "must be a JSON object, not int"),
-        (GOOD.replace('"increase"', "null").encode() + b"\n", "action=None of an episode"),
-        (GOOD.replace("0.5", "NaN").encode() + b"\n", "confidence=nan of an episode"),
-    ],
-)
-def test_a_damaged_line_is_named_and_nothing_is_lost(tmp_path: Path, line: bytes, reason: str) -> None:
-    path = tmp_path / "episodes.jsonl"
-    damaged = GOOD.encode() + b"\n" + line
-    path.write_bytes(damaged)
-    memory = EpisodicMemory(path)
-    for use in (memory.query, lambda: memory.get_for_prompt("AAPL"), lambda: memory.add(episode("B"))):
-        with pytest.raises(
-            BadFile, match=rf"episodes\.jsonl line 2 is not an episode: .*({reason})"
-        ) as caught:
-            use()
-        assert caught.value.data["line"] == 2
-        assert "\n" not in caught.value.message
-    assert path.read_bytes() == damaged
-    path.write_bytes(GOOD.encode() + b"\n")
-    assert len(memory.query()) == 1
+    path = tmp_path / "episodes.sqlite"
+    with sqlite_store(path) as one_store, sqlite_store(path) as other_store:
+        one, other = EpisodicMemory(one_store), EpisodicMemory(other_store)
+        assert other.query() == []
+        one.add(episode("A"))
+        assert [each.symbol for each in other.query()] == ["A"]
+        other.add(episode("B"))
+        one.add_all([episode("B"), episode("C")])
+        assert [each.symbol for each in other.query()] == ["A", "B", "C"]
+        assert (one.name, EpisodicMemory().name) == ("quantgraph/episodes", "")
+    with sqlite_store(path) as later:
+        assert len(EpisodicMemory(later).query()) == 3
 
 
 def test_an_item_that_another_process_changed_is_read_again() -> None:
@@ -154,9 +108,9 @@ def test_an_item_that_is_not_an_episode_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"store": "."}, "must be a file"),
-        ({"store": ""}, "must be a file"),
-        ({"store": 3}, "store must be a path or a LangGraph BaseStore, not int"),
+        ({"store": 3}, "store=3; must be a LangGraph BaseStore, such as SqliteStore"),
+        ({"store": "episodes.jsonl"}, "must be a LangGraph BaseStore"),
+        ({"namespace": ("",)}, "must be a tuple of texts"),
         ({"store": InMemoryStore(), "namespace": "mine"}, "namespace='mine'; must be a tuple of texts"),
         ({"store": InMemoryStore(), "namespace": ()}, "must be a tuple of texts"),
     ],
@@ -164,33 +118,6 @@ def test_an_item_that_is_not_an_episode_is_named() -> None:
 def test_a_store_that_is_none_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BadOption, match=message):
         EpisodicMemory(**arguments)
-
-
-def test_a_folder_that_cannot_be_written_is_typed(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageUnavailable, match="cannot be written or read"):
-        EpisodicMemory(tmp_path / "file" / "episodes.jsonl").add(episode())
-
-
-WRITER = """
-import sys
-from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
-memory = EpisodicMemory(sys.argv[1])
-for number in range(15):
-    memory.add(DecisionEpisode(
-        symbol=f"{sys.argv[2]}{number}", action="close", date="2025-06-10", reasoning="r" * 9000))
-"""
-
-
-@pytest.mark.proof
-def test_two_processes_on_one_file_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "episodes.jsonl"
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("left", "right")
-    ]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    found = {each.symbol for each in EpisodicMemory(path).query(limit=None)}
-    assert found == {f"{name}{number}" for name in ("left", "right") for number in range(15)}
 
 
 def test_threads_share_a_memory(store: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
 from quantgraph.errors import BadOption
@@ -69,10 +70,10 @@ def test_days_count_back_from_the_simulated_day_or_the_newest_episode() -> None:
     assert EpisodicMemory().query(days=1) == []
 
 
-def test_a_later_run_on_the_store_is_not_seen_on_an_earlier_day(tmp_path: Path) -> None:
-    path = tmp_path / "shared.jsonl"
-    filled(episode("2025-03-10", run_id="a"), episode("2025-05-12", run_id="b"), store=path)
-    assert days(EpisodicMemory(path, as_of=pd.Timestamp("2025-04-01")).query()) == ["2025-03-10"]
+def test_a_later_run_on_the_store_is_not_seen_on_an_earlier_day() -> None:
+    store = InMemoryStore()
+    filled(episode("2025-03-10", run_id="a"), episode("2025-05-12", run_id="b"), store=store)
+    assert days(EpisodicMemory(store, as_of=pd.Timestamp("2025-04-01")).query()) == ["2025-03-10"]
     assert EpisodicMemory(as_of="2025-04-01").query() == []
 
 
@@ -133,13 +134,13 @@ def in_a_run(where: Path, memory: EpisodicMemory, mode: Mode = "record") -> dict
 
 
 def test_a_resume_and_a_replay_read_what_the_run_read_and_a_replay_writes_nothing(tmp_path: Path) -> None:
-    where, path = tmp_path / "run.sqlite", tmp_path / "shared.jsonl"
-    first = in_a_run(where, EpisodicMemory(path))
-    EpisodicMemory(path).add(episode("2025-06-11", run_id="another"))
-    assert in_a_run(where, EpisodicMemory(path)) == first
-    path.unlink()
-    assert in_a_run(where, EpisodicMemory(path), "replay") == first
-    assert not path.exists()
+    where, store = tmp_path / "run.sqlite", InMemoryStore()
+    first = in_a_run(where, EpisodicMemory(store))
+    EpisodicMemory(store).add(episode("2025-06-11", run_id="another"))
+    assert in_a_run(where, EpisodicMemory(store)) == first
+    empty = EpisodicMemory(InMemoryStore())
+    assert in_a_run(where, empty, "replay") == first
+    assert empty.query() == []
 
 
 def test_a_run_is_told_its_own_past_and_that_of_others_apart():

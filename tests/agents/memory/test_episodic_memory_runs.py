@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+from sqlite_store import sqlite_store
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodeMemo, EpisodicMemory, episodes_of
 from quantgraph.broker import Decider, Decision, Order
@@ -22,8 +27,8 @@ class Recalling(Decider):
     name = "recalling"
     uses_signal = False
 
-    def __init__(self, path: Path) -> None:
-        self.memory, self.memo, self.shown = EpisodicMemory(path), EpisodeMemo(), {}
+    def __init__(self, store: BaseStore) -> None:
+        self.memory, self.memo, self.shown = EpisodicMemory(store), EpisodeMemo(), {}
 
     def decide(self, context: Any) -> Decision:
         scope = current_scope()
@@ -47,17 +52,21 @@ def of_another_run(day: str) -> DecisionEpisode:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Recalling]:
-    path = tmp_path_factory.mktemp("shared") / "decisions.jsonl"
-    EpisodicMemory(path).add_all([of_another_run("2025-01-03"), of_another_run("2025-02-03")])
-    decider = Recalling(path)
-    told = run_strategy(SENTENCE, decider=decider, out=tmp_path_factory.mktemp("runs"), source="sample")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, SqliteStore, Recalling]]:
+    with sqlite_store(tmp_path_factory.mktemp("shared") / "decisions.sqlite") as store:
+        yield of_a_run(store, tmp_path_factory.mktemp("runs"))
+
+
+def of_a_run(store: SqliteStore, out: Path) -> tuple[str, SqliteStore, Recalling]:
+    EpisodicMemory(store).add_all([of_another_run("2025-01-03"), of_another_run("2025-02-03")])
+    decider = Recalling(store)
+    told = run_strategy(SENTENCE, decider=decider, out=out, source="sample")
     assert told["ended_because"] == "done", told["error"]
-    return told["run_dir"], path, decider
+    return told["run_dir"], store, decider
 
 
 def test_a_run_is_shown_what_was_decided_before_its_day_by_whatever_run(run: Any) -> None:
-    _, path, decider = run
+    _, store, decider = run
     assert decider.shown["2025-01-02"] == ""
     first, *later = decider.shown["2025-01-06"].splitlines()
     assert first.startswith("2025-01-02: increase to ¥100 (confidence: 0.8)")
@@ -65,18 +74,18 @@ def test_a_run_is_shown_what_was_decided_before_its_day_by_whatever_run(run: Any
     assert "%" not in decider.shown["2025-01-06"]
     assert "%" in decider.shown["2025-01-07"]  # three sessions after the 2nd
     assert not any("2025-02" in text for text in decider.shown.values())
-    assert len(EpisodicMemory(path).query(limit=None)) > 8
+    assert len(EpisodicMemory(store).query(limit=None)) > 8
 
 
 def test_a_replay_is_identical_although_other_runs_have_added_since(run: Any) -> None:
-    folder, path, decider = run
-    EpisodicMemory(path).add(of_another_run("2025-01-02"))
-    stored = path.read_bytes()
-    again = Recalling(path)
+    folder, store, decider = run
+    shared = EpisodicMemory(store)
+    shared.add(of_another_run("2025-01-02"))
+    stored = shared.query(limit=None)
+    again = Recalling(store)
     assert replay(folder, decider=again).differences == ()
     assert again.shown == decider.shown
-    assert path.read_bytes() == stored
-    path.rename(path.with_name("away"))
-    assert replay(folder, decider=Recalling(path)).differences == ()
-    assert not path.exists()
-    path.with_name("away").rename(path)
+    assert shared.query(limit=None) == stored
+    empty = InMemoryStore()
+    assert replay(folder, decider=Recalling(empty)).differences == ()
+    assert EpisodicMemory(empty).query() == []

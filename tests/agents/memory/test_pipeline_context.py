@@ -70,7 +70,7 @@ def test_contexts_have_memories_of_their_own_unless_one_is_given() -> None:
     [
         ({"config": "cfg.yaml"}, "config must be a mapping, not str"),
         ({"run_id": 3}, "run_id must be a text, not int"),
-        ({"memory": "store.jsonl"}, "memory must be an EpisodicMemory, not str"),
+        ({"memory": "store"}, "memory must be an EpisodicMemory, not str"),
         ({"as_of": "soon"}, "as_of='soon'"),
     ],
 )

@@ -223,8 +223,8 @@ class DualAgent(ModelDecider):
             raise BadOption(f"memory={memory!r:.60}; must be an EpisodicMemory", parameter="memory")
         if memory is not None and not memory.name:
             raise BadOption(
-                "memory has no store, so a resumed run would not find it; give EpisodicMemory(FILE) or one on"
-                " a LangGraph store, or none: a run remembers its own decisions",
+                "memory has no store, so a resumed run would not find it; give EpisodicMemory(STORE), such "
+                "as LangGraph's SqliteStore, or none: a run remembers its own decisions",
                 parameter="memory",
             )
         self._cfg = _plain(cfg)

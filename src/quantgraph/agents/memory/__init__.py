@@ -1,7 +1,7 @@
 """What a deciding agent remembers of earlier sessions, and only what was known at the moment.
 
 An *episode* is a decision with its reasons; its outcome is filled in when it became known. ``EpisodicMemory``
-stores and finds episodes, in a file or a LangGraph store; ``EpisodeMemo`` reads them from a run's own
+stores and finds episodes in a LangGraph store; ``EpisodeMemo`` reads them from a run's own
 history. ``PipelineContext`` and ``traced_agent`` log the steps of a pipeline of agents.
 """
 

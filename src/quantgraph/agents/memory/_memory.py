@@ -8,30 +8,21 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 from numpy.typing import NDArray
 
 from quantgraph._util.values import check_whole, is_whole
-from quantgraph.agents.memory._episodes import (
-    DecisionEpisode,
-    EpisodeFile,
-    EpisodeStore,
-    GraphStore,
-    day_text,
-)
+from quantgraph.agents.memory._episodes import DecisionEpisode, EpisodeStore, day_text
 from quantgraph.broker import Fill, SessionResult
 from quantgraph.errors import BadFrame, BadOption
 from quantgraph.market.actions import column_adjustment
 from quantgraph.recording.scope import call_once, replaying
 from quantgraph.state import View
-
-if TYPE_CHECKING:
-    from langgraph.store.base import BaseStore
-
 
 T = TypeVar("T")
 
@@ -49,13 +40,18 @@ class EpisodicMemory:
     Parameters
     ----------
     store
-        None keeps the episodes in this object. What runs share has a name: a JSONL file, or a
-        LangGraph ``BaseStore``.
+        A LangGraph ``BaseStore``, which runs share and its namespace names: ``SqliteStore`` or
+        ``PostgresStore`` for what should last. Default: an ``InMemoryStore`` of this object alone.
     namespace
-        Of a ``BaseStore``.
+        Of ``store``.
     as_of
         The session at whose open it is read: episodes of it and of later days are not seen, and an outcome
         that became known later is not there. None: everything is seen.
+
+    Attributes
+    ----------
+    name
+        The namespace; "" if the episodes are in this object alone.
 
     Raises
     ------
@@ -75,23 +71,20 @@ class EpisodicMemory:
 
     def __init__(
         self,
-        store: str | Path | BaseStore | None = None,
+        store: BaseStore | None = None,
         *,
         namespace: Sequence[str] = _NAMESPACE,
         as_of: object = None,
     ) -> None:
-        self._store = _opened(store, namespace)
+        parts = _checked_namespace(namespace)
+        self.name = "" if store is None else "/".join(parts)
+        self._store = EpisodeStore(InMemoryStore() if store is None else _checked_store(store), parts)
         self._as_of = None if as_of is None else day_text(as_of, "as_of")
-
-    @property
-    def name(self) -> str:
-        """Name of the file, or the namespace; "" if it is in this object alone."""
-        return self._store.name
 
     def at(self, as_of: object) -> EpisodicMemory:
         """The same memory as known at the open of a session, and never later than this one is."""
         other = EpisodicMemory(as_of=as_of)
-        other._store = self._store
+        other._store, other.name = self._store, self.name
         if self._as_of is not None:
             other._as_of = min(self._as_of, other._as_of or self._as_of)
         return other
@@ -100,17 +93,12 @@ class EpisodicMemory:
         """Keep an episode, in place of the one with its id, and return the id.
 
         A replay writes nothing into what runs share.
-
-        Raises
-        ------
-        BadFile, StorageUnavailable
-            If the store is damaged, or cannot be written.
         """
         self.add_all([episode])
         return episode.id
 
     def add_all(self, episodes: Iterable[DecisionEpisode]) -> None:
-        """:meth:`add` many at once, which a file takes in one write."""
+        """:meth:`add` many at once."""
         if not (self.name and replaying()):
             self._store.add(list(episodes))
 
@@ -143,8 +131,8 @@ class EpisodicMemory:
         ------
         BadOption
             If ``days`` or ``limit`` is not a whole number >= 0.
-        BadFile, StorageUnavailable
-            If the store is damaged, or cannot be read.
+        BadFile
+            If an item of the store is not an episode.
         """
         for parameter, value in (("days", days), ("limit", limit)):
             if value is not None and (not is_whole(value) or value < 0):
@@ -210,7 +198,6 @@ class EpisodicMemory:
                 if (seen := self._seen(symbol))
             }
 
-        # Without the run's name: a branch of the run makes the same requests under another one.
         return self._read("histories", {"symbols": wanted, "n": n}, ask)
 
     def _parts(self, seen: Sequence[DecisionEpisode], run_id: str, n: int) -> Iterator[str]:
@@ -258,21 +245,19 @@ def _lines(newest_first: Sequence[DecisionEpisode], count: int) -> list[str]:
     return [*lines, f"({left} earlier {'one is' if left == 1 else 'ones are'} left out)"] if left else lines
 
 
-def _opened(store: str | Path | BaseStore | None, namespace: Sequence[str]) -> EpisodeStore:
-    if store is None:
-        return EpisodeStore()
-    if isinstance(store, str | Path):
-        if Path(store).is_dir() or not str(store):
-            raise BadOption(f"store={str(store)!r:.80}; must be a file, which is made", parameter="store")
-        return EpisodeFile(Path(store))
-    if not all(hasattr(store, method) for method in ("get", "put", "search")):
-        raise BadOption(
-            f"store must be a path or a LangGraph BaseStore, not {type(store).__name__}", parameter="store"
-        )
+def _checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
     parts = tuple(namespace)
     if isinstance(namespace, str) or not parts or not all(isinstance(each, str) and each for each in parts):
         raise BadOption(f"namespace={namespace!r:.80}; must be a tuple of texts", parameter="namespace")
-    return GraphStore(store, parts)
+    return parts
+
+
+def _checked_store(store: object) -> BaseStore:
+    if not isinstance(store, BaseStore):
+        raise BadOption(
+            f"store={store!r:.80}; must be a LangGraph BaseStore, such as SqliteStore", parameter="store"
+        )
+    return store
 
 
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
