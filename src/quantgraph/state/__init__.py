@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.state._commits import PANELS, Commit, check_stored_commits
+    from quantgraph.state._commits import Commit, check_stored_commits
     from quantgraph.state._data_state import (
         GLOBAL_DATA_STATE,
         DataState,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GLOBAL_DATA_STATE",
-    "PANELS",
     "RECORD_KINDS",
     "BaseView",
     "Commit",

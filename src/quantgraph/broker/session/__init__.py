@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         propose_orders,
         run_identity,
         run_sessions,
-        validate_decision,
     )
 
 __all__ = [
@@ -45,7 +44,6 @@ __all__ = [
     "run_sessions",
     "split_buys",
     "trade_days",
-    "validate_decision",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

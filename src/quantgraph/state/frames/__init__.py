@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         frozen_array,
         is_plain,
     )
-    from quantgraph.state.frames._records import KnownRecords, Records, check_record_kind
+    from quantgraph.state.frames._records import Records, check_record_kind
 
 __all__ = [
     "PLAIN_RULE",
@@ -34,7 +34,6 @@ __all__ = [
     "Floats",
     "FrozenFrame",
     "KnownData",
-    "KnownRecords",
     "Records",
     "align_frame",
     "align_table",
