@@ -30,7 +30,7 @@ from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading, make_trading
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
-from quantgraph.runtime import STEP_LIMIT, Resources, compile_graph, merge_resources, run_node
+from quantgraph.runtime import STEP_LIMIT, Resources, as_node, compile_graph, merge_resources
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.runtime.graph_state import check_version
@@ -123,7 +123,7 @@ def build_trading_graph(
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         step, recorder = partial(node, trading=trading), trading.resources.recorder
         check = None if name == "given_data" else check_version
-        return partial(run_node, step, name, recorder, on_error=trading.close, check_state=check)
+        return as_node(step, name, recorder, on_error=trading.close, check_state=check)
 
     makes_signal, approves = trading.resources.makes_signal, trading.approve
     graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))
