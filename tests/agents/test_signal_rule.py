@@ -369,3 +369,16 @@ def test_a_holding_that_is_suspended_over_a_split_is_worth_what_it_was():
     blocks = list(advance(market, list(days), SignalRule(), account=Account.opening(100_000), run=run))
     assert blocks[-1].account == results[-1].account
     assert results[-1].value == 100_000
+
+
+def test_a_purchase_of_a_schedule_that_is_less_than_a_lot_is_a_line_of_the_result():
+    """3,000 buy 100 shares at 10 with fees, and none at 30, where a lot costs 3,000 and the fees."""
+    dear = market({A: [1, 1, 1, 1, 1, 1, 1, 1]}, opens={(3, A): 30.0})
+    plan = {"accumulate": {"amount": 3000, "on": "schedule"}, "trade_on": 2}
+    assert brief(decide(SignalRule(), dear, 1, **plan)) == [(1, "buy", A, 200)]
+    missed = decide(SignalRule(), dear, 3, **plan)
+    assert (list(missed.orders), missed.notes) == ([], {"not_bought": {A: ["2024-01-05", 300000]}})
+    (note,) = SignalRule().result_notes([{}, json.loads(json.dumps(missed.notes))])
+    assert note.en.startswith(f"{A} was not bought at 1 times of its schedule, 2024-01-05: 3,000.00 is less")
+    assert "2024-01-05，3,000.00 不够买一手" in note.zh
+    assert SignalRule().result_notes([{}]) == []

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.agents._sizing import Sizing, open_prices
-from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Order, TradePlan
+from quantgraph.broker import Account, BlockRule, Decider, Decision, DecisionContext, Order, TradePlan
 from quantgraph.broker.accounts import Quantity
 from quantgraph.broker.session import last_of_each, trade_days
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
 from quantgraph.state import View
+
+_MISSED = "not_bought"
+"""Key of a session's notes: by symbol the session, and the cents that were not enough."""
 
 
 class SignalRule(Decider):
@@ -97,7 +101,7 @@ class SignalRule(Decider):
             name=self.name, trades=True, signal=self.signal, plan=context.plan, started=context.started
         )
 
-    def decide(self, context: DecisionContext) -> list[Order]:
+    def decide(self, context: DecisionContext) -> Decision | list[Order]:
         """Return the orders for the session, see the class.
 
         Raises
@@ -131,7 +135,18 @@ class SignalRule(Decider):
         bought = sizing.quantities(wishes, after.account.cash)
         for symbol, shares in bought.items():
             exits += listed.orders("buy", {symbol: shares}, wishes[symbol].reason)
-        return exits
+        missed = {symbol: wishes[symbol] for symbol, shares in bought.items() if not shares}
+        if not missed or not days.today or (plan.accumulate or {}).get("on") != "schedule":
+            return exits
+        day = f"{context.session:%Y-%m-%d}"
+        return Decision(exits, notes={_MISSED: {each: [day, wish.cents] for each, wish in missed.items()}})
+
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> list[Note]:
+        """Return which purchases of the plan's schedule could not be made."""
+        days: dict[str, list[tuple[str, int]]] = {}
+        for symbol, missed in chain.from_iterable(each.get(_MISSED, {}).items() for each in notes):
+            days.setdefault(symbol, []).append(missed)
+        return [_missed_note(symbol, missed) for symbol, missed in sorted(days.items())]
 
     def _signal(self, view: View) -> pd.DataFrame:
         names = list(view["signal"])
@@ -140,6 +155,15 @@ class SignalRule(Decider):
         if self.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
         return view["signal"][self.signal or names[0]]
+
+
+def _missed_note(symbol: str, missed: Sequence[tuple[str, int]]) -> Note:
+    days, cash = ", ".join(day for day, _ in missed), f"{max(cents for _, cents in missed) / 100:,.2f}"
+    return Note(
+        zh=f"{symbol} 有 {len(missed)} 次定期买入没有成交：{days}，{cash} 不够买一手（含费用）",
+        en=f"{symbol} was not bought at {len(missed)} times of its schedule, {days}: {cash} is less than "
+        "a lot with its fees",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,7 +133,7 @@ _OPEN = Note(zh="完成（有未解决的问题）", en="done, with an open find
 _OWN = {
     "own_not_proved": Note(zh="完成（信号未经证明）", en="done, signal not proved"),
     "own_unsealed": Note(zh="完成（未密封）", en="done, unsealed"),
-    "own_not_compared": Note(zh="完成（没有与句子比较）", en="done, not compared with the sentence"),
+    "not_compared": Note(zh="完成（没有与句子比较）", en="done, not compared with the sentence"),
 }
 """How a run is titled that traded a signal of the caller's."""
 
@@ -184,6 +184,7 @@ _ADVICE = {
     "meaning_unsaid_symbol": "give signals to the symbols that are to be traded, and to no other",
     "meaning_missing_symbol": "give each symbol that is to be traded a column",
     "meaning_unsaid_session": "give signals in the spans of the sentence, and in no other",
+    "meaning_lost_number": "write the number into the code as it was said, or into the trade plan",
     "meaning_review": "hold the code against the sentence at the cell that is named",
     "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",
     "short_warm_up": "run the code again: its next attempt has as many sessions as it needs on these rows",

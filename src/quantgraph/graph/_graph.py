@@ -30,7 +30,7 @@ from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading, make_trading
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
-from quantgraph.runtime import STEP_LIMIT, Resources, compile_graph, merge_resources, run_node
+from quantgraph.runtime import STEP_LIMIT, Resources, as_node, compile_graph, merge_resources
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.settings import Settings
@@ -121,7 +121,7 @@ def build_trading_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         step, recorder = partial(node, trading=trading), trading.resources.recorder
-        return partial(run_node, step, name, recorder, on_error=trading.close)
+        return as_node(step, name, recorder, on_error=trading.close)
 
     makes_signal, approves = trading.resources.makes_signal, trading.approve
     graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))

@@ -10,7 +10,7 @@ import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import Language, say
-from quantgraph.broker import Market, ModelDecider, plan_words
+from quantgraph.broker import Market, plan_words
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -52,9 +52,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
-    own = []
-    if isinstance(trading.decider, ModelDecider):
-        own = [*trading.decider.result_notes(list(ledger.notes(run_id).values()))]
+    own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}

@@ -353,6 +353,7 @@ def reflection_answer(
             "needs_clarification": asked is not None,
         },
         "clarification_question": query,
+        "usual_answers": True,
         "reasoning": introduction(request.language),
         "unread": list(request.unparsed),
     }

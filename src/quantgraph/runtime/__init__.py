@@ -1,7 +1,7 @@
 """What nodes of every graph stand on: resources, running a node, agents with tools.
 
 ``Resources`` are the live objects of a run (store, source, models, code runner, ledger, recorder), passed on
-whole. ``run_node`` wraps each node: errors become endings, loops are found, and a nested graph gets no
+whole. ``as_node`` wraps each node: errors become endings, loops are found, and a nested graph gets no
 checkpointer of its host. ``dialogue`` asks the person and emits events; ``endings`` names how a graph may
 end; ``graph_state`` has what the graphs share beside the documented fields.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         run_database_path,
         settings_of,
     )
-    from quantgraph.runtime._run_node import STEP_LIMIT, run_node, steps_left
+    from quantgraph.runtime._run_node import STEP_LIMIT, as_node, steps_left
 
 __all__ = [
     "STEP_LIMIT",
@@ -41,6 +41,7 @@ __all__ = [
     "Resources",
     "agent_question",
     "as_earlier_reply",
+    "as_node",
     "check_finished",
     "compile_graph",
     "create_node_agent",
@@ -48,7 +49,6 @@ __all__ = [
     "merge_resources",
     "open_resources",
     "run_database_path",
-    "run_node",
     "settings_of",
     "steps_left",
     "stop_line",

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.sentences.coverage import ReadClause, ReadParameters, coverage_gaps, unparsed_words
+from quantgraph.sentences.coverage import (
+    ReadClause,
+    ReadParameters,
+    coverage_gaps,
+    lost_numbers,
+    unparsed_words,
+)
 
 BANKS = [
     Path(__file__).parents[2] / "data" / "sentences" / name
@@ -172,3 +178,28 @@ def test_only_of_dates_and_securities_is_no_clause(message):
     assert coverage_gaps(f"{message}，RSI低于30买入", clauses, given) == ()
     (gap,) = coverage_gaps("只在大盘上涨时，RSI低于30买入", clauses, given)
     assert gap.kind == "not_quoted"
+
+
+@pytest.mark.parametrize(
+    ("quote", "code", "plan", "lost"),
+    [
+        ("close above EMA 50, three down days in a row", [60.0, 1.0, 2.0], {}, ("50",)),
+        ("close above EMA 50, three down days in a row", [50.0, 1.0, 2.0], {}, ()),
+        ("卖出后10天内不再买", [20.0, 5.0], {}, ("10天",)),
+        ("跌破20日线卖出", [20.0], {}, ()),
+        ("涨幅超过5%", [1.05], {}, ()),
+        ("涨幅超过5%", [0.5], {}, ("5%",)),
+        ("two weeks high", [10.0], {}, ()),
+        ("止损6%", [30.0], {"stop_loss": "0.06"}, ()),
+        ("600519 above its 20-day average", [20.0], {}, ()),
+        ("沪深300站上20日线", [20.0], {}, ()),
+    ],
+)
+def test_a_number_that_was_said_stands_in_the_code_or_in_the_plan(quote, code, plan, lost):
+    assert lost_numbers([quote], code, ReadParameters(plan=plan)) == lost
+
+
+def test_a_window_in_capitals_is_not_called_unread():
+    said = "buy NVDA when the close is above its 20-day average, Jul to Oct 2025"
+    clause = ReadClause(quote="buy NVDA when the close is above its 20-day average", became="")
+    assert unparsed_words(said, [clause], ["NVDA"]) == ()

@@ -21,7 +21,7 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._meaning import _coded_schedule
 from quantgraph.subgraphs.signal._misreadings import plan_errors
-from quantgraph.subgraphs.signal._plan import executed_plan, unplanned_quotes, with_plan
+from quantgraph.subgraphs.signal._plan import executed_plan, turned_quotes, unplanned_quotes, with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words
 
 ALL = SignalRule().executes
@@ -178,3 +178,28 @@ def test_of_a_word_that_is_said_twice_the_other_number_is_lost():
     quotes = ["止损8%", "2倍ATR止损", "买三成仓", "之后每涨5%加两成仓"]
     clauses = [{"quote": quote, "part": "plan", "status": "done"} for quote in quotes]
     assert [quote for quote, _ in unplanned_quotes({"plan": said, "clauses": clauses})] == ["止损8%"]
+
+
+@pytest.mark.parametrize(
+    ("quote", "plan", "turned"),
+    [
+        ("每涨4%加一成", {"accumulate": {"percent": 0.1, "on": "fall", "by": 0.04}}, "accumulate"),
+        ("每涨4%加一成", {"accumulate": {"percent": 0.1, "on": "rise", "by": 0.04}}, None),
+        (
+            "add 10 shares each time it drops 3%",
+            {"accumulate": {"shares": 10, "on": "rise", "by": 0.03}},
+            "accumulate",
+        ),
+        ("跌10%卖出", {"take_profit": "10%"}, "take_profit"),
+        ("止盈10%", {"stop_loss": 0.1, "take_profit": 0.08}, "stop_loss"),
+        ("stop out 8% below the entry price", {"stop_loss": 0.08}, None),
+        ("8% trailing stop from the high", {"trailing_stop": "8%"}, None),
+        ("亏损超过8%卖出", {"stop_loss": 0.08}, None),
+    ],
+)
+def test_a_value_of_the_plan_is_held_by_its_side(quote, plan, turned):
+    clause = {"quote": quote, "part": "plan", "status": "done", "became": quote}
+    found = list(turned_quotes({"clauses": [clause], "plan": plan}))
+    assert found == ([] if turned is None else [(quote, turned)])
+    errors = plan_errors({"clauses": [clause], "plan": plan}, plan.keys())
+    assert any(each.certain for each in errors) is (turned is not None)

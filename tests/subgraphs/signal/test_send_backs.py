@@ -116,7 +116,9 @@ def test_code_that_comes_back_as_it_was_is_not_reviewed_again(begun):
     cast, _, state = begun([LATE], sentence=UP_DAY, review=reviews([DOUBT]), on_clarify="fail")
     assert (state["ended_because"], cast.turns["code"], cast.turns["review"]) == ("done", 2, 1)
     assert "hand the same code over again and say why" in cast.said["code"][1]
-    assert state["messages"][-1].text.startswith("The review doubts, without a cell that shows it: the exit")
+    first, second = state["messages"][-1].text.splitlines()[:2]
+    assert first.startswith("Not compared with the sentence: ")
+    assert second.startswith("The review doubts, without a cell that shows it: the exit")
 
 
 def test_a_fault_of_the_review_that_stays_does_not_end_done(begun):
@@ -251,3 +253,28 @@ def test_a_person_may_keep_the_convention(begun):
     cast, graph, _ = begun([WITHOUT_TODAY], sentence=BURST, on_clarify="ask", checkpointer=InMemorySaver())
     state = graph.invoke(Command(resume="就这样"), CONFIG)
     assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
+
+
+def test_a_number_that_was_said_and_is_in_neither_code_nor_plan_goes_back(play, graph_of):
+    said = "EMA50上方连跌三天买入，跌破EMA50卖出"
+    clauses = [{"quote": each, "part": part, "status": "done", "became": each} for each, part in zip(
+        said.split("，"), ("entry", "exit"), strict=True)]  # fmt: skip
+    code_of = GOOD.replace("change = ", "mean = snapshot['ohlcv']['close'].ewm(span={}).mean()\nchange = ")
+    turns = [code_of.replace("{}", each).replace("diff()", "diff(3)") for each in ("60", "50")]
+
+    def code(messages, turn):
+        return (
+            "done"
+            if messages[-1].type == "tool"
+            else play.tool_call("python_repl", query=turns[min(turn, 2) - 1])
+        )
+
+    cast = play.Cast(reflect=play.intent(strategy_desc=said, clauses=clauses), code=code)
+    state = graph_of(cast, on_clarify="fail").invoke(
+        {"messages": [("user", f"{play.ONE}，{said}，2024年1月2日到1月31日")]}, {"recursion_limit": 60}
+    )
+    assert state["ended_because"] == "done"
+    assert "stand neither in the code nor in the trade plan: 50." in cast.said["code"][1]
+    codes = [issue["code"] for issue in flat(state)["validation"]["issues_found"]]
+    assert "not_compared" in codes
+    assert "meaning_lost_number" not in codes

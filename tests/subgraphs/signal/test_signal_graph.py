@@ -430,8 +430,10 @@ def test_the_closing_message_is_in_the_users_language(play, graph_of):
     english = graph_of(play.Cast()).invoke(begin("up-day rule"))["messages"][-1]
     chinese = graph_of(play.Cast()).invoke(begin("上涨买入"))["messages"][-1]
     assert isinstance(english, AIMessage)
-    assert english.text.startswith("Signal up_day is ready and validated: 2024-01-02 - 2024-01-31, 1 x 22; ")
-    assert chinese.text.startswith("信号 up_day 已生成并通过验证")
+    assert english.text.startswith("Not compared with the sentence: ")
+    assert "\nSignal up_day is ready and validated: 2024-01-02 - 2024-01-31, 1 x 22; " in english.text
+    assert chinese.text.startswith("没有与句子比较：")
+    assert "\n信号 up_day 已生成并通过验证" in chinese.text
 
 
 def test_the_signal_is_what_pandas_gives(play, graph_of, store):

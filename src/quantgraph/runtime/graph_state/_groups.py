@@ -63,8 +63,8 @@ class Clarification(TypedDict):
     kind: ClarificationKind
     reason: str
     """Why it is asked."""
-    worded: NotRequired[bool]
-    """Whether ``reason`` is a question already, which no model words again; absent once it is asked."""
+    worded: NotRequired[Literal["", "code", "model"]]
+    """Who made ``reason`` a question already, which no model words again; absent once it is asked."""
     also_open: NotRequired[list[str]]
     """What else is open when it is asked; part of ``question`` once it is worded."""
     also_unread: NotRequired[list[str]]

@@ -1,7 +1,7 @@
 """A model's reading held against the person's own words, without reading their rule.
 
 ``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
-turns round or adds; ``unparsed_words`` names the rest,
+turns round or adds; ``lost_numbers`` those that code lacks; ``unparsed_words`` names the rest,
 ``plan_pieces`` the words about the trade plan, and ``plan_keys`` the parts they are about.
 """
 
@@ -14,7 +14,13 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
     from quantgraph.sentences.coverage._anchors import find_anchors, plain
-    from quantgraph.sentences.coverage._coverage import Gap, coverage_gaps, plan_pieces, unparsed_words
+    from quantgraph.sentences.coverage._coverage import (
+        Gap,
+        coverage_gaps,
+        lost_numbers,
+        plan_pieces,
+        unparsed_words,
+    )
     from quantgraph.sentences.coverage._returns import plan_keys
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "ReadParameters",
     "coverage_gaps",
     "find_anchors",
+    "lost_numbers",
     "plain",
     "plan_keys",
     "plan_pieces",

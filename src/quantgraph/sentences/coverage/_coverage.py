@@ -195,6 +195,7 @@ def plan_pieces(text: str) -> tuple[str, ...]:
 
 
 def _says_something(words: str, names: Collection[str]) -> bool:
+    words = plain(words)
     for name in names:
         words = words.replace(plain(name), "")
     left = FILLERS_ZH.sub("", without_date_words(words))
@@ -264,6 +265,29 @@ def _added_words(
     for each in became.of("schedule"):
         if not re.search(SCHEDULE_WORDS[each.value], f"{whole.plain}\n{before.plain}"):
             yield became.word(each)
+
+
+def lost_numbers(quotes: Sequence[str], code: Collection[float], params: ReadParameters) -> tuple[str, ...]:
+    """Return the numbers above two in what a person said that are neither in the code's nor in the plan.
+
+    >>> lost_numbers(["close above EMA 50"], [60.0, 1.0], ReadParameters())
+    ('50',)
+    """
+    near = {
+        f"{round(each + step, 4):g}" for each in code for step in (-1, 0, 1)
+    }  # shift(n - 1), range(n + 1)
+    known, lost = near | params.plan_numbers, list[str]()
+    for text in map(anchored, quotes):
+        inside = [
+            *securities_in(text, params),
+            *((each.begin, each.end) for each in text.of("market", "date")),
+        ]
+        for each in text.of("number"):
+            is_plain = each.unit != "share" and bool(each.values & _PLAIN_NUMBERS)
+            is_part = any(begin <= each.begin < end for begin, end in inside) or _is_of_a_date(each, text)
+            if not (is_plain or is_part or each.values & known):
+                lost.append(text.word(each))
+    return tuple(dict.fromkeys(lost))
 
 
 def _is_of_a_date(number: Anchor, whole: AnchoredText) -> bool:

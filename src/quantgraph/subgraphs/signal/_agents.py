@@ -136,6 +136,18 @@ def last_request_of(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     return {}
 
 
+_JSON = re.compile(r"\s*(?:```(?:json)?\s*)?[\[{]\s*[\"{\[]")
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON, which is no question to a person.
+
+    >>> is_json('```json{"question": "?"}'), is_json("[600519.SH] or all?")
+    (True, False)
+    """
+    return _JSON.match(text) is not None
+
+
 def _is_nothing(value: object) -> bool:
     return value in (None, (), [], {}) or (isinstance(value, str) and value.strip().lower() in _NOTHING)
 
@@ -173,6 +185,8 @@ class ReflectionReply(BaseModel):
     clarification_question: str | None = None
     reasoning: str = ""
     unread: list[str] = Field(default_factory=list)
+    usual_answers: bool = False
+    """Whether the question asks for a part that is missing, as the keyless planner's do."""
 
     @field_validator("unread", mode="before")
     @classmethod
@@ -182,7 +196,8 @@ class ReflectionReply(BaseModel):
     @field_validator("clarification_question", mode="before")
     @classmethod
     def _question(cls, value: object) -> object:
-        return None if isinstance(value, str) and value.strip().lower() in _NOTHING else value
+        is_none = isinstance(value, str) and (value.strip().lower() in _NOTHING or is_json(value))
+        return None if is_none else value
 
 
 @with_docstring

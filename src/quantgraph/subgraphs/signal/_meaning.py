@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Note
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.causality import LookLog
@@ -25,6 +27,7 @@ from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
 from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, read_request, write_code
+from quantgraph.sentences.coverage import ReadParameters, lost_numbers
 from quantgraph.sentences.evaluation import (
     Choice,
     RuleData,
@@ -186,6 +189,8 @@ class HeldSignal:
     choices: tuple[Choice, ...] = ()
     """Conventions of the code that the words leave open, where others would change positions."""
     not_compared: Note | None = None
+    by_planner: bool = False
+    """Whether the keyless planner wrote the code, of the words or of the rule as a model read it."""
 
 
 def hold_against_words(
@@ -208,7 +213,8 @@ def hold_against_words(
     if sentence is not None and panel is not None:
         found = _overlap(sentence.rule, panel, signal, first)
     if by_planner:
-        return HeldSignal(findings=tuple(found), not_compared=None if sentence else _not_read(words))
+        missing = None if sentence else _not_read(words)
+        return HeldSignal(findings=tuple(found), not_compared=missing, by_planner=True)
     readings, missing = None, _not_read(words) if sentence is None else None
     if sentence is not None and panel is None:
         missing = _NO_DATA
@@ -397,8 +403,8 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     findings, compared = list(held.findings), held.not_compared is None
     findings += _coded_schedule(words.plan, signal)
     findings += [_choice_finding(each) for each in held.choices]
-    if held.not_compared is not None and request_of(state)["own"]:  # of a model's code, a model reviews it
-        findings.append(_not_compared_finding(held.not_compared))
+    if held.not_compared is not None and not held.by_planner:
+        findings.append(_not_compared_finding(held.not_compared, own=bool(request_of(state)["own"])))
     agrees = all(each.code != "meaning_differs" for each in findings)
     if agrees and compared and not by_planner:
         findings = [*_held_wider(state, resources, words, signal.columns), *findings]
@@ -408,19 +414,43 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
             canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
         ]
         findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
+        findings += _lost_numbers(state, words, cells)
     never_buys = any(each.code == "meaning_never_buys" for each in findings)
     others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
     checks = (*report.checks, "meaning" if compared else "structure")
     return replace(report, checks=checks, findings=(*findings, *others))
 
 
-def _not_compared_finding(why: Note) -> Finding:
+def _not_compared_finding(why: Note, *, own: bool) -> Finding:
+    zh, en = ("没有什么", "Nothing") if own else ("除了模型自己，没有什么", "Nothing but a model")
     return Finding(
         severity="warning",
-        code="own_not_compared",
-        message=f"Not compared with the sentence: {why.en}. Nothing shows that the code does what it says.",
-        zh=f"没有与句子比较：{why.zh}。没有什么能表明代码做的就是它说的。",
+        code="not_compared",
+        message=f"Not compared with the sentence: {why.en}. {en} shows that the code does what it says.",
+        zh=f"没有与句子比较：{why.zh}。{zh}能表明代码做的就是它说的。",
     )
+
+
+def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]) -> list[Finding]:
+    """The finding of numbers that the person said and that neither code nor plan has."""
+    params = state.get("user_intent", {}).get("params", {})
+    done = [each for each in params.get("clauses", ()) if each["status"] == "done" and each["part"] != "plan"]
+    code = [
+        float(number)
+        for cell in cells
+        for node in ast.walk(parse_code(cell))
+        if isinstance(node, ast.Constant) and not isinstance(node.value, bool)
+        for number in re.findall(r"\d+(?:\.\d+)?", str(node.value))
+    ]
+    known = ReadParameters(
+        codes=words.trade + words.watch, plan=words.plan.to_json(), names=words.context.names
+    )
+    if not (lost := lost_numbers([each["quote"] for each in done], code, known)):
+        return []
+    listed = ", ".join(lost)
+    message = f"Numbers of the words that stand neither in the code nor in the trade plan: {listed}."
+    zh = f"原话里的 {listed}，代码和交易计划里都没有。"
+    return [Finding(severity="warning", code="meaning_lost_number", message=message, zh=zh)]
 
 
 _MUCH = 0.2

@@ -20,7 +20,7 @@ from quantgraph.sentences.phrases import (
     windows_in,
 )
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._plan import executed_plan, unplanned_quotes
+from quantgraph.subgraphs.signal._plan import executed_plan, turned_quotes, unplanned_quotes
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools import split_codes
 
@@ -86,7 +86,12 @@ def plan_errors(params: Mapping[str, Any], executes: Collection[str]) -> list[Mi
         names = ", ".join(sorted(keys))
         en = f"plan: nothing carries out “{quote}”, which has no value in {names}"
         notes.append(Note(zh=f"plan：没有什么执行「{quote}」，{names} 里没有它的值", en=en))
-    return [Misreading(kind="plan", note=note, certain=False) for note in notes]
+    turned = [
+        Note(zh=f"plan：「{quote}」和 {name} 的方向相反", en=f"plan: “{quote}” is the other side of {name}")
+        for quote, name in turned_quotes(params)
+    ]
+    found = [Misreading(kind="plan", note=note, certain=False) for note in notes]
+    return [*found, *(Misreading(kind="plan", note=note) for note in turned)]
 
 
 def _symbol_errors(

@@ -54,10 +54,42 @@ def unplanned_quotes(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset
     for clause in params["clauses"]:
         quote = clause["quote"]
         keys = plan_keys(quote) if (clause["part"], clause["status"]) == ("plan", "done") else frozenset()
-        numbered = any(each.kind == "number" for each in find_anchors(plain(quote))) if keys else False
-        held = keys & plan.keys() and (not numbered or any(says(quote, *each) for each in plan.items()))
+        held = keys & plan.keys() and (
+            not _has_number(quote) or any(says(quote, *each) for each in plan.items())
+        )
         if keys and not held:
             yield quote, keys
+
+
+_SIDES = {"stop_loss": "down", "trailing_stop": "down", "take_profit": "up", "rise": "up", "fall": "down"}
+"""Where the price goes before a part of a plan acts."""
+
+
+def turned_quotes(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Quotes with a number that the plan has in no part but one of the other side, and that part's name."""
+    for clause in params["clauses"]:
+        quote, ends = clause["quote"], plan_keys(clause["quote"]) & _SIDES.keys()
+        named = [each for each in params["plan"].items() if clause["part"] == "plan" and says(quote, *each)]
+        turned = [
+            name
+            for name, value in named
+            if _is_turned(quote, value.get("on") if isinstance(value, Mapping) else name)
+            or (ends and name in _SIDES and name not in ends)
+        ]
+        if turned and len(turned) == len(named) and _has_number(quote):
+            yield quote, turned[0]
+
+
+def _is_turned(words: str, part: str | None) -> bool:
+    """Whether words move the price to the other side only."""
+    moves = {
+        value for each in find_anchors(plain(words)) if each.kind == "direction" for value in each.values
+    }
+    return part in _SIDES and bool(moves & {"up", "down"}) and _SIDES[part] not in moves
+
+
+def _has_number(words: str) -> bool:
+    return any(each.kind == "number" for each in find_anchors(plain(words)))
 
 
 def names_an_end(plan: Mapping[str, Any]) -> bool:

@@ -60,6 +60,7 @@ from quantgraph.subgraphs.signal._source_facts import (
     speaks_of_index,
 )
 from quantgraph.subgraphs.signal._updates import (
+    Worded,
     plan_question_update,
     question_update,
     repeat_question_update,
@@ -179,14 +180,15 @@ def read_words(reading: Reading) -> Reading:
     return replace(reading, params=params | dict(reading.fixed))
 
 
-_BESIDE_SYMBOL = {
+_QUESTIONS = {
+    "symbol": Note(zh="请问交易哪些股票？", en="Which stocks should be traded?"),
     "window": Note(
         zh="请问要用哪段时间的数据？例如 20240101到20241231、2024年、最近6个月。",
         en="Which dates should I use? For example 20240101 to 20241231, 2024, or the last 6 months.",
     ),
     "strategy": Note(zh="请问什么时候买、什么时候卖？", en="What are the conditions to buy and to sell?"),
 }
-"""The question for what is open beside the symbol."""
+"""The question for a part that is missing."""
 
 
 def take_only_symbol(reading: Reading) -> Reading:
@@ -198,11 +200,11 @@ def take_only_symbol(reading: Reading) -> Reading:
     dialogue, line = dialogue_of(reading.state), f"symbol: {codes[0]}"
     noted = {"assumptions": [*(each for each in dialogue["assumptions"] if each != line), line]}
     missing = missing_part(reading.kind, {**params, "ts_code": codes[0]})
-    question = _BESIDE_SYMBOL[missing].text(language(reading.state)) if missing else ""
+    question = _QUESTIONS[missing].text(language(reading.state)) if missing else ""
     return replace(
         reading,
         params={**params, "ts_code": codes[0]},
-        reply=reply.model_copy(update={"clarification_question": question}),
+        reply=reply.model_copy(update={"clarification_question": question, "usual_answers": True}),
         needs_clarification=missing is not None,
         noted={**reading.noted, **noted},
     )
@@ -305,8 +307,9 @@ def ask_for_missing_parts(reading: Reading) -> Reading | Question:
         return reading
     reading = replace(reading, needs_clarification=True)
     kind = missing or "strategy"
-    reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
-    worded = bool(reply.clarification_question)
+    reason = reply.clarification_question or reply.analysis or _QUESTIONS[kind].text(language(state))
+    worded: Worded = "code" if reply.usual_answers else "model"
+    worded = worded if reply.clarification_question else ""
     again = repeat_question_update(state, kind, reading.params, reply.unread, reason, worded=worded)
     if again:
         return Question(changes={**reading.noted, **again})
@@ -571,20 +574,29 @@ def _default_window(
 def _invalid_request_update(
     state: SignalSubgraphState, resources: OpenResources, params: Mapping[str, Any], error: QuantGraphError
 ) -> dict[str, Any]:
-    """Return the question about an invalid parameter, in the user's language, with the error's message.
+    """Return the question about an invalid parameter, in the user's language.
 
     One unknown symbol of several may be left out.
     """
+    source = resources.source
     if isinstance(error, UnknownSymbol):
         token = error.data.get("token", "")
+        options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
+        meant, such = ", ".join(options), source.symbols()[0]
+        zh, en = (f"是不是 {meant}？", f"Did you mean {meant}? ") if meant else ("", "")
         reason = say(
             language(state),
-            zh=f"{resources.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
-            en=error.message,
+            zh=f"{source.name} 中没有 {token}。{zh}请换一个代码（如 {such}）、名称或指数。",
+            en=f"{source.name} has no {token}. {en}Give another code, such as {such}, a name or an index.",
         )
-        options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
         words = [token] if several and token else []
         options += [without_words(words, language(state))] if words else []
         return question_update(state, "symbol", reason, words=words, options=options)
-    reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
+    first, last = (f"{source.sessions()[at]:%Y%m%d}" for at in (0, -1))
+    reason = say(
+        language(state),
+        zh=f"这段时间用不了：{source.name} 有 {first} 到 {last} 的数据。请问用哪段时间？（{error.message}）",
+        en=f"These dates cannot be used: {source.name} has data from {first} to {last}. Which dates should I "
+        f"use? ({error.message})",
+    )
     return question_update(state, "window", reason)

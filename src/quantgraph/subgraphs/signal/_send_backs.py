@@ -29,7 +29,7 @@ from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-Kind = Literal["blind", "words", "plan", "review", "doubt"]
+Kind = Literal["blind", "words", "numbers", "plan", "review", "doubt"]
 
 _KINDS: dict[str, Kind] = {
     "meaning_differs": "words",
@@ -41,6 +41,7 @@ _KINDS: dict[str, Kind] = {
     "meaning_unsaid_symbol": "words",
     "meaning_missing_symbol": "words",
     "meaning_unsaid_session": "words",
+    "meaning_lost_number": "numbers",
     "meaning_blind": "blind",
     "meaning_review": "review",
     "meaning_doubt": "doubt",

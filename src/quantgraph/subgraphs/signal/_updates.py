@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pandas as pd
+from langchain_core.messages import AnyMessage, convert_to_messages
 
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import Language, Note, say
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
+from quantgraph.errors import (
+    BadOption,
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+)
 from quantgraph.runtime.dialogue import answer_schema, question_id
 from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
 from quantgraph.runtime.graph_state import (
@@ -319,6 +327,28 @@ def _also_waived(text: str, task: Clarification) -> list[str]:
     ]
 
 
+def with_messages(state: SignalSubgraphState) -> SignalSubgraphState:
+    """Return a state with LangChain's messages, which a node's caller may have written in any of its forms.
+
+    Raises
+    ------
+    BadOption
+        If one is no text, pair, mapping or message.
+    """
+    try:
+        messages = convert_to_messages(state["messages"])
+        return {**state, "messages": cast("list[AnyMessage]", messages)}
+    except (ValueError, NotImplementedError) as error:
+        raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
+
+
+_STEPS = {
+    "data_fetch": Note(zh="取数据", en="Fetching the data"),
+    "validate data": Note(zh="检查数据", en="Checking the data"),
+}
+_CODE = Note(zh="按这些话写代码", en="Code for these words")
+
+
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
     """Return the update of a failed attempt: it is counted; after too many the user is asked.
 
@@ -334,14 +364,19 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
         "attempts": with_errors(progress_of(state)["attempts"], errors),
     }
     if _is_repeated(failures) or count >= state.get("max_retries", 3):
+        what = _STEPS.get(node, _CODE).text(language(state))
         reason = say(
             language(state),
-            zh=f"{node} 失败了 {count} 次，最近的错误：{errors[0]}。请换一种说法、换代码或时间范围。",
-            en=f"{node} failed {count} times, last with: {errors[0]}. Please rephrase, or change the "
-            "symbols or the window.",
+            zh=f"{what}试了 {count} 次都没有成功。换一种说法、换股票，还是换时间范围？"
+            f"（最后一次：{errors[0]}）",
+            en=f"{what} did not succeed in {count} tries. Shall I use other words, other stocks or other "
+            f"dates? (The last one: {errors[0]})",
         )
         update |= question_update(changed(state, update), "failure", reason)
     return update
+
+
+Worded = Literal["", "code", "model"]
 
 
 def question_update(
@@ -351,7 +386,7 @@ def question_update(
     *,
     words: Sequence[str] = (),
     options: Sequence[str] = (),
-    worded: bool = True,
+    worded: Worded = "code",
 ) -> Update:
     """Return the update that asks the user; after the last allowed question, the one that ends the run."""
     count = state.get("clarification_count", 0)
@@ -429,7 +464,7 @@ def repeat_question_update(
     words: Sequence[str],
     reason: str,
     *,
-    worded: bool = True,
+    worded: Worded = "code",
 ) -> dict[str, Any]:
     """Return the update that asks the last question again; empty if its answer was useful.
 

@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import SourceLike
 from quantgraph.llm import Model
-from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources, run_node
+from quantgraph.runtime import Resources, as_node, compile_graph, merge_resources, open_resources
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.graph_state import changed, check_messages
 from quantgraph.settings import Settings
@@ -105,7 +105,7 @@ def build_signal_graph(
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         made = partial(node, resources=opened, **options)
         check = check_host if name == "reflection" else None
-        return partial(run_node, made, name, opened.recorder, detect_loops=True, check_state=check)
+        return as_node(made, name, opened.recorder, detect_loops=True, check_state=check)
 
     reads = build_agent("reflection", opened)
     reflection = bound(reflection_node, "reflection", agent=reads, check_symbols=check_symbols)

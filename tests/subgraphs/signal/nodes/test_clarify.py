@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import sqlite3
 from contextlib import closing, suppress
 from typing import Annotated
@@ -30,7 +31,7 @@ from quantgraph.runtime.dialogue import answer_schema, parse_answer
 from quantgraph.runtime.dialogue._questions import ANY_TEXT
 from quantgraph.runtime.graph_state import Clarification
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal import create_signal_subgraph, reflection_node
 from quantgraph.subgraphs.signal._needs import fields_to_fetch
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -530,3 +531,48 @@ def test_nothing_that_is_open_is_lost_where_nobody_is_asked(play, graph_of):
     )
     assert final["ended_because"] == "needs_answer"
     assert '- This cannot be done: "with 2x leverage"' in final["error_messages"][0]
+
+
+# What is shown -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"question": "?", "not_done": ["grid"]}', '```json\n{"a": 1}\n```', "[{}]"]
+)
+def test_a_question_is_never_json(play, graph_of, reply):
+    cast = play.Cast(reflect=play.intent(**NO_WINDOW, question=reply), question=reply)
+    question = asked(graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD))
+    assert question["question"].startswith("Which dates should I use?")
+
+
+def test_a_models_own_question_has_no_options_of_another(play, graph_of):
+    words = "What makes a bank cheap: its P/E or its P/B?"
+    cast = play.Cast(reflect=play.intent(ts_code="", question=words))
+    question = asked(graph_of(cast, checkpointer=InMemorySaver()).invoke(begin("buy cheap banks"), THREAD))
+    assert (question["question"].splitlines()[0], question["options"]) == (words, [])
+
+
+def test_an_unknown_code_is_asked_about_in_one_language(play, graph_of):
+    cast = play.Cast(reflect=play.intent(ts_code="000001.SZ", strategy_desc="上涨后买入"))
+    question = asked(
+        graph_of(cast, checkpointer=InMemorySaver()).invoke(begin("000001.SZ 上涨后买入"), THREAD)
+    )
+    assert question["question"].startswith("sample 中没有 000001.SZ。")
+    assert not re.search(r"[a-z]{4,}", question["question"].removeprefix("sample"))
+
+
+def test_code_that_fails_is_asked_about_in_words(play, graph_of):
+    cast = play.Cast(code=play.tool_call("python_repl", query="1 / 0"))
+    question = asked(graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD))
+    assert (question["kind"], question["options"]) == ("failure", [])
+    assert question["question"].startswith("Code for these words did not succeed in ")
+
+
+@pytest.mark.parametrize(
+    "message", [("user", "up-day rule"), {"role": "user", "content": "up-day rule"}, "up-day rule"]
+)
+def test_a_node_alone_reads_messages_in_any_form(message):
+    update = reflection_node({"messages": [message]}, resources=Resources(source="sample", store=DataState()))
+    assert update["quantgraph"]["dialogue"]["clarification"]["kind"] in ("symbol", "strategy")
+    with pytest.raises(BadOption, match="messages: "):
+        reflection_node({"messages": [3.5]}, resources=Resources(source="sample", store=DataState()))

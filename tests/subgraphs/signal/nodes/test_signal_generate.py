@@ -200,7 +200,8 @@ def test_a_model_that_finds_fault_without_showing_it_warns(play, graph_of):
         {"messages": [("user", play.SENTENCE)]}
     )
     assert final["ended_because"] == "done"
-    (found,) = flat(final)["validation"]["issues_found"]
+    unread, found = flat(final)["validation"]["issues_found"]
+    assert unread["code"] == "not_compared"
     assert (found["severity"], found["code"], found["detail"]) == (
         "warning",
         "meaning_doubt",
@@ -227,7 +228,8 @@ def test_warnings_and_an_unreadable_review_are_told_and_stop_nothing(play, graph
     ]["issues_found"]
     unread = graph_of(play.Cast(review="fine by me")).invoke({"messages": [("user", play.SENTENCE)]})
     assert unread["ended_because"] == "done"
-    assert [issue["code"] for issue in flat(unread)["validation"]["issues_found"]] == ["no_review"]
+    codes = [issue["code"] for issue in flat(unread)["validation"]["issues_found"]]
+    assert codes == ["not_compared", "no_review"]
 
 
 def test_a_runner_of_the_users_own_that_fails_is_one_line_too(play, graph_of):

@@ -34,7 +34,7 @@ from quantgraph.runtime.graph_state import (
     written,
 )
 from quantgraph.sentences.phrases import says_a_rule, says_nothing, says_parameters, symbols_in
-from quantgraph.subgraphs.signal._agents import build_clarify_model, known_source
+from quantgraph.subgraphs.signal._agents import build_clarify_model, is_json, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
 from quantgraph.subgraphs.signal._impossible_bars import bars_answer_update
 from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
@@ -50,6 +50,7 @@ from quantgraph.subgraphs.signal._updates import (
     question_update,
     sentence_text,
     typical_answers,
+    with_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -88,7 +89,7 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    return written(state, _clarify(state, open_resources(resources), model))
+    return written(state, _clarify(with_messages(state), open_resources(resources), model))
 
 
 def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseChatModel | None) -> Update:
@@ -116,10 +117,11 @@ def _prepare(
     task["default"] = _default(state, task, resources)
     if resources.on_clarify == "ask":
         check_checkpointer(task["reason"])
-    if not task["options"] and not _is_about_a_rule(state, task):
+    worded = task.pop("worded", "")
+    if not task["options"] and worded != "model" and not _is_about_a_rule(state, task):
         task["options"] = typical_answers(task["kind"], task["language"], known_source(state, resources))
     try:
-        text = task["reason"] if task.pop("worded", False) else _ask_model(state, task, resources, model)
+        text = task["reason"] if worded else _ask_model(state, task, resources, model)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     task["question"] = text + open_lines(task.pop("also_open", []), task["language"]) + _default_hint(task)
@@ -149,7 +151,8 @@ def _ask_model(
     facts = {"reason": task["reason"], "kind": task["kind"], "language": task["language"], "round": count + 1}
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     model = model or build_clarify_model(resources)
-    return str(model.invoke(messages).text).strip() or task["reason"]
+    text = str(model.invoke(messages).text).strip()
+    return task["reason"] if not text or is_json(text) else text
 
 
 def _default(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> str | None:

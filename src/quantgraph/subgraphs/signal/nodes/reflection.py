@@ -90,6 +90,7 @@ from quantgraph.subgraphs.signal._updates import (
     sentence_text,
     user_text,
     whole_request,
+    with_messages,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -132,7 +133,7 @@ def reflection_node(
     dict
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
-    resources = open_resources(resources)
+    state, resources = with_messages(state), open_resources(resources)
     changes = _begin(state)
     if thanked := thanked_update(state):
         return written(state, thanked)
