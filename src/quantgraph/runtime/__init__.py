@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Agent,
         agent_question,
         as_earlier_reply,
+        as_node,
         check_finished,
         compile_graph,
         create_node_agent,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         run_database_path,
         settings_of,
     )
-    from quantgraph.runtime._run_node import STEP_LIMIT, as_node, steps_left
+    from quantgraph.runtime._run_node import STEP_LIMIT, steps_left
 
 __all__ = [
     "STEP_LIMIT",

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from itertools import takewhile
 from typing import Any, Literal, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, ToolErrorMiddleware, hook_config
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph, StateGraph
@@ -22,10 +28,12 @@ from pydantic import BaseModel
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
 from quantgraph.llm.messages import wrap
+from quantgraph.recording import Recorder
 from quantgraph.recording.scope import call_once
-from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT
+from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT, run_node
 from quantgraph.runtime.dialogue._events import EventsTransformer
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
+from quantgraph.runtime.graph_state import Update
 from quantgraph.tools import ToolContext
 
 MAX_IDENTICAL_CALLS = 2
@@ -291,6 +299,33 @@ class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         drawing = self.get_graph().draw_mermaid()
         return {"text/plain": drawing, "text/vnd.mermaid": drawing}
+
+
+_THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
+"""By event loop the threads of its nodes. In the loop's own threads they would wait for an asynchronous
+checkpointer, which needs one of these threads to answer."""
+
+
+class _Node(Runnable[Any, Update]):
+    """A node of synchronous code, on a thread of our own where the graph is run by an event loop."""
+
+    def __init__(self, step: Callable[[Any], Update], name: str) -> None:
+        self._step, self.name = step, name
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002
+        return self._step(input)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002
+        loop = asyncio.get_running_loop()
+        threads = _THREADS.setdefault(loop, ThreadPoolExecutor(thread_name_prefix="quantgraph"))
+        return await loop.run_in_executor(threads, copy_context().run, self._step, input)
+
+
+def as_node(
+    node: Callable[[Any], Update], name: str, recorder: Recorder, **options: Any
+) -> Runnable[Any, Update]:
+    """Return what a graph runs as a node: :func:`run_node` with these arguments."""
+    return _Node(partial(run_node, node, name, recorder, **options), name)
 
 
 def compile_graph(

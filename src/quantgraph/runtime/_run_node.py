@@ -5,18 +5,14 @@ The keys of ``config["configurable"]`` are langgraph 1.2's; a test detects if an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, NoReturn, cast
-from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AnyMessage, convert_to_messages
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
 from langgraph.callbacks import GraphCallbackHandler, GraphInterruptEvent
 from langgraph.checkpoint.base import BaseCheckpointSaver, PendingWrite
@@ -290,32 +286,6 @@ _RESERVED_STEPS = 2
 """Steps kept for an ending with a reason and for the report."""
 _UNVALIDATED = "unchecked"
 """Key in a recording's memory: replies whose result is still to be validated."""
-
-_THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
-"""By event loop the threads of its nodes. In the loop's own threads they would wait for an asynchronous
-checkpointer, which needs one of these threads to answer."""
-
-
-class _Node(Runnable[Any, Update]):
-    """A node of synchronous code, on a thread of our own where the graph is run by an event loop."""
-
-    def __init__(self, step: Callable[[Any], Update], name: str) -> None:
-        self._step, self.name = step, name
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002
-        return self._step(input)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002
-        loop = asyncio.get_running_loop()
-        threads = _THREADS.setdefault(loop, ThreadPoolExecutor(thread_name_prefix="quantgraph"))
-        return await loop.run_in_executor(threads, copy_context().run, self._step, input)
-
-
-def as_node(
-    node: Callable[[Any], Update], name: str, recorder: Recorder, **options: Any
-) -> Runnable[Any, Update]:
-    """Return what a graph runs as a node: :func:`run_node` with these arguments."""
-    return _Node(partial(run_node, node, name, recorder, **options), name)
 
 
 def run_node(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
-from langchain_core.messages import AnyMessage, convert_to_messages
+from langchain_core.messages import convert_to_messages
 
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.data import MarketDataSource
@@ -327,19 +328,21 @@ def _also_waived(text: str, task: Clarification) -> list[str]:
     ]
 
 
-def with_messages(state: SignalSubgraphState) -> SignalSubgraphState:
-    """Return a state with LangChain's messages, which a node's caller may have written in any of its forms.
+N = TypeVar("N", bound=Callable[..., dict[str, Any]])
 
-    Raises
-    ------
-    BadOption
-        If one is no text, pair, mapping or message.
-    """
-    try:
-        messages = convert_to_messages(state["messages"])
-        return {**state, "messages": cast("list[AnyMessage]", messages)}
-    except (ValueError, NotImplementedError) as error:
-        raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
+
+def reads_messages(node: N) -> N:
+    """Let a node read messages in any form that LangChain reads; another one is a ``BadOption``."""
+
+    @wraps(node)
+    def read(state: SignalSubgraphState, **options: Any) -> dict[str, Any]:
+        try:
+            messages = convert_to_messages(state.get("messages", ()))
+        except (ValueError, NotImplementedError) as error:
+            raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
+        return node({**state, "messages": messages} if messages else state, **options)
+
+    return cast("N", read)
 
 
 _STEPS = {

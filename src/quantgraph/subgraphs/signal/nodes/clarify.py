@@ -48,9 +48,9 @@ from quantgraph.subgraphs.signal._updates import (
     is_waiver,
     open_lines,
     question_update,
+    reads_messages,
     sentence_text,
     typical_answers,
-    with_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -79,6 +79,7 @@ _By = AnsweredBy | None
 """Who answered; None is a person."""
 
 
+@reads_messages
 def clarify_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
 ) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    return written(state, _clarify(with_messages(state), open_resources(resources), model))
+    return written(state, _clarify(state, open_resources(resources), model))
 
 
 def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseChatModel | None) -> Update:

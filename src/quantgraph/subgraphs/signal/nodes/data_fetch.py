@@ -36,7 +36,12 @@ from quantgraph.subgraphs.signal._needs import (
     too_large_text,
 )
 from quantgraph.subgraphs.signal._reading import with_request
-from quantgraph.subgraphs.signal._updates import failure_update, question_update, with_messages, without_words
+from quantgraph.subgraphs.signal._updates import (
+    failure_update,
+    question_update,
+    reads_messages,
+    without_words,
+)
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     fetch_levels,
@@ -70,6 +75,7 @@ Rules / 规则
 Then say in one or two sentences what was fetched, or what failed and why."""
 
 
+@reads_messages
 def data_fetch_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
@@ -84,7 +90,7 @@ def data_fetch_node(
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
     resources = open_resources(resources)
-    return written(state, _run_fetch(with_request(with_messages(state), resources), resources, agent))
+    return written(state, _run_fetch(with_request(state, resources), resources, agent))
 
 
 def _run_fetch(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
