@@ -17,7 +17,7 @@ from quantgraph._util.canonical_json import content_hash, json_copy
 from quantgraph._util.texts import escape_controls
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadFile, BadOption, BadWindow, CodeFailed, SandboxTooWeak, UnknownSymbol
-from quantgraph.market import Moment, session_of
+from quantgraph.market import Moment, NewsUntil, session_of
 from quantgraph.sandbox import Call, ForkRunner, IsolationLevel, can_fork, with_restarts
 from quantgraph.sandbox.wire import ViewSender, account_to_json, decision_from_json, encode_message
 from quantgraph.state import DataState, GrowingViewId, View
@@ -252,7 +252,7 @@ def _needs(needs: object) -> DataNeeds:
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}
 
 
-def view_of(state: Mapping[str, Any], store: DataState, *also: str) -> View:
+def view_of(state: Mapping[str, Any], store: DataState, news_until: NewsUntil, *also: str) -> View:
     """Return the view at the open that ``data_ref`` and ``moment`` of a state name."""
     needed = (*also, *_MEANINGS)
     missing = [name for name in needed if name not in state]
@@ -263,7 +263,7 @@ def view_of(state: Mapping[str, Any], store: DataState, *also: str) -> View:
             parameter=missing[0],
         )
     session = session_of(state["moment"], name="moment")
-    view = store.view(Moment(session, "open"), state["data_ref"])
+    view = store.view(Moment(session, "open"), state["data_ref"], news_until)
     if session not in view["ohlcv"]["open"].index:
         raise BadWindow(f"moment={state['moment']!r:.40} is not a session of the data", parameter="moment")
     return view

@@ -15,36 +15,40 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.market._calendar import sessions
     from quantgraph.market._moment import (
+        EXCHANGE_TIME,
         PHASE_TIME,
         PHASES,
+        FeedZones,
         Moment,
+        NewsUntil,
         Phase,
-        exchange_time,
         exchange_zone,
-        in_zone,
         instant_of,
         known_from,
+        local_zone,
         session_of,
         sessions_between,
-        time_zone,
+        surely_known,
     )
     from quantgraph.market.rules._rulebook import Rulebook
 
 __all__ = [
+    "EXCHANGE_TIME",
     "PHASES",
     "PHASE_TIME",
+    "FeedZones",
     "Moment",
+    "NewsUntil",
     "Phase",
     "Rulebook",
-    "exchange_time",
     "exchange_zone",
-    "in_zone",
     "instant_of",
     "known_from",
+    "local_zone",
     "session_of",
     "sessions",
     "sessions_between",
-    "time_zone",
+    "surely_known",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -10,18 +10,21 @@ Instants in the local time of the exchange on which a symbol is traded.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market.rules._order_rules import board_of
 
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
+NewsUntil = Literal["previous_day", "open"]
+"""What a decider is shown of dated records: those of earlier days, or all before its moment."""
 
 EVENT_AND_STATUS_FIELDS: tuple[str, ...] = (
     "dividend",
@@ -190,6 +193,15 @@ class Moment:
         """
         return bool(instant_of(published) < self.timestamp)
 
+    def of_news(self, until: NewsUntil) -> Moment:
+        """The moment before which a text must be published to be shown at this one.
+
+        >>> str(Moment.at("20240103", "open").of_news("previous_day"))
+        '2024-01-03 pre_open'
+        """
+        own_day_is_shown = until == "open" or self.phase == "post_close"
+        return self if own_day_is_shown else Moment(self.session, "pre_open")
+
     def knows(self, panel: str, field: str) -> bool:
         """Whether this session's row of ``panel[field]`` is known at this moment."""
         return PHASES.index(known_from(panel, field)) <= PHASES.index(self.phase)
@@ -216,7 +228,89 @@ def exchange_zone(symbol: str) -> ZoneInfo:
     return ZoneInfo("Asia/Shanghai" if symbol.endswith(_MAINLAND) else "America/New_York")
 
 
-def exchange_time(instant: datetime, zone: ZoneInfo) -> datetime:
+def local_zone(symbol: str) -> tzinfo:
+    """Zone of a symbol's exchange; where it is not known, that in which a time of day is reached first."""
+    try:
+        return exchange_zone(symbol)
+    except UnknownSymbol:
+        return _FIRST_ZONE
+
+
+_FIRST_ZONE, _LAST_ZONE = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
+"""Where the clocks of the world are ahead of all others, and behind."""
+
+
+def surely_known(stamp: date, zone: tzinfo | Literal["stamp"] | None, exchange: tzinfo) -> date:
+    """When a text is surely known at an exchange: a naive local instant, or a day, at whose end it is.
+
+    A stamp proves an instant only with a zone that its source declares: there are feeds that write the wall
+    time of New York with a ``Z``. A stamp that has another zone written behind it is read in both, and the
+    later one counts; with ``"stamp"`` the one that is written counts alone.
+
+    All else is known at the end of a day. In a declared zone that is the exchange's day in which the stamp's
+    day ends there. In an unknown one nothing later can be meant than the stamp in ``UTC-12``, where clocks
+    are behind all others: that instant is not before the true one, so the end of the exchange's day in which
+    it lies is not either. The end of the day that is written may be: 20:00 of New York is tomorrow in
+    Shanghai.
+
+    Raises
+    ------
+    OverflowError
+        If the calendar ends before.
+
+    Examples
+    --------
+    >>> new_york, stamp = ZoneInfo("America/New_York"), datetime(2025, 3, 10, 9, 45, tzinfo=UTC)
+    >>> surely_known(stamp, UTC, new_york), surely_known(stamp, new_york, new_york)
+    (datetime.datetime(2025, 3, 10, 5, 45), datetime.datetime(2025, 3, 10, 9, 45))
+    >>> surely_known(stamp, None, new_york), surely_known(stamp.replace(hour=16), None, new_york)
+    (datetime.date(2025, 3, 10), datetime.date(2025, 3, 11))
+    """
+    at = stamp if isinstance(stamp, datetime) else datetime.combine(stamp, time.max)
+    is_written = at.tzinfo is not None
+    is_declared = zone is not None and (is_written or zone != "stamp")
+    readings = [at] if is_written else []
+    if not is_written or zone != "stamp":
+        readings.append(in_zone(at.replace(tzinfo=None), zone if isinstance(zone, tzinfo) else _LAST_ZONE))
+    local = exchange_time(max(readings), exchange)
+    return local if is_declared and isinstance(stamp, datetime) else local.date()
+
+
+@dataclass(frozen=True)
+class FeedZones:
+    """In which time zone the stamps of each feed are: what a source of texts declares of itself.
+
+    Parameters
+    ----------
+    zones
+        By feed, which is a publisher's name, or by ``"*"`` for all others: the name of a time zone;
+        ``exchange``, the local time of the symbol's exchange; or ``stamp``, the one that is written behind
+        each stamp. The zone of a feed that is not there is unknown.
+
+    Raises
+    ------
+    BadOption
+        If a zone is something else.
+    """
+
+    zones: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for zone in {*self.zones.values()} - {"exchange", "stamp"}:
+            time_zone(zone, "record_zone")
+
+    def known(self, feed: str, stamp: date, exchange: tzinfo) -> date:
+        """When a text of a feed is known, see :func:`surely_known`."""
+        name = self.zones.get(feed, self.zones.get("*"))
+        zone = exchange if name == "exchange" else ZoneInfo(name) if name and name != "stamp" else None
+        return surely_known(stamp, "stamp" if name == "stamp" else zone, exchange)
+
+
+EXCHANGE_TIME = FeedZones({"*": "exchange"})
+"""Of a source whose records have the local time of their exchange already."""
+
+
+def exchange_time(instant: datetime, zone: tzinfo) -> datetime:
     """An instant with a zone as naive local time of an exchange.
 
     >>> exchange_time(datetime(2025, 3, 10, 13, 0, tzinfo=UTC), exchange_zone("AAPL"))
@@ -225,7 +319,7 @@ def exchange_time(instant: datetime, zone: ZoneInfo) -> datetime:
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
-def in_zone(local: datetime, zone: ZoneInfo) -> datetime:
+def in_zone(local: datetime, zone: tzinfo) -> datetime:
     """The instant of a naive local time; where the clock is set back or forth, the later one of two.
 
     >>> in_zone(datetime(2025, 11, 2, 1, 30), exchange_zone("AAPL"))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption
-from quantgraph.market import Moment, Phase, known_from
+from quantgraph.market import Moment, NewsUntil, Phase, known_from
 from quantgraph.state._commits import Commit
 from quantgraph.state._views import GrowingViewId, View
 from quantgraph.state.frames._cut import FieldKey, cut, known_rows, known_symbols
@@ -38,9 +38,10 @@ class GrowingView:
     It holds the commit. The views do not lead to it.
     """
 
-    def __init__(self, ref: str, commit: Commit) -> None:
+    def __init__(self, ref: str, commit: Commit, news_until: NewsUntil = "previous_day") -> None:
         self.data_ref = ref
         self.moment: Moment | None = None
+        self._news_until: NewsUntil = news_until
         self._commit = commit
         self._axes: list[_Axis] = []
         self._records = KnownRecords()
@@ -84,12 +85,12 @@ class GrowingView:
             for axis in self._axes
             for field, symbols in axis.symbols.items()
         }
+        news_moment = moment.of_news(self._news_until)
         self._records = self._records.plus(
-            self._commit.records.as_of(moment, first=len(self._records.entries))
+            self._commit.records.as_of(news_moment, first=len(self._records.entries))
         )
-        return View(
-            self.data_ref, moment, cut(self._commit, moment, frames, self._records.plus(())), self._id
-        )
+        known = cut(self._commit, moment, frames, self._records.plus(()))
+        return View(self.data_ref, moment, known, self._id, news_moment)
 
 
 class _Axis:

@@ -43,6 +43,7 @@ from quantgraph.agents.dual_agent._features import build_features, check_feature
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
+from quantgraph.market import NewsUntil
 from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources
 from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
@@ -128,7 +129,15 @@ def create_dual_agent_subgraph(
         for role in ROLES
     }
     prompts = {language: prompts_of(config, language) for language in get_args(Language)}
-    return compiled(Steps(config=config, store=opened.store, ask=LLMClient(models).ask, prompts=prompts))
+    return compiled(
+        Steps(
+            config=config,
+            store=opened.store,
+            news_until=opened.settings.news_until,
+            ask=LLMClient(models).ask,
+            prompts=prompts,
+        )
+    )
 
 
 def compiled(steps: Steps, *, checkpointer: Literal[False] | None = None) -> CompiledDualAgentGraph:
@@ -153,6 +162,7 @@ class Steps:
     ask: Ask
     prompts: Mapping[Language, tuple[str, str]]
     store: DataState | None = None
+    news_until: NewsUntil = "previous_day"
     filters: bool = True
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
@@ -246,7 +256,7 @@ class Steps:
             )
         if inputs == ["features_list"]:
             return fill_features(check_features_list(state["features_list"]), None, self.config.features)
-        view = view_of(state, self.store or GLOBAL_DATA_STATE)
+        view = view_of(state, self.store or GLOBAL_DATA_STATE, self.news_until)
         symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
         check_symbols(view, symbols)
         return build_features(view, account, symbols, self.config.features)
