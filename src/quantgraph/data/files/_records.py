@@ -298,7 +298,8 @@ def _known(record: FileRecord, everywhere: Collection[tzinfo]) -> date | None:
 _FIRST, _LAST = time(9, 30), time(16)
 """Hours of an exchange, about: New York's."""
 _OF_SESSION = re.compile(
-    r"\d-point (?:drop|rally|gain|loss|fall)|\blosses lead\b|\bmidday\b|\bintraday\b|午盘|盘中", re.IGNORECASE
+    r"\d-point (?:drop|rally|climb|jump|gain|loss|fall)|\b(?:gains|losses) lead\b|\bmidday\b|午盘|盘中",
+    re.IGNORECASE,
 )
 _OF_CLOSE = re.compile(r"\b(?:closes|ends|finishes) (?:at|up|down|higher|lower)\b|收盘|收于", re.IGNORECASE)
 _FEWEST_STAMPS, _FEWEST_TEXTS = 20, 2
