@@ -34,7 +34,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quantgraph._util.files import check_text
 from quantgraph._util.packages import is_package
-from quantgraph._util.texts import SOURCES
+from quantgraph._util.texts import SOURCES, NewsUntil
 from quantgraph._util.values import faults_of, near_or_valid
 from quantgraph.errors import BadFile, BadOption, NotConfigured
 
@@ -246,7 +246,7 @@ class Settings(BaseSettings):
         default_factory=AssistantOptions, description="a table like {models = {small = 'qwen3'}}"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
-    news_until: Literal["previous_day", "open"] = Field("previous_day", description="previous_day or open")
+    news_until: NewsUntil = Field("previous_day", description="previous_day or open")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")
 
     @field_validator(

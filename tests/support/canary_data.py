@@ -24,6 +24,7 @@ from canary_sentinels import (
 )
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.data import (
     EVENT_FIELDS,
     AsOfSource,
@@ -34,7 +35,7 @@ from quantgraph.data import (
     record_kinds_of,
 )
 from quantgraph.errors import BadWindow, NoData, UnknownSymbol
-from quantgraph.market import Moment, NewsUntil
+from quantgraph.market import Moment
 from quantgraph.state import (
     RECORD_KINDS,
     Commit,

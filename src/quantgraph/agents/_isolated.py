@@ -14,10 +14,10 @@ from typing import Any, Final, Self
 from pydantic import TypeAdapter, ValidationError
 
 from quantgraph._util.canonical_json import content_hash, json_copy
-from quantgraph._util.texts import escape_controls
+from quantgraph._util.texts import NewsUntil, escape_controls
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadFile, BadOption, BadWindow, CodeFailed, SandboxTooWeak, UnknownSymbol
-from quantgraph.market import Moment, NewsUntil, session_of
+from quantgraph.market import Moment, session_of
 from quantgraph.sandbox import Call, ForkRunner, IsolationLevel, can_fork, with_restarts
 from quantgraph.sandbox.wire import ViewSender, account_to_json, decision_from_json, encode_message
 from quantgraph.state import DataState, GrowingViewId, View

@@ -21,7 +21,7 @@ from quantgraph.data._source import (
 )
 from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
-from quantgraph.market import EXCHANGE_TIME, Moment
+from quantgraph.market import FeedZones, Moment
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import align_table
 
@@ -64,7 +64,7 @@ class AsOfSource:
         Last moment whose data is known.
     """
 
-    feed_zones = EXCHANGE_TIME  # what the source declares was heeded
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource, moment: Moment) -> None:
         self._source: MarketDataSource = source

@@ -20,7 +20,7 @@ from quantgraph.data._source import (
 )
 from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.errors import NoData, UnknownSymbol
-from quantgraph.market import EXCHANGE_TIME, sessions_between
+from quantgraph.market import FeedZones, sessions_between
 from quantgraph.state import Record, RecordKind, Snapshot
 
 _Ask = Callable[[Sequence[str], pd.Timestamp, pd.Timestamp], Panel]
@@ -41,7 +41,7 @@ class CommitSource:
     A cell is covered if the commit has its session and its symbol, also if it is NaN there.
     """
 
-    feed_zones = EXCHANGE_TIME  # what the source declares was heeded
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource, commit: Snapshot) -> None:
         self._source, self._commit = source, commit

@@ -18,7 +18,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language
 from quantgraph.errors import BadWindow
-from quantgraph.market import EXCHANGE_TIME, FeedZones, local_zone
+from quantgraph.market import FeedZones, local_zone
 from quantgraph.state import Record, RecordKind
 
 Panel = dict[str, pd.DataFrame]
@@ -170,8 +170,8 @@ class DatedLists(Protocol):
 class DatedRecords(Protocol):
     """Optional members of a source: dated records, such as news and filings.
 
-    One whose news have instants also has ``feed_zones``, a :class:`.FeedZones`: ``EXCHANGE_TIME`` if they are
-    in the local time of the symbol's exchange. Without it they are known at the end of their day.
+    One whose news have instants also has ``feed_zones``, a :class:`.FeedZones`: ``EXCHANGE_TIME`` of it if
+    they are in the local time of the symbol's exchange. Without it they are known at the end of their day.
     """
 
     @property
@@ -225,7 +225,7 @@ def records_of(
     """Records of a source, dated by what it declares of their stamps; none if it has none."""
     found = source.records(kinds, symbols, start, end) if isinstance(source, DatedRecords) else ()
     zones: FeedZones = getattr(source, "feed_zones", FeedZones())
-    return found if zones == EXCHANGE_TIME else tuple(_dated(record, zones) for record in found)
+    return found if zones == FeedZones.EXCHANGE_TIME else tuple(_dated(record, zones) for record in found)
 
 
 def _dated(record: Record, zones: FeedZones) -> Record:

@@ -15,14 +15,11 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.market._calendar import sessions
     from quantgraph.market._moment import (
-        EXCHANGE_TIME,
         PHASE_TIME,
         PHASES,
         FeedZones,
         Moment,
-        NewsUntil,
         Phase,
-        exchange_zone,
         instant_of,
         known_from,
         local_zone,
@@ -33,15 +30,12 @@ if TYPE_CHECKING:
     from quantgraph.market.rules._rulebook import Rulebook
 
 __all__ = [
-    "EXCHANGE_TIME",
     "PHASES",
     "PHASE_TIME",
     "FeedZones",
     "Moment",
-    "NewsUntil",
     "Phase",
     "Rulebook",
-    "exchange_zone",
     "instant_of",
     "known_from",
     "local_zone",

@@ -13,18 +13,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market.rules._order_rules import board_of
 
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-NewsUntil = Literal["previous_day", "open"]
-"""What a decider is shown of dated records: those of earlier days, or all before its moment."""
 
 EVENT_AND_STATUS_FIELDS: tuple[str, ...] = (
     "dividend",
@@ -294,6 +293,8 @@ class FeedZones:
     """
 
     zones: Mapping[str, str] = field(default_factory=dict)
+    EXCHANGE_TIME: ClassVar[FeedZones]
+    """Of a source whose records have the local time of their exchange already."""
 
     def __post_init__(self) -> None:
         for zone in {*self.zones.values()} - {"exchange", "stamp"}:
@@ -306,8 +307,7 @@ class FeedZones:
         return surely_known(stamp, "stamp" if name == "stamp" else zone, exchange)
 
 
-EXCHANGE_TIME = FeedZones({"*": "exchange"})
-"""Of a source whose records have the local time of their exchange already."""
+FeedZones.EXCHANGE_TIME = FeedZones({"*": "exchange"})
 
 
 def exchange_time(instant: datetime, zone: tzinfo) -> datetime:

@@ -13,7 +13,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.data import DatedLists, MarketDataSource, Members, Panel, record_kinds_of, records_of
 from quantgraph.errors import RunDiverged
-from quantgraph.market import EXCHANGE_TIME
+from quantgraph.market import FeedZones
 from quantgraph.recording._entries import Key
 from quantgraph.recording.scope._scope import current_scope, replaying
 from quantgraph.state import Record, RecordKind
@@ -42,7 +42,7 @@ class RecordedSource:
     source is used directly.
     """
 
-    feed_zones = EXCHANGE_TIME  # what the source declares was heeded
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource) -> None:
         self.inner = source

@@ -17,8 +17,9 @@ from weakref import WeakSet
 
 import pandas as pd
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
-from quantgraph.market import Moment, NewsUntil
+from quantgraph.market import Moment
 from quantgraph.state._commits import PANELS, Commit, CommitCache, commit_name, read_commit, write_commit
 from quantgraph.state._growing_view import GrowingView
 from quantgraph.state._views import Fields, Snapshot, TrustedView, View, no_such_name

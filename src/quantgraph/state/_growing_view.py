@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadOption
-from quantgraph.market import Moment, NewsUntil, Phase, known_from
+from quantgraph.market import Moment, Phase, known_from
 from quantgraph.state._commits import Commit
 from quantgraph.state._views import GrowingViewId, View
 from quantgraph.state.frames._cut import FieldKey, cut, known_rows, known_symbols

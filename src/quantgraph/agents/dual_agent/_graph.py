@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, NewsUntil
 from quantgraph.agents._isolated import check_symbols, view_of
 from quantgraph.agents.dual_agent._config import (
     Agents,
@@ -43,7 +43,6 @@ from quantgraph.agents.dual_agent._features import build_features, check_feature
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model
-from quantgraph.market import NewsUntil
 from quantgraph.runtime import Resources, compile_graph, merge_resources, open_resources
 from quantgraph.sandbox.wire import host_account
 from quantgraph.state import GLOBAL_DATA_STATE, DataState

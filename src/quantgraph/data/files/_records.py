@@ -17,8 +17,9 @@ from quantgraph.data._checked_tables import read_codes
 from quantgraph.data._table_dates import read_dates
 from quantgraph.data._table_numbers import read_numbers
 from quantgraph.data.symbols._codes import is_code
-from quantgraph.errors import BadFile, UnknownSymbol
-from quantgraph.market import EXCHANGE_TIME, FeedZones, exchange_zone, instant_of, local_zone
+from quantgraph.errors import BadFile
+from quantgraph.market import FeedZones, instant_of, local_zone
+from quantgraph.market.rules import find_board
 from quantgraph.state import Record, RecordKind
 
 FILING_NUMBERS: tuple[str, ...] = (
@@ -121,12 +122,7 @@ def _of_article(item: Any, place: str, file: str) -> list[dict[str, Any]]:
 
 
 def _is_known_share(ticker: str) -> bool:
-    if ":" in ticker:
-        return False
-    try:
-        return bool(exchange_zone(ticker)) if is_code(ticker) else True  # what is not a code is an error
-    except UnknownSymbol:
-        return False
+    return ":" not in ticker and (not is_code(ticker) or bool(find_board(ticker)))  # no code is an error
 
 
 def read_news(documents: Iterable[tuple[str, Any]], file: str, zones: FeedZones) -> tuple[FileRecord, ...]:
@@ -248,7 +244,9 @@ def read_filings(table: pd.DataFrame, file: str) -> tuple[FileRecord, ...]:
         }
         known = None if filed is None or (end is not None and filed <= end) else filed
         records.append(
-            FileRecord(kind="filing", stamp=known, zones=EXCHANGE_TIME, symbol=code, body=body, place=where)
+            FileRecord(
+                kind="filing", stamp=known, zones=FeedZones.EXCHANGE_TIME, symbol=code, body=body, place=where
+            )
         )
     return tuple(records)
 

@@ -32,7 +32,7 @@ from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.data.tushare._tables import TushareTables
 from quantgraph.errors import PermissionDenied, QuantGraphError, SourceUnavailable, UnknownField
-from quantgraph.market import EXCHANGE_TIME
+from quantgraph.market import FeedZones
 from quantgraph.settings import load_settings
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import check_record_kind
@@ -153,7 +153,7 @@ class TushareSource(TushareTables):
         en="tushare daily: unadjusted, vol in hands of 100 shares, amount in thousand yuan",
     )
 
-    feed_zones = EXCHANGE_TIME  # a record's time is Shanghai's
+    feed_zones = FeedZones.EXCHANGE_TIME  # a record's time is Shanghai's
 
     def __init__(
         self,
