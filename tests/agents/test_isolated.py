@@ -139,7 +139,7 @@ def market():
     store.update("indicators", {"pe": close.iloc[::3] / 2})
     ref = store.record(
         [
-            Record("news", day.to_pydatetime(), code, {"text": f"{day:%m%d}"})
+            Record("news", (day - pd.Timedelta(hours=1)).to_pydatetime(), code, {"text": f"{day:%m%d}"})
             for day in DAYS[::7]
             for code in CODES
         ]

@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market._calendar import sessions
+    from quantgraph.market._calendar import FeedZones, local_zone, sessions, surely_known
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
-        FeedZones,
         Moment,
         Phase,
         instant_of,
         known_from,
-        local_zone,
         session_of,
         sessions_between,
-        surely_known,
     )
     from quantgraph.market.rules._rulebook import Rulebook
 
