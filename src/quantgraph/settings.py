@@ -34,7 +34,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quantgraph._util.files import check_text
 from quantgraph._util.packages import is_package
-from quantgraph._util.texts import SOURCES
+from quantgraph._util.texts import SOURCES, NewsUntil
 from quantgraph._util.values import faults_of, near_or_valid
 from quantgraph.errors import BadFile, BadOption, NotConfigured
 
@@ -120,7 +120,18 @@ class TableOptions(BaseModel):
     adjusted: Literal["keep"] | None = Field(
         None, description="keep, for adjusted prices that fall below 0: the other rows are read"
     )
-    record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
+    record_zone: dict[str, str] | None = Field(
+        None, description="a time zone, like Asia/Shanghai, or one by publisher, like {Reuters = 'UTC'}"
+    )
+
+    @field_validator("record_zone", mode="before")
+    @classmethod
+    def _by_publisher(cls, value: object) -> object:
+        """Zones by publisher of a text: ``UTC``, or ``Reuters=UTC,MarketWatch=America/New_York``."""
+        if not isinstance(value, str):
+            return value
+        pairs = [part.rpartition("=") for part in value.split(",") if part.strip()]
+        return {publisher.strip() or "*": zone.strip() for publisher, _, zone in pairs} or None
 
 
 class AuditOptions(BaseModel):
@@ -223,6 +234,7 @@ class Settings(BaseSettings):
         default_factory=AssistantOptions, description="a table like {models = {small = 'qwen3'}}"
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
+    news_until: NewsUntil = Field("previous_day", description="previous_day or open")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")
 
     @field_validator(

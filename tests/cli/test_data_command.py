@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -116,3 +117,66 @@ def test_the_page_in_the_documents_is_what_the_command_prints(tmp_path):
     printed = check(tmp_path, "MSFT_history.csv").stdout
     printed = printed.replace(str(tmp_path / "MSFT_history.csv"), "MSFT_history.csv")
     assert indent(printed, "    ") in documents
+
+
+def stockbench(shared_data, *options: str, language: str = "en_US.UTF-8") -> str:
+    folder = shared_data / "stockbench"
+    told = CliRunner().invoke(app, ["data", "check", str(folder), *options], env={"LC_ALL": language})
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+def test_stamps_that_do_not_fit_the_words_are_warned_of_with_publisher_count_and_an_example(shared_data):
+    """By the extract's README all headlines of a drop of the Dow lie in New York's hours as they are written."""
+    right, wrong = stockbench(shared_data), stockbench(shared_data, "--table", "record_zone=MarketWatch=UTC")
+    line = next(each for each in wrong.splitlines() if "news that speak of the session" in each)
+    assert "MarketWatch: " in line
+    count, total = map(int, re.search(r"(\d+) of (\d+) news that speak of the session", line).groups())
+    assert 60 < total <= 150
+    assert total / 2 < count < total
+    assert re.search(r"such as “.+(point|losses lead).+” \(2025-03-\d\d 0[5-9]:\d\d\)", line)
+    assert "is record_zone right?" in line
+    assert "MarketWatch: " not in right
+    undeclared = next(each for each in right.splitlines() if "not declared" in each)
+    # All publishers but MarketWatch (151) and Yahoo (311).
+    assert (
+        "443 of 905 news are of publishers whose time zone is not declared (Benzinga, DowJones, "
+        in undeclared
+    )
+    chinese = stockbench(shared_data, "--table", "record_zone=MarketWatch=UTC", language="zh_CN.UTF-8")
+    assert "条讲到交易时段的新闻" in chinese
+
+
+@pytest.mark.parametrize(
+    ("stamp", "zone", "warning"),
+    [
+        ("2024-01-{day:02}T{hour:02}:45:00Z", "UTC", "lie between 09:30 and 16:00"),
+        ("2024-01-{day:02}T{hour:02}:45:00Z", "exchange", ""),
+        ("2024-01-{day:02}T{hour:02}:45:00-05:00", "stamp", ""),
+        (
+            "2044-01-{day:02}T{hour:02}:45:00Z",
+            "exchange",
+            "20 news are stamped more than a week after the last",
+        ),
+        ("2024-01-{day:02}T{hour:02}:45:00", "exchange", ""),
+    ],
+)
+def test_hours_and_stamps_of_the_future_are_warned_of_and_change_nothing(tmp_path, stamp, zone, warning):
+    (tmp_path / "bars.csv").write_text(
+        "symbol,date,open,high,low,close,volume\nAAPL,2024-01-31,1,1,1,1,100\n"
+    )
+    items = [
+        {
+            "ticker": "AAPL",
+            "title": "a title",
+            "publisher": "Some",
+            "published_at": stamp.format(day=1 + place, hour=9 + place % 7),
+        }
+        for place in range(20)
+    ]
+    (tmp_path / "news.jsonl").write_text("\n".join(map(json.dumps, items)))
+    told = CliRunner().invoke(app, ["data", "check", str(tmp_path), "--table", f"record_zone={zone}"])
+    assert told.exit_code == 0, told.output
+    lines = [each for each in told.stdout.splitlines() if "Some: " in each or "Some：" in each]
+    assert len(lines) == bool(warning)
+    assert warning in "".join(lines)

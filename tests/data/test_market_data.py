@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import pandas as pd
 import pytest
 
 from quantgraph.data._as_of import AsOfSource
-from quantgraph.data._source import DatedRecords, MarketDataSource, long_to_panel, record_kinds_of
+from quantgraph.data._source import (
+    DatedRecords,
+    MarketDataSource,
+    long_to_panel,
+    record_kinds_of,
+    records_of,
+)
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market import Moment
+from quantgraph.market import FeedZones, Moment
 from quantgraph.recording import recorded_source
-from quantgraph.state import RECORD_KINDS
+from quantgraph.state import RECORD_KINDS, Record
 
 
 def test_long_to_panel_refuses_a_repeated_cell() -> None:
@@ -82,3 +90,47 @@ def test_a_source_of_bars_alone_has_no_kinds():
 
     assert not isinstance(Bars(), DatedRecords)
     assert record_kinds_of(Bars()) == ()
+
+
+class Own:
+    """A source of a user, of which only the records are asked here."""
+
+    record_kinds = ("news", "filing")
+
+    def __init__(self, zones: FeedZones | None = None) -> None:
+        if zones is not None:
+            self.feed_zones = zones
+
+    def records(self, kinds, symbols, start, end):
+        at = datetime(2025, 3, 10, 9, 45)
+        return (
+            Record("news", at, "AAPL", {"title": "Dow drops", "publisher": "MarketWatch"}),
+            Record("news", at, "AAPL", "no publisher"),
+            Record("news", date(2025, 3, 10), "AAPL", {"title": "a day"}),
+            Record("filing", at, "AAPL", {}),
+        )
+
+
+def known(source) -> list[str]:
+    wanted = ["news"], ["AAPL"], FIRST, LAST
+    found = records_of(source, *wanted)
+    assert [(each.kind, each.symbol, each.body) for each in found] == [
+        (each.kind, each.symbol, each.body) for each in source.records(*wanted)
+    ]
+    return [str(each.known) for each in found]
+
+
+def test_news_of_a_source_that_declares_nothing_is_known_at_the_end_of_its_day():
+    """Filings are the source's own word, as a day alone is."""
+    assert known(Own()) == ["2025-03-10", "2025-03-10", "2025-03-10", "2025-03-10 09:45:00"]
+    assert known(Own(FeedZones({"*": "exchange"}))) == [*known(Own(FeedZones({"*": "America/New_York"})))]
+    # 09:45 in UTC is 05:45 in New York, in summer since the day before.
+    assert known(Own(FeedZones({"MarketWatch": "UTC"})))[:2] == ["2025-03-10 05:45:00", "2025-03-10"]
+    assert known(Own(FeedZones({"*": "exchange"})))[:2] == ["2025-03-10 09:45:00"] * 2
+
+
+def test_what_wraps_a_source_heeds_what_it_declares_once():
+    source, wanted = Own(), (["news"], ["AAPL"], FIRST, LAST)
+    assert [str(each.known) for each in records_of(recorded_source(source), *wanted)] == known(source)
+    declared = Own(FeedZones({"*": "UTC"}))
+    assert [str(each.known) for each in records_of(recorded_source(declared), *wanted)] == known(declared)

@@ -54,7 +54,7 @@ class Counting(FileSource):
     """A source that counts how often it is asked for records."""
 
     def __init__(self, path) -> None:
-        super().__init__(path)
+        super().__init__(path, options=load_settings().tables)
         self.asked: list[tuple] = []
 
     def records(self, kinds, symbols, start, end):
@@ -64,6 +64,13 @@ class Counting(FileSource):
 
 def news(title: str, published: str, ticker: str | None = "600519.SH") -> str:
     return json.dumps({"ticker": ticker, "title": title, "published_at": published})
+
+
+@pytest.fixture(autouse=True)
+def shown_until_the_open(monkeypatch):
+    """The stamps of these news have their zone, and the session's own day is shown up to the open."""
+    monkeypatch.setenv("QUANTGRAPH_TABLES", '{"record_zone": "stamp"}')
+    monkeypatch.setenv("QUANTGRAPH_NEWS_UNTIL", "open")
 
 
 @pytest.fixture
@@ -132,6 +139,24 @@ def test_records_of_the_request_are_committed_and_shown_when_they_are_known(grap
     committed = [each.body["title"] for each in store.snapshot(state["data_ref"]).records("news")]
     assert sorted(committed) == sorted(SEEN[-1])
     assert not any("records" in note or "记录" in note for note in flat(state)["request"]["notes"])
+
+
+def test_by_default_a_decider_sees_the_news_of_earlier_days(graph, folder, monkeypatch):
+    monkeypatch.delenv("QUANTGRAPH_NEWS_UNTIL")
+    decider = Reader("news")
+    graph(decider, Counting(folder)).invoke(ask(REQUEST))
+    later = ["before", "early", "too late for the open"]
+    assert list(decider.seen.values()) == [["before"], ["before"], later, SEEN[-1], SEEN[-1]]
+
+
+def test_news_without_a_declared_zone_is_shown_when_its_day_is_over_everywhere(graph, folder, monkeypatch):
+    """09:00 in Shanghai may be 09:00 in UTC-12, which is 05:00 of the next day in Shanghai."""
+    monkeypatch.delenv("QUANTGRAPH_TABLES")
+    decider = Reader("news")
+    graph(decider, Counting(folder)).invoke(ask(REQUEST))
+    seen = [sorted(titles) for titles in decider.seen.values()]
+    until = [["before"]] * 3
+    assert seen == [*until, ["before", "early", "too late for the open"], sorted(SEEN[-1])]
 
 
 def test_a_decider_that_needs_none_asks_for_none(graph, store, folder):
@@ -308,7 +333,7 @@ def test_the_declared_zone_of_news_belongs_to_the_run(folder, tmp_path):
     assert half["ended_because"] == "cancelled"
     other = Resources(settings=load_settings(tables={"record_zone": "America/New_York"}))
     with pytest.raises(
-        RunMismatch, match=r"settings\.tables\.record_zone: Asia/Shanghai -> America/New_York"
+        RunMismatch, match=r"settings\.tables\.record_zone: .*Asia/Shanghai.* -> .*America/New_York"
     ):
         resume_run(half["run_dir"], decider=Reader("news"), resources=other)
     decider = Reader("news")

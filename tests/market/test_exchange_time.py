@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.market._moment import exchange_time, exchange_zone, in_zone, time_zone
+from quantgraph.market._calendar import exchange_time, exchange_zone, in_zone, time_zone
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ Ways = dict[str, Callable[[DataState, str, Moment], View]]
 WAYS: Ways = {
     "cut": lambda store, ref, moment: store.view(moment, ref),
     "walk": lambda store, ref, moment: _walked(store, ref, moment),
-    "jump": lambda store, ref, moment: store.growing_view(ref).at(moment),
+    "jump": lambda store, ref, moment: store.growing_view(ref, "open").at(moment),
 }
 
 
 def _walked(store: DataState, ref: str, moment: Moment) -> View:
-    walk = store.growing_view(ref)
+    walk = store.growing_view(ref, "open")
     for day in DAYS[DAYS < moment.session]:
         walk.at(Moment(day, "open"))
     return walk.at(moment)

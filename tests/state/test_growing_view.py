@@ -7,6 +7,7 @@ import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -322,3 +323,34 @@ def test_walks_of_runs_that_never_end_are_let_go(trading, ref):
         with trading.growing_view(f"run{number}", {"data_ref": ref}, DAYS[0]):
             pass
     assert list(trading._views) == [f"run{number}" for number in range(12, 20)]
+
+
+def test_a_growing_view_shows_the_records_of_earlier_days_unless_they_are_asked_for_up_to_the_open(
+    store, ref
+):
+    stamps = {
+        "evening": datetime(2024, 1, 2, 23, 59),
+        "day": date(2024, 1, 2),
+        "midnight": datetime(2024, 1, 3),
+        "early": datetime(2024, 1, 3, 8, 59),
+        "nine": datetime(2024, 1, 3, 9),
+    }
+    ref = store.record(
+        [Record("news", known, "", {"title": title}) for title, known in stamps.items()], base=ref
+    )
+
+    def titles(view):
+        return {each.body["title"] for each in view.records("news")}
+
+    of_before, of_today = {"evening", "day"}, {"midnight", "early"}
+    moments = [Moment.at("20240103", phase) for phase in ("pre_open", "open", "close", "post_close")]
+    default, until_open = store.growing_view(ref), store.growing_view(ref, "open")
+    for moment, more, all_more in zip(
+        moments,
+        (set(), set(), set(), of_today | {"nine"}),
+        (set(), of_today, of_today | {"nine"}, of_today | {"nine"}),
+        strict=True,
+    ):
+        assert titles(default.at(moment)) == of_before | more
+        assert titles(store.view(moment, ref, "previous_day")) == of_before | more
+        assert titles(until_open.at(moment)) == titles(store.view(moment, ref)) == of_before | all_more

@@ -24,6 +24,7 @@ from canary_sentinels import (
 )
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.data import (
     EVENT_FIELDS,
     AsOfSource,
@@ -66,15 +67,15 @@ class CanaryStore(DataState):
         self.leaks: list[str] = []
         self._after: ContextVar[Moment | None] = ContextVar("after", default=None)
 
-    def view(self, moment: Moment, ref: str | None = None) -> View:
+    def view(self, moment: Moment, ref: str | None = None, news_until: NewsUntil = "open") -> View:
         """See :meth:`.DataState.view`; cut from a commit with sentinels after ``moment``."""
         with self._reading_at(moment):
-            return super().view(moment, ref)
+            return super().view(moment, ref, news_until)
 
-    def growing_view(self, ref: str | None = None) -> GrowingView:
+    def growing_view(self, ref: str | None = None, news_until: NewsUntil = "previous_day") -> GrowingView:
         """See :meth:`.DataState.growing_view`; each view is cut from a commit with sentinels after it."""
-        view = super().growing_view(ref)
-        return _CanaryGrowingView(view.data_ref, self._find(view.data_ref)[1], self.seed)
+        view = super().growing_view(ref, news_until)
+        return _CanaryGrowingView(view.data_ref, self._find(view.data_ref)[1], self.seed, news_until)
 
     def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
         """See :meth:`.DataState.trusted_view`; cut from a commit with sentinels after ``moment``."""
@@ -140,8 +141,8 @@ class _CanaryTree(WorkingTree):
 class _CanaryGrowingView(GrowingView):
     """A growing view of a commit whose rows are sentinels until the moment at which they are known."""
 
-    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
-        super().__init__(ref, tree)
+    def __init__(self, ref: str, tree: Commit, seed: int, news_until: NewsUntil) -> None:
+        super().__init__(ref, tree, news_until)
         self._whole, self._seed = tree, seed
 
     def at(self, moment: Moment) -> View:

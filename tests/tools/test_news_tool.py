@@ -39,7 +39,7 @@ def test_the_newest_is_first_and_what_is_not_known_is_not_there():
     assert found == [
         {"date": "2024-01-04 08:59", "title": "before the open"},
         {"date": "2024-01-03 20:30", "title": "evening", "text": "more of it"},
-        {"date": "2024-01-02 23:59", "title": "the day before"},
+        {"date": "2024-01-02", "title": "the day before"},
     ]
 
 

@@ -9,6 +9,8 @@ from html import escape
 from typing import Literal
 
 Language = Literal["zh", "en"]
+NewsUntil = Literal["previous_day", "open"]
+"""What a decider is shown of dated records: those of earlier days, or all before its moment."""
 
 SOURCES = "sample, tushare, baostock, yfinance:AAPL,MSFT, qlib:FOLDER, or the path of a file or folder"
 """Sources of market data that a text can name."""

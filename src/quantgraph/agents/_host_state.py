@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import pandas as pd
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
@@ -22,7 +23,7 @@ _DATES = frozenset({"entered", "pay"})
 _MEANINGS: Final = {"data_ref": "a commit", "moment": "the session, YYYYMMDD, that opens"}
 
 
-def view_of(state: Mapping[str, Any], store: DataState, *also: str) -> View:
+def view_of(state: Mapping[str, Any], store: DataState, news_until: NewsUntil, *also: str) -> View:
     """Return the view at the open that ``data_ref`` and ``moment`` of a state name."""
     needed = (*also, *_MEANINGS)
     missing = [name for name in needed if name not in state]
@@ -33,7 +34,7 @@ def view_of(state: Mapping[str, Any], store: DataState, *also: str) -> View:
             parameter=missing[0],
         )
     session = session_of(state["moment"], name="moment")
-    view = store.view(Moment(session, "open"), state["data_ref"])
+    view = store.view(Moment(session, "open"), state["data_ref"], news_until)
     if session not in view["ohlcv"]["open"].index:
         raise BadWindow(f"moment={state['moment']!r:.40} is not a session of the data", parameter="moment")
     return view

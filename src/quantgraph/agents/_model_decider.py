@@ -201,7 +201,7 @@ def scratch_context(
     trades: bool,
 ) -> ToolContext:
     """The context of a state: its view and account; ``trades`` gives it a market of its own."""
-    view = view_of(state, opened.store, *also)
+    view = view_of(state, opened.store, opened.settings.news_until, *also)
     account, rules = host_account(state, cash=cash), rules_of(view)
     market = Session.at_open(view, account, rules) if trades else None
     return ToolContext(view, account, rules, code=opened.runner, session=market)

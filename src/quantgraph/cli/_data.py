@@ -31,7 +31,7 @@ TableFacts = Annotated[
     typer.Option(
         "--table",
         metavar="KEY=VALUE",
-        help="What files leave open: decimal=comma, volume_unit=hands, date_order=day_first; repeatable.",
+        help="What files leave open: decimal=comma, date_order=day_first, record_zone=UTC; repeatable.",
         rich_help_panel="Data",
     ),
 ]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Panel,
         SourceLike,
         record_kinds_of,
+        records_of,
     )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "commit_source",
     "open_source",
     "record_kinds_of",
+    "records_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -12,16 +12,16 @@ import pandas as pd
 from quantgraph.data._commit_source import CommitSource
 from quantgraph.data._source import (
     DatedLists,
-    DatedRecords,
     MarketDataSource,
     Members,
     Panel,
     check_window,
     record_kinds_of,
+    records_of,
 )
 from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
-from quantgraph.market import Moment
+from quantgraph.market import FeedZones, Moment
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import align_table
 
@@ -63,6 +63,8 @@ class AsOfSource:
     moment
         Last moment whose data is known.
     """
+
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource, moment: Moment) -> None:
         self._source: MarketDataSource = source
@@ -172,11 +174,9 @@ class AsOfSource:
         self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records that were known at the moment; raises as :meth:`bars`."""
-        last, source = self._last(start, end), self._source
-        if not isinstance(source, DatedRecords):
-            return ()
+        last = self._last(start, end)
         what = _window("records", symbols, start, last)
-        found = self._answer(what, lambda: source.records(kinds, symbols, start, last))
+        found = self._answer(what, lambda: records_of(self._source, kinds, symbols, start, last))
         return tuple(
             record
             for record in found

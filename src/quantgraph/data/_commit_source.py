@@ -10,17 +10,17 @@ import pandas as pd
 
 from quantgraph.data._source import (
     DatedLists,
-    DatedRecords,
     MarketDataSource,
     Members,
     Panel,
     check_window,
     record_kinds_of,
+    records_of,
     session_index,
 )
 from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.errors import NoData, UnknownSymbol
-from quantgraph.market import sessions_between
+from quantgraph.market import FeedZones, sessions_between
 from quantgraph.state import Record, RecordKind, Snapshot
 
 _Ask = Callable[[Sequence[str], pd.Timestamp, pd.Timestamp], Panel]
@@ -40,6 +40,8 @@ class CommitSource:
 
     A cell is covered if the commit has its session and its symbol, also if it is NaN there.
     """
+
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource, commit: Snapshot) -> None:
         self._source, self._commit = source, commit
@@ -124,12 +126,7 @@ class CommitSource:
         self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Records of the source."""
-        source = self._source
-        return (
-            source.records(kinds, self._symbols_of_source(symbols), start, end)
-            if isinstance(source, DatedRecords)
-            else ()
-        )
+        return records_of(self._source, kinds, self._symbols_of_source(symbols), start, end)
 
     def _symbols_of_source(self, symbols: Sequence[str]) -> list[str]:
         """Return the symbols that the source has."""

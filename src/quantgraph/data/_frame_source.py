@@ -32,6 +32,7 @@ from quantgraph.data._source import (
 )
 from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
+from quantgraph.market import FeedZones
 from quantgraph.market.rules import find_board
 from quantgraph.state import RECORD_KINDS, Record, RecordKind
 from quantgraph.state.frames import check_record_kind
@@ -138,6 +139,7 @@ class FrameSource(ABC):
     of any thread; every answer is a copy.
     """
 
+    feed_zones = FeedZones.EXCHANGE_TIME
     local: bool = True  # the codes are in memory, or in files
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +18,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Language
 from quantgraph.errors import BadWindow
+from quantgraph.market import FeedZones, local_zone
 from quantgraph.state import Record, RecordKind
 
 Panel = dict[str, pd.DataFrame]
@@ -166,7 +168,11 @@ class DatedLists(Protocol):
 
 @runtime_checkable
 class DatedRecords(Protocol):
-    """Optional members of a source: dated records, such as news and filings."""
+    """Optional members of a source: dated records, such as news and filings.
+
+    One whose news have instants also has ``feed_zones``, a :class:`.FeedZones`: ``EXCHANGE_TIME`` of it if
+    they are in the local time of the symbol's exchange. Without it they are known at the end of their day.
+    """
 
     @property
     def record_kinds(self) -> tuple[RecordKind, ...]:
@@ -207,6 +213,28 @@ SourceLike = str | Path | MarketDataSource | pd.DataFrame | pd.Series | Mapping[
 def record_kinds_of(source: MarketDataSource) -> tuple[RecordKind, ...]:
     """Kinds of records that a source has; none if it is not a :class:`DatedRecords`."""
     return source.record_kinds if isinstance(source, DatedRecords) else ()
+
+
+def records_of(
+    source: MarketDataSource,
+    kinds: Sequence[RecordKind],
+    symbols: Sequence[str],
+    start: pd.Timestamp,
+    end: pd.Timestamp,
+) -> tuple[Record, ...]:
+    """Records of a source, dated by what it declares of their stamps; none if it has none."""
+    found = source.records(kinds, symbols, start, end) if isinstance(source, DatedRecords) else ()
+    zones: FeedZones = getattr(source, "feed_zones", FeedZones())
+    return found if zones == FeedZones.EXCHANGE_TIME else tuple(_dated(record, zones) for record in found)
+
+
+def _dated(record: Record, zones: FeedZones) -> Record:
+    if record.kind != "news" or not isinstance(record.known, datetime):
+        return record
+    body = record.body
+    feed = body.get("publisher") if isinstance(body, dict) else None
+    known = zones.known(f"{feed or ''}", record.known, local_zone(record.symbol))
+    return Record(record.kind, known, record.symbol, body)
 
 
 def session_index(values: Iterable[Any]) -> pd.DatetimeIndex:

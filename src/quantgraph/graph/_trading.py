@@ -139,7 +139,7 @@ class Trading:
         with self._lock:
             view = self._views.pop(run_id, None)
         if view is None or view.data_ref != ref or not view.reaches(Moment(first, "open")):
-            view = self.resources.store.growing_view(ref)
+            view = self.resources.store.growing_view(ref, self.resources.settings.news_until)
         yield view
         with self._lock:
             self._views[run_id] = view

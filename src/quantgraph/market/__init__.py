@@ -13,38 +13,33 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market._calendar import sessions
+    from quantgraph.market._calendar import FeedZones, local_zone, sessions, surely_known
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
         Moment,
         Phase,
-        exchange_time,
-        exchange_zone,
-        in_zone,
         instant_of,
         known_from,
         session_of,
         sessions_between,
-        time_zone,
     )
     from quantgraph.market.rules._rulebook import Rulebook
 
 __all__ = [
     "PHASES",
     "PHASE_TIME",
+    "FeedZones",
     "Moment",
     "Phase",
     "Rulebook",
-    "exchange_time",
-    "exchange_zone",
-    "in_zone",
     "instant_of",
     "known_from",
+    "local_zone",
     "session_of",
     "sessions",
     "sessions_between",
-    "time_zone",
+    "surely_known",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -1,16 +1,24 @@
-"""Sessions of an exchange, from ``exchange_calendars``; past their end an error."""
+"""Sessions of an exchange, from ``exchange_calendars``, past their end an error; and its clock.
+
+Texts are dated in the local time of an exchange, as far as the zone of their stamps is known.
+"""
 
 from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Literal
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market._moment import session_of
+from quantgraph.market.rules._order_rules import board_of
 
 _SAME_SESSIONS = {"XSHE": "XSHG", "BJSE": "XSHG"}
 """Shenzhen and Beijing trade on Shanghai's days; the library has no calendars of theirs."""
@@ -86,3 +94,142 @@ def _load(exchange: str) -> pd.DatetimeIndex:
             parameter="exchange",
         ) from error
     return pd.DatetimeIndex(calendar.sessions.to_numpy().astype("datetime64[us]"), name="trade_date")
+
+
+_MAINLAND = (".SH", ".SZ", ".BJ")
+
+
+def exchange_zone(symbol: str) -> ZoneInfo:
+    """Time zone of a symbol's exchange: mainland stocks and indices, or US symbols.
+
+    Raises
+    ------
+    UnknownSymbol
+        If the code belongs to none of these exchanges.
+
+    Examples
+    --------
+    >>> exchange_zone("600519.SH").key, exchange_zone("000300.SH").key, exchange_zone("AAPL").key
+    ('Asia/Shanghai', 'Asia/Shanghai', 'America/New_York')
+    """
+    if not symbol.endswith(_MAINLAND):
+        board_of(symbol)  # of what has no mainland exchange, it knows the US alone
+    return ZoneInfo("Asia/Shanghai" if symbol.endswith(_MAINLAND) else "America/New_York")
+
+
+def local_zone(symbol: str) -> tzinfo:
+    """Zone of a symbol's exchange; where it is not known, that in which a time of day is reached first."""
+    try:
+        return exchange_zone(symbol)
+    except UnknownSymbol:
+        return _FIRST_ZONE
+
+
+_FIRST_ZONE, _LAST_ZONE = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
+"""Where the clocks of the world are ahead of all others, and behind."""
+
+
+def surely_known(stamp: date, zone: tzinfo | Literal["stamp"] | None, exchange: tzinfo) -> date:
+    """When a text is surely known at an exchange: a naive local instant, or a day, at whose end it is.
+
+    A stamp proves an instant only with a zone that its source declares: there are feeds that write the wall
+    time of New York with a ``Z``. A stamp that has another zone written behind it is read in both, and the
+    later one counts; with ``"stamp"`` the one that is written counts alone.
+
+    All else is known at the end of a day. In a declared zone that is the exchange's day in which the stamp's
+    day ends there. In an unknown one nothing later can be meant than the stamp in ``UTC-12``, where clocks
+    are behind all others: that instant is not before the true one, so the end of the exchange's day in which
+    it lies is not either. The end of the day that is written may be: 20:00 of New York is tomorrow in
+    Shanghai.
+
+    Raises
+    ------
+    OverflowError
+        If the calendar ends before.
+
+    Examples
+    --------
+    >>> new_york, stamp = ZoneInfo("America/New_York"), datetime(2025, 3, 10, 9, 45, tzinfo=UTC)
+    >>> surely_known(stamp, UTC, new_york), surely_known(stamp, new_york, new_york)
+    (datetime.datetime(2025, 3, 10, 5, 45), datetime.datetime(2025, 3, 10, 9, 45))
+    >>> surely_known(stamp, None, new_york), surely_known(stamp.replace(hour=16), None, new_york)
+    (datetime.date(2025, 3, 10), datetime.date(2025, 3, 11))
+    """
+    at = stamp if isinstance(stamp, datetime) else datetime.combine(stamp, time.max)
+    is_written = at.tzinfo is not None
+    is_declared = zone is not None and (is_written or zone != "stamp")
+    readings = [at] if is_written else []
+    if not is_written or zone != "stamp":
+        readings.append(in_zone(at.replace(tzinfo=None), zone if isinstance(zone, tzinfo) else _LAST_ZONE))
+    local = exchange_time(max(readings), exchange)
+    return local if is_declared and isinstance(stamp, datetime) else local.date()
+
+
+@dataclass(frozen=True)
+class FeedZones:
+    """In which time zone the stamps of each feed are: what a source of texts declares of itself.
+
+    Parameters
+    ----------
+    zones
+        By feed, which is a publisher's name, or by ``"*"`` for all others: the name of a time zone;
+        ``exchange``, the local time of the symbol's exchange; or ``stamp``, the one that is written behind
+        each stamp. The zone of a feed that is not there is unknown.
+
+    Raises
+    ------
+    BadOption
+        If a zone is something else.
+    """
+
+    zones: Mapping[str, str] = field(default_factory=dict)
+    EXCHANGE_TIME: ClassVar[FeedZones]
+    """Of a source whose records have the local time of their exchange already."""
+
+    def __post_init__(self) -> None:
+        for zone in {*self.zones.values()} - {"exchange", "stamp"}:
+            time_zone(zone, "record_zone")
+
+    def known(self, feed: str, stamp: date, exchange: tzinfo) -> date:
+        """When a text of a feed is known, see :func:`surely_known`."""
+        name = self.zones.get(feed, self.zones.get("*"))
+        zone = exchange if name == "exchange" else ZoneInfo(name) if name and name != "stamp" else None
+        return surely_known(stamp, "stamp" if name == "stamp" else zone, exchange)
+
+
+FeedZones.EXCHANGE_TIME = FeedZones({"*": "exchange"})
+
+
+def exchange_time(instant: datetime, zone: tzinfo) -> datetime:
+    """An instant with a zone as naive local time of an exchange.
+
+    >>> exchange_time(datetime(2025, 3, 10, 13, 0, tzinfo=UTC), exchange_zone("AAPL"))
+    datetime.datetime(2025, 3, 10, 9, 0)
+    """
+    return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def in_zone(local: datetime, zone: tzinfo) -> datetime:
+    """The instant of a naive local time; where the clock is set back or forth, the later one of two.
+
+    >>> in_zone(datetime(2025, 11, 2, 1, 30), exchange_zone("AAPL"))
+    datetime.datetime(2025, 11, 2, 6, 30, tzinfo=datetime.timezone.utc)
+    """
+    return max(local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+
+
+def time_zone(name: str, parameter: str) -> ZoneInfo:
+    """The time zone of a name.
+
+    Raises
+    ------
+    BadOption
+        If there is none.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise BadOption(
+            f"{parameter}={name!r:.60} is not a time zone; valid is a name such as Asia/Shanghai or UTC",
+            parameter=parameter,
+        ) from error

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.data import DatedLists, DatedRecords, MarketDataSource, Members, Panel, record_kinds_of
+from quantgraph.data import DatedLists, MarketDataSource, Members, Panel, record_kinds_of, records_of
 from quantgraph.errors import RunDiverged
+from quantgraph.market import FeedZones
 from quantgraph.recording._entries import Key
 from quantgraph.recording.scope._scope import current_scope, replaying
 from quantgraph.state import Record, RecordKind
@@ -40,6 +41,8 @@ class RecordedSource:
     and records become commits, which the caller records; a replay never asks for them. Outside of a run the
     source is used directly.
     """
+
+    feed_zones = FeedZones.EXCHANGE_TIME  # what the source declares was heeded
 
     def __init__(self, source: MarketDataSource) -> None:
         self.inner = source
@@ -96,8 +99,7 @@ class RecordedSource:
     ) -> tuple[Record, ...]:
         """Records of the source, not recorded; raises as :meth:`bars`."""
         self._check_live("records")
-        inner = self.inner
-        return inner.records(kinds, symbols, start, end) if isinstance(inner, DatedRecords) else ()
+        return records_of(self.inner, kinds, symbols, start, end)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index."""

@@ -36,6 +36,7 @@ IDENTITY_SETTINGS = (
     "code_isolation",
     "sandbox_packages",
     "review",
+    "news_until",
     "audit",
 )
 """Settings that change what a run does; retries of a server and budgets do not."""

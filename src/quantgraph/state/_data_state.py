@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 import pandas as pd
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
 from quantgraph.market import Moment
 from quantgraph.state._commits import PANELS, Commit, CommitCache, commit_name, read_commit, write_commit
@@ -24,7 +25,7 @@ from quantgraph.state._growing_view import GrowingView
 from quantgraph.state._views import Fields, Snapshot, TrustedView, View, no_such_name
 from quantgraph.state.frames._cut import cut
 from quantgraph.state.frames._frames import FrozenFrame, check_axes, freeze, merge
-from quantgraph.state.frames._records import Record, Records
+from quantgraph.state.frames._records import KnownRecords, Record, Records
 
 _TRIES = 3
 
@@ -206,8 +207,8 @@ class DataState:
         _check_limit("get_field()")
         return self.snapshot(ref)[name]
 
-    def view(self, moment: Moment, ref: str | None = None) -> View:
-        """A commit (default: the head) as known at ``moment``.
+    def view(self, moment: Moment, ref: str | None = None, news_until: NewsUntil = "open") -> View:
+        """A commit (default: the head) as known at ``moment``; ``news_until`` may leave its own day's out.
 
         It copies all known rows, and nothing if all rows are known.
 
@@ -218,12 +219,14 @@ class DataState:
         """
         _check_limit(f"view({moment})", moment)
         ref, commit = self._find(ref)
-        return View(ref, moment, cut(commit, moment))
+        news_moment = moment.of_news(news_until)
+        records = KnownRecords(commit.records.as_of(news_moment))
+        return View(ref, moment, cut(commit, moment, records=records), news_moment=news_moment)
 
-    def growing_view(self, ref: str | None = None) -> GrowingView:
-        """The views of a commit (default: the head) at ascending moments, for one run."""
+    def growing_view(self, ref: str | None = None, news_until: NewsUntil = "previous_day") -> GrowingView:
+        """The views of a commit (default: the head) at ascending moments, for the deciders of one run."""
         _check_limit("growing_view()")
-        return GrowingView(*self._find(ref))
+        return GrowingView(*self._find(ref), news_until)
 
     def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
         """A commit (default: the head) as known at ``moment``, without a copy, for trusted code only."""

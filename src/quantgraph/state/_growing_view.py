@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadOption
 from quantgraph.market import Moment, Phase, known_from
 from quantgraph.state._commits import Commit
@@ -38,9 +39,10 @@ class GrowingView:
     It holds the commit. The views do not lead to it.
     """
 
-    def __init__(self, ref: str, commit: Commit) -> None:
+    def __init__(self, ref: str, commit: Commit, news_until: NewsUntil = "previous_day") -> None:
         self.data_ref = ref
         self.moment: Moment | None = None
+        self._news_until: NewsUntil = news_until
         self._commit = commit
         self._axes: list[_Axis] = []
         self._records = KnownRecords()
@@ -84,12 +86,12 @@ class GrowingView:
             for axis in self._axes
             for field, symbols in axis.symbols.items()
         }
+        news_moment = moment.of_news(self._news_until)
         self._records = self._records.plus(
-            self._commit.records.as_of(moment, first=len(self._records.entries))
+            self._commit.records.as_of(news_moment, first=len(self._records.entries))
         )
-        return View(
-            self.data_ref, moment, cut(self._commit, moment, frames, self._records.plus(())), self._id
-        )
+        known = cut(self._commit, moment, frames, self._records.plus(()))
+        return View(self.data_ref, moment, known, self._id, news_moment)
 
 
 class _Axis:

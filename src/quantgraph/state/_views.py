@@ -187,13 +187,21 @@ class View(BaseView):
     ----------
     growing_view_id
         The same for all views of one :class:`.GrowingView`, None for a view that stands alone.
+    news_moment
+        Moment before which its records were published: the view's, or the begin of its day.
     """
 
     def __init__(
-        self, ref: str, moment: Moment, known: KnownData, growing_view_id: GrowingViewId | None = None
+        self,
+        ref: str,
+        moment: Moment,
+        known: KnownData,
+        growing_view_id: GrowingViewId | None = None,
+        news_moment: Moment | None = None,
     ) -> None:
         self.data_ref = ref
         self.moment = moment
+        self.news_moment = news_moment or moment
         self._known = known
         self.growing_view_id = growing_view_id
 
@@ -209,7 +217,7 @@ class View(BaseView):
         return self._known.records.entries
 
     def records(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
-        """Records of a kind that were known at the moment, in order of becoming known.
+        """Records of a kind that were known at :attr:`news_moment`, in order of becoming known.
 
         See :data:`quantgraph.market.PHASE_TIME`. A later text about the same thing comes after the
         earlier one and does not replace it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from copy import copy
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,8 +15,8 @@ from langchain.tools import ToolRuntime
 from quantgraph.broker import Account, Session
 from quantgraph.broker.accounts import Quotes, quotes_at
 from quantgraph.data import AsOfSource, MarketDataSource, open_source
-from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
-from quantgraph.market import Moment, Rulebook, exchange_zone
+from quantgraph.errors import BadOption, NoSignal
+from quantgraph.market import Moment, Rulebook, local_zone
 from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
@@ -25,7 +25,6 @@ from quantgraph.tools._code import code_runner, needed_cells
 from quantgraph.tools._symbol_bars import SymbolBars, known_bars, known_symbol
 from quantgraph.tools.news._gate import CommitNews, NewsSource, check_news
 
-_FIRST_ZONE = timezone(timedelta(hours=14))
 _Part = TypeVar("_Part")
 
 
@@ -163,11 +162,8 @@ class ToolContext:
 
     @cached_property
     def zone(self) -> tzinfo:
-        """Zone of the exchange; where the codes do not tell it, that in which the moment is first reached."""
-        try:
-            return exchange_zone(self.symbols[0]) if self.symbols else _FIRST_ZONE
-        except UnknownSymbol:
-            return _FIRST_ZONE
+        """Zone of the exchange, see :func:`.local_zone`."""
+        return local_zone(self.symbols[0] if self.symbols else "")
 
     @cached_property
     def news_source(self) -> NewsSource:

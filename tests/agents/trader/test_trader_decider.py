@@ -311,7 +311,7 @@ class Elsewhere:
     def search(self, query, moment):
         del query, moment
         return [
-            NewsItem(title="old", content="known", published="2025-01-01T08:00:00+08:00"),
+            NewsItem(title="old", content="known", published="2025-01-01T03:00:00+08:00"),
             NewsItem(title="new", content="tomorrow", published="2025-01-04T08:00:00+08:00"),
             NewsItem(title="undated", published=None),
         ]

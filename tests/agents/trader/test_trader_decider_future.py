@@ -13,6 +13,8 @@ from trader_play import says
 from quantgraph.agents.trader import TraderAgent
 from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec, run_strategy
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
 SYMBOLS = ("AAA", "BBB", "CCC")
@@ -122,6 +124,7 @@ def shown(tmp_path_factory):
         decider=TraderAgent(memory=True, window=10_000_000),
         model={"trader": model},
         out=place,
+        resources=Resources(settings=load_settings(news_until="open", tables={"record_zone": "stamp"})),
     )
     assert done["ended_because"] == "done", done["error"]
     texts = {}

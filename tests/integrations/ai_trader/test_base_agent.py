@@ -78,7 +78,7 @@ def test_the_news_of_ai_traders_folder_are_found_once_they_are_published(prices)
             "source": "Example News",
             "ticker_sentiment": [{"ticker": each, "relevance_score": "0.9"} for each in ("AAA", "BBB")],
         }
-        for title, at in (("AAA wins a contract", "20250828T210000"), ("AAA loses it", "20250902T150000"))
+        for title, at in (("AAA wins a contract", "20250828T150000"), ("AAA loses it", "20250902T150000"))
     ]
     (folder / "news.json").write_text(json.dumps({"items": "2", "feed": articles}))
     search = says("", ("get_information", {"query": "AAA contract"}))
@@ -91,9 +91,9 @@ def test_the_news_of_ai_traders_folder_are_found_once_they_are_published(prices)
         for day in ("2025-08-29", "2025-09-02", "2025-09-03")
     ]
     assert [[each["published"] for each in day] for day in found] == [
-        ["2025-08-28 21:00"],
-        ["2025-08-28 21:00"],  # the second one came after the open
-        ["2025-08-28 21:00", "2025-09-02 15:00"],
+        ["2025-08-28"],  # the vendor declares no zone
+        ["2025-08-28"],
+        ["2025-08-28", "2025-09-02"],
     ]
     assert "</trader_day>" not in found[0][0]["content"]
 

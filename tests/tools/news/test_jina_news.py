@@ -55,13 +55,13 @@ def test_pages_are_found_read_and_pass_the_gate():
             "title": "Known",
             "content": "The whole page.",
             "url": "https://a.example/1",
-            "published": "2025-10-12",
+            "published": "2025-10-13",
         },
         {
             "title": "Not read",
             "content": "described",
             "url": "https://a.example/4",
-            "published": "2025-10-11",
+            "published": "2025-10-12",
         },
     ]
     assert context.dropped_news == ["not_before_the_moment", "no_time", "unreadable_time"]

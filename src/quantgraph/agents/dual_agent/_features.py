@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, clo
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market import session_of
+from quantgraph.market import local_zone, session_of, surely_known
 from quantgraph.market.money import market_value
 from quantgraph.state import Record, View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
@@ -28,6 +28,7 @@ _CLOSES = 7
 _DEFAULT = FeatureOptions()
 _EVENT_LENGTH = 300
 _BAR_DATES = ("date", "trade_date", "timestamp")
+_DATE_LENGTH = len("2025-03-10")
 _NEWS_TIMES = ("published_at", "published_utc", "date")
 
 
@@ -181,8 +182,8 @@ def fill_features(
 
     By symbol, ``close_7d`` comes from ``bars_day`` (a frame with ``close``, and a DatetimeIndex or a column
     ``date``), ``news_events`` from ``news_items``, ``position_state`` from there. Only rows before
-    ``market_data.date`` count, and only news with a time before that day (by UTC, if it has a zone): without
-    a date nothing dated is filled, and news without a time is left out.
+    ``market_data.date`` count, and only news whose day is surely over by then, as no zone is declared
+    (:func:`.surely_known`): without a date nothing dated is filled, and news without a time is left out.
     """
     bars = bars_data or {}
     return [
@@ -252,25 +253,27 @@ def _events_of(symbol: str, news: Any, day: pd.Timestamp | None, most: int) -> l
     timed = []
     for each in listed:
         time = next((each[name] for name in _NEWS_TIMES if each.get(name)), None)
-        if time is not None and day is not None and (instant := _instant(symbol, time)) < day:
-            timed.append((instant, _event(each)))
-    timed.sort(key=lambda pair: pair[0], reverse=True)
+        if time is not None and day is not None and (over := _known_day(symbol, time)) < day.date():
+            timed.append((over, str(time), _event(each)))
+    timed.sort(key=lambda item: item[:2], reverse=True)
     texts: dict[str, str] = {}
-    for instant, text in timed:
-        texts.setdefault(text, f"{instant:%Y-%m-%d}: {text}")
+    for over, _, text in timed:
+        texts.setdefault(text, f"{over}: {text}")
     return [dated for text, dated in texts.items() if text][:most]
 
 
-def _instant(symbol: str, time: Any) -> pd.Timestamp:
+def _known_day(symbol: str, time: Any) -> date:
+    """The exchange's day at whose end an item is surely known."""
     try:
         stamp = pd.Timestamp(time)
         if pd.isna(stamp):
             raise ValueError(time)
-    except (ValueError, TypeError) as error:
+        is_day = type(time) is date or (isinstance(time, str) and len(time.strip()) <= _DATE_LENGTH)
+        return surely_known(stamp.date() if is_day else stamp.to_pydatetime(), None, local_zone(symbol))
+    except (ValueError, TypeError, OverflowError) as error:
         raise BadOption(
             f"bars_data: {time!r:.60} in news_items of {symbol} is not a time", parameter="bars_data"
         ) from error
-    return stamp if stamp.tz is None else stamp.tz_convert("UTC").tz_localize(None)
 
 
 def _check_sections(symbol: str, features: Mapping[str, Any]) -> None:

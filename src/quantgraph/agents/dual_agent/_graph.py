@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, NewsUntil
 from quantgraph.agents._host_state import check_symbols, host_account, view_of
 from quantgraph.agents.dual_agent._config import (
     Agents,
@@ -127,7 +127,15 @@ def create_dual_agent_subgraph(
         for role in ROLES
     }
     prompts = {language: prompts_of(config, language) for language in get_args(Language)}
-    return compiled(Steps(config=config, store=opened.store, ask=LLMClient(models).ask, prompts=prompts))
+    return compiled(
+        Steps(
+            config=config,
+            store=opened.store,
+            news_until=opened.settings.news_until,
+            ask=LLMClient(models).ask,
+            prompts=prompts,
+        )
+    )
 
 
 def compiled(steps: Steps, *, checkpointer: Literal[False] | None = None) -> CompiledDualAgentGraph:
@@ -152,6 +160,7 @@ class Steps:
     ask: Ask
     prompts: Mapping[Language, tuple[str, str]]
     store: DataState | None = None
+    news_until: NewsUntil = "previous_day"
     filters: bool = True
 
     def begin(self, state: DualAgentInput) -> DualAgentState:
@@ -245,7 +254,7 @@ class Steps:
             )
         if inputs == ["features_list"]:
             return fill_features(check_features_list(state["features_list"]), None, self.config.features)
-        view = view_of(state, self.store or GLOBAL_DATA_STATE)
+        view = view_of(state, self.store or GLOBAL_DATA_STATE, self.news_until)
         symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
         check_symbols(view, symbols)
         return build_features(view, account, symbols, self.config.features)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -31,6 +30,7 @@ from quantgraph.data.files._records import (
 from quantgraph.data.files._unpacked import check_parquet, open_unpacked, unpacked_name
 from quantgraph.data.files._workbook import read_workbook
 from quantgraph.errors import BadFile
+from quantgraph.market import FeedZones
 from quantgraph.settings import TableOptions
 
 _CSV = (".csv", ".txt", ".tsv", ".xls")
@@ -87,7 +87,7 @@ class _Reader:
 def read_file(
     path: Path,
     max_bytes: int,
-    record_zone: ZoneInfo | None = None,
+    zones: FeedZones = FeedZones(),  # noqa: B008 - frozen
     options: TableOptions | None = None,
     symbol: str | None = None,
 ) -> FileContents:
@@ -112,17 +112,17 @@ def read_file(
         symbol=symbol,
     )
     try:
-        return _contents(reader, ending, record_zone)
+        return _contents(reader, ending, zones)
     except MemoryError as error:
         raise BadFile(f"{path.name} needs more memory than is available", file=path.name) from error
 
 
-def _contents(reader: _Reader, ending: str, record_zone: ZoneInfo | None) -> FileContents:
+def _contents(reader: _Reader, ending: str, zones: FeedZones) -> FileContents:
     path = reader.path
     if ending == ".parquet":
         return reader.table(long_table(_read_parquet(path, reader.max_bytes), path.name))
     if ending in {".json", ".jsonl"}:
-        return _from_json(path, reader.max_bytes, record_zone, lines=ending == ".jsonl")
+        return _from_json(path, reader.max_bytes, zones, lines=ending == ".jsonl")
     with path.open("rb") as file:
         start = file.read(4)
     if start == _OLD_WORKBOOK:
@@ -171,12 +171,12 @@ def _read_parquet(path: Path, max_bytes: int) -> pd.DataFrame:
         ) from error
 
 
-def _from_json(path: Path, max_bytes: int, record_zone: ZoneInfo | None, *, lines: bool) -> FileContents:
+def _from_json(path: Path, max_bytes: int, zones: FeedZones, *, lines: bool) -> FileContents:
     documents = read_documents(path, max_bytes, lines=lines)
     if is_feed(documents):
-        return FileContents(file=path.name, records=read_feed(documents, path.name, record_zone))
+        return FileContents(file=path.name, records=read_feed(documents, path.name, zones))
     if is_news(documents):
-        return FileContents(file=path.name, records=read_news(documents, path.name, record_zone))
+        return FileContents(file=path.name, records=read_news(documents, path.name, zones))
     if not all(is_daily_series(document) for _, document in documents):
         return FileContents(file=path.name, ignored_because=missing_keys(documents))
     bars, names = read_daily_series(documents, path.name)

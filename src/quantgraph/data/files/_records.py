@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph._util.values import is_number
 from quantgraph.data._checked_tables import read_codes
 from quantgraph.data._table_dates import read_dates
 from quantgraph.data._table_numbers import read_numbers
 from quantgraph.data.symbols._codes import is_code
-from quantgraph.errors import BadFile, UnknownSymbol
-from quantgraph.market import exchange_time, exchange_zone, in_zone
+from quantgraph.errors import BadFile
+from quantgraph.market import FeedZones, instant_of, local_zone
+from quantgraph.market.rules import find_board
 from quantgraph.state import Record, RecordKind
 
 FILING_NUMBERS: tuple[str, ...] = (
@@ -38,17 +39,28 @@ _TEXTS = ("title", "description", "publisher", "id")
 _TEXT_LIMIT = 100_000
 _FILED = ("filing_date", "annual_filing_date")
 _FILING_COLUMNS = ("fiscal_year", "fiscal_period", "start_date", "end_date", *_FILED, *FILING_NUMBERS)
+_LATIN = re.compile(r"[\x80-\xff]")
 _DAY = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}[T ]\d{2}:?\d{2}.*")
+_STOCKBENCH = {"MarketWatch": "America/New_York", "Yahoo": "UTC"}
+"""What StockBench's news prove of their feeds, where the vendor says nothing of them.
+
+MarketWatch's stamps have a ``Z`` and are wall time of New York: all its headlines of a drop or rally of the
+Dow lie between 09:45 and 15:55, before and after the change to summer time. A story of Yahoo stands in a
+second feed with the same second.
+"""
+_OF_STOCKBENCH = "published_utc_as_stored"
+"""A key that StockBench's news alone have."""
 _VALID_TIME = 'write 2025-03-03T08:30:00Z, or a date, or "epoch" in seconds since 1970'
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileRecord:
-    """A record as a file has it: an instant has a zone, which may differ from the exchange's."""
+    """A record as a file has it: its stamp, and what is declared of the zones of stamps."""
 
     kind: RecordKind
-    known: date | None
+    stamp: date | None
+    zones: FeedZones
     symbol: str
     body: Mapping[str, Any]
     place: str
@@ -66,14 +78,12 @@ def is_feed(documents: Sequence[tuple[str, Any]]) -> bool:
     return isinstance(first, dict) and isinstance(first.get("feed"), list)
 
 
-def read_feed(
-    documents: Iterable[tuple[str, Any]], file: str, zone: ZoneInfo | None
-) -> tuple[FileRecord, ...]:
+def read_feed(documents: Iterable[tuple[str, Any]], file: str, zones: FeedZones) -> tuple[FileRecord, ...]:
     """News of a feed, one for each share that an article's ``ticker_sentiment`` names.
 
-    The vendor does not say in which zone its times are. Of UTC and New York the latter is later, so that no
-    story is known too early. Currencies (``CRYPTO:BTC``) and codes of exchanges that are not known are left
-    out. What the feed says of sentiment is not read: nothing tells when it was computed.
+    The vendor does not say in which zone its times are. Currencies (``CRYPTO:BTC``) and codes of exchanges
+    that are not known are left out. What the feed says of sentiment is not read: nothing tells when it was
+    computed.
     """
     items = (
         (f"{where}, feed item {place}", each)
@@ -81,7 +91,7 @@ def read_feed(
         for place, each in enumerate(_feed_of(document, f"{file}, {where}", file), 1)
     )
     plain = ((where, each) for where, item in items for each in _of_article(item, f"{file}, {where}", file))
-    return read_news(plain, file, zone or ZoneInfo("America/New_York"))
+    return read_news(plain, file, zones)
 
 
 def _feed_of(document: Any, place: str, file: str) -> list[Any]:
@@ -112,22 +122,15 @@ def _of_article(item: Any, place: str, file: str) -> list[dict[str, Any]]:
 
 
 def _is_known_share(ticker: str) -> bool:
-    if ":" in ticker:
-        return False
-    try:
-        return bool(exchange_zone(ticker)) if is_code(ticker) else True  # what is not a code is an error
-    except UnknownSymbol:
-        return False
+    return ":" not in ticker and (not is_code(ticker) or bool(find_board(ticker)))  # no code is an error
 
 
-def read_news(
-    documents: Iterable[tuple[str, Any]], file: str, zone: ZoneInfo | None
-) -> tuple[FileRecord, ...]:
+def read_news(documents: Iterable[tuple[str, Any]], file: str, zones: FeedZones) -> tuple[FileRecord, ...]:
     """News items, one a document."""
-    return tuple(_news(document, f"{file}, {where}", file, zone) for where, document in documents)
+    return tuple(_news(document, f"{file}, {where}", file, zones) for where, document in documents)
 
 
-def _news(document: Any, place: str, file: str, zone: ZoneInfo | None) -> FileRecord:
+def _news(document: Any, place: str, file: str, zones: FeedZones) -> FileRecord:
     if not isinstance(document, dict) or "title" not in document:
         raise BadFile(f'{place}: a news item needs a "title"', file=file)
     key = next((name for name in _SYMBOLS if name in document), None)
@@ -141,7 +144,8 @@ def _news(document: Any, place: str, file: str, zone: ZoneInfo | None) -> FileRe
         raise BadFile(f"{place}: {key}={symbol!r:.40} is not a code; write 600519.SH or AAPL", file=file)
     return FileRecord(
         kind="news",
-        known=_known(document, place, file, zone),
+        stamp=_stamp(document, place, file),
+        zones=FeedZones({**_STOCKBENCH, **zones.zones}) if _OF_STOCKBENCH in document else zones,
         symbol=symbol,
         body={name: _text(document.get(name), name, place, file) for name in _TEXTS},
         place=place,
@@ -153,11 +157,25 @@ def _text(value: Any, name: str, place: str, file: str) -> str:
         raise BadFile(f"{place}: {name} must be a text", file=file)
     if isinstance(value, str) and len(value) > _TEXT_LIMIT:
         raise BadFile(f"{place}: {name} has more than {_TEXT_LIMIT:,} characters", file=file)
-    return "" if value is None else str(value)
+    return "" if value is None else _mended(str(value))
 
 
-def _known(document: dict[str, Any], place: str, file: str, zone: ZoneInfo | None) -> date | None:
-    """When an item was published: an instant in UTC, a day, or None if it has no time."""
+def _mended(text: str) -> str:
+    """A text whose UTF-8 was read as Latin-1, as it was written; any other one as it is.
+
+    >>> _mended("S&P 500Â®"), _mended("KILZ® paint")
+    ('S&P 500®', 'KILZ® paint')
+    """
+    if not _LATIN.search(text):
+        return text
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def _stamp(document: dict[str, Any], place: str, file: str) -> date | None:
+    """The time of an item as it is written: an instant with a zone or without, a day, or None."""
     key = next((name for name in _TIMES if document.get(name) not in (None, "")), None)
     if key is None:
         return None
@@ -171,18 +189,9 @@ def _known(document: dict[str, Any], place: str, file: str, zone: ZoneInfo | Non
     try:
         if day:
             return date.fromisoformat(text)
-        instant = datetime.fromisoformat(text)
-        if instant.tzinfo is not None:
-            return instant.astimezone(UTC)
-        if zone is not None:
-            return in_zone(instant, zone)
-    except (ValueError, OverflowError) as error:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
         raise BadFile(f"{where} is not a time of the calendar; {_VALID_TIME}", file=file) from error
-    raise BadFile(
-        f'{where} has no time zone; write one behind it, such as "Z" or "+08:00", or say which one is meant: '
-        'record_zone="Asia/Shanghai" in [tables] of the settings',
-        file=file,
-    )
 
 
 def _of_epoch(value: float, where: str, file: str) -> datetime:
@@ -234,7 +243,11 @@ def read_filings(table: pd.DataFrame, file: str) -> tuple[FileRecord, ...]:
             **{name: numbers[name][place] for name in FILING_NUMBERS},
         }
         known = None if filed is None or (end is not None and filed <= end) else filed
-        records.append(FileRecord(kind="filing", known=known, symbol=code, body=body, place=where))
+        records.append(
+            FileRecord(
+                kind="filing", stamp=known, zones=FeedZones.EXCHANGE_TIME, symbol=code, body=body, place=where
+            )
+        )
     return tuple(records)
 
 
@@ -259,29 +272,118 @@ def _year(number: float | None, where: str, file: str) -> int | None:
     return None if number is None else int(number)
 
 
-def to_records(found: Iterable[FileRecord], symbols: Iterable[str]) -> tuple[Record, ...]:
-    """Records whose instants are in the local time of their symbol's exchange.
+def to_records(found: Iterable[FileRecord], symbols: Collection[str]) -> tuple[Record, ...]:
+    """Records, dated by what their stamps prove in the local time of their symbol's exchange.
 
     One about no symbol has the latest of the local times of ``symbols``.
     """
-    zones: dict[str, tuple[ZoneInfo, ...]] = {}
-    records = []
-    for each in found:
-        known = each.known
-        if isinstance(known, datetime):
-            if each.symbol not in zones:
-                zones[each.symbol] = _zones([each.symbol] if each.symbol else symbols, each)
-            known = max(exchange_time(known, zone) for zone in zones[each.symbol])
-        records.append(Record(each.kind, known, each.symbol, dict(each.body)))
-    return tuple(records)
+    everywhere = {local_zone(symbol) for symbol in symbols}
+    return tuple(Record(each.kind, _known(each, everywhere), each.symbol, dict(each.body)) for each in found)
 
 
-def _zones(symbols: Iterable[str], of: FileRecord) -> tuple[ZoneInfo, ...]:
+def _known(record: FileRecord, everywhere: Collection[tzinfo]) -> date | None:
+    stamp, zones = record.stamp, [local_zone(record.symbol)] if record.symbol else everywhere
+    if stamp is None:
+        return None
+    feed = record.body.get("publisher") or ""
     try:
-        return tuple({zone.key: zone for zone in map(exchange_zone, symbols)}.values())
-    except UnknownSymbol as error:
-        raise BadFile(
-            f"{of.place}: the time zone of the exchange of {error.data.get('symbol')} is not known, so its "
-            "records can be dated by days only",
-            file=of.place.partition(",")[0],
-        ) from error
+        return max((record.zones.known(feed, stamp, zone) for zone in zones), key=instant_of)
+    except OverflowError as error:
+        file = record.place.partition(",")[0]
+        raise BadFile(f"{record.place}: {stamp} is not a time of the calendar", file=file) from error
+
+
+_FIRST, _LAST = time(9, 30), time(16)
+"""Hours of an exchange, about: New York's."""
+_OF_SESSION = re.compile(
+    r"\d-point (?:drop|rally|climb|jump|gain|loss|fall)|\b(?:gains|losses) lead\b|\bmidday\b|午盘|盘中",
+    re.IGNORECASE,
+)
+_OF_CLOSE = re.compile(r"\b(?:closes|ends|finishes) (?:at|up|down|higher|lower)\b|收盘|收于", re.IGNORECASE)
+_FEWEST_STAMPS, _FEWEST_TEXTS = 20, 2
+_FAR_AHEAD = timedelta(days=7)
+
+
+def stamp_notes(file: str, records: Sequence[FileRecord], last: date) -> Iterator[Note]:
+    """What is strange about the stamps of news, by publisher: nothing is shown or hidden for it.
+
+    Parameters
+    ----------
+    last
+        The last session of the data.
+    """
+    feeds: dict[str, list[FileRecord]] = {}
+    for each in records:
+        if each.kind == "news" and isinstance(each.stamp, datetime):
+            feeds.setdefault(each.body["publisher"], []).append(each)
+    for feed, items in sorted(feeds.items()):
+        yield from _feed_notes(f"{file}: {feed}" if feed else file, items, last + _FAR_AHEAD)
+    found = sum(map(len, feeds.values()))
+    unknown = {feed: len(items) for feed, items in sorted(feeds.items()) if not _declared(items[0])}
+    if unknown:
+        count, names = sum(unknown.values()), ", ".join(filter(None, unknown)) or "-"
+        yield Note(
+            zh=f"{file}：{found} 条新闻中有 {count} 条未声明时区（{names}），当日结束才算已知；"
+            "可用 record_zone 声明",
+            en=f"{file}: {count} of {found} news are of publishers whose time zone is not declared ({names}) "
+            "and are known at the end of their day; record_zone declares one",
+        )
+
+
+def _feed_notes(name: str, items: Sequence[FileRecord], latest: date) -> Iterator[Note]:
+    speaking = [each for each in items if _OF_SESSION.search(_title(each)) or _OF_CLOSE.search(_title(each))]
+    outside = [each for each in speaking if _is_outside(each)]
+    if len(outside) >= max(_FEWEST_TEXTS, len(speaking) / 4):
+        yield Note(
+            zh=f"{name}：{len(speaking)} 条讲到交易时段的新闻有 {len(outside)} 条不在时段内，"
+            f"例如 {_example(outside[0])}；请检查 record_zone",
+            en=f"{name}: {len(outside)} of {len(speaking)} news that speak of the session are stamped out "
+            f"of its hours, such as {_example(outside[0])}; is record_zone right?",
+        )
+    if len(items) >= _FEWEST_STAMPS and all(map(_looks_local, items)):
+        yield Note(
+            zh=f"{name}：写作 UTC 的 {len(items)} 个时间都在 09:30 到 16:00 内，可能是当地时间，"
+            f"例如 {_example(items[0])}",
+            en=f"{name}: all {len(items)} stamps, written as UTC, lie between 09:30 and 16:00; they "
+            f"may be local time of the exchange, such as {_example(items[0])}",
+        )
+    if ahead := [each for each in items if _read(each).date() > latest]:
+        yield Note(
+            zh=f"{name}：{len(ahead)} 条新闻的时间晚于最后一个交易日一周以上，例如 {_example(ahead[0])}",
+            en=f"{name}: {len(ahead)} news are stamped more than a week after the last session, such as "
+            f"{_example(ahead[0])}",
+        )
+
+
+def _example(record: FileRecord) -> str:
+    return f"“{_title(record)[:80]}” ({_read(record):%Y-%m-%d %H:%M})"
+
+
+def _declared(record: FileRecord) -> bool:
+    return isinstance(_known(record, [UTC]), datetime)
+
+
+def _read(record: FileRecord) -> datetime:
+    """A stamp in local time as it is declared, else as it is written."""
+    known, at = _known(record, [UTC]), record.stamp
+    if isinstance(known, datetime) or not isinstance(at, datetime):
+        return instant_of(known)
+    return at.astimezone(local_zone(record.symbol)).replace(tzinfo=None) if at.tzinfo else at
+
+
+def _is_outside(record: FileRecord) -> bool:
+    """Whether news of the session are stamped out of its hours, and news of its close before it."""
+    at = _read(record).time()
+    return at < _FIRST or (at > _LAST and not _OF_CLOSE.search(_title(record)))
+
+
+def _looks_local(record: FileRecord) -> bool:
+    """Whether a stamp that is written as UTC, and read so, would be in the exchange's hours as local time."""
+    at = record.stamp
+    if not isinstance(at, datetime) or at.utcoffset() != timedelta(0):
+        return False
+    return _FIRST <= at.time() <= _LAST and _read(record) != at.replace(tzinfo=None)
+
+
+def _title(record: FileRecord) -> str:
+    return str(record.body["title"])

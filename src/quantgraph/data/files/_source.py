@@ -42,12 +42,12 @@ from quantgraph.data._source import (
 from quantgraph.data._table_names import NamedSymbol, symbol_of_file, symbol_of_frame
 from quantgraph.data._table_reader import long_table, read_table
 from quantgraph.data.files._reader import KNOWN_ENDINGS, FileContents, read_file
-from quantgraph.data.files._records import to_records
+from quantgraph.data.files._records import stamp_notes, to_records
 from quantgraph.data.files._unpacked import MEGABYTE
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption, NotConfigured
-from quantgraph.market import time_zone
+from quantgraph.market import FeedZones
 from quantgraph.settings import TableOptions
 
 _SHOWN = 3
@@ -105,8 +105,7 @@ class FileSource(FrameSource):
         self._max_bytes = max_file_mb * MEGABYTE
         self._options = options or TableOptions()
         self._symbol = symbol
-        zone = self._options.record_zone
-        self._record_zone = None if zone is None else time_zone(zone, "record_zone")
+        self._zones = FeedZones(self._options.record_zone or {})
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():
@@ -127,7 +126,7 @@ class FileSource(FrameSource):
         return partial(
             read_file,
             max_bytes=self._max_bytes,
-            record_zone=self._record_zone,
+            zones=self._zones,
             options=self._options,
             symbol=symbol,
         )
@@ -213,6 +212,7 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
             *notes,
             *event_notes,
             *_never_known_notes(files),
+            *(note for each in files for note in stamp_notes(each.file, each.records, sessions[-1].date())),
         ),
         records=(*to_records((record for each in files for record in each.records), symbols), *others),
     )
@@ -274,7 +274,7 @@ def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
 
 def _never_known_notes(files: Sequence[FileContents]) -> list[Note]:
     counts = (
-        (each.file, sum(one.known is None for one in each.records), len(each.records)) for each in files
+        (each.file, sum(one.stamp is None for one in each.records), len(each.records)) for each in files
     )
     return [
         Note(

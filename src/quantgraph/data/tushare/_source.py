@@ -32,6 +32,7 @@ from quantgraph.data.symbols._codes import is_index_code, symbol_list
 from quantgraph.data.tushare._client import ENDPOINTS, TushareClient
 from quantgraph.data.tushare._tables import TushareTables
 from quantgraph.errors import PermissionDenied, QuantGraphError, SourceUnavailable, UnknownField
+from quantgraph.market import FeedZones
 from quantgraph.settings import load_settings
 from quantgraph.state import Record, RecordKind
 from quantgraph.state.frames import check_record_kind
@@ -151,6 +152,8 @@ class TushareSource(TushareTables):
         zh="tushare daily：未复权，vol 单位为手（100股），amount 单位为千元",
         en="tushare daily: unadjusted, vol in hands of 100 shares, amount in thousand yuan",
     )
+
+    feed_zones = FeedZones.EXCHANGE_TIME  # a record's time is Shanghai's
 
     def __init__(
         self,

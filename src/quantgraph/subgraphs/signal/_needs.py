@@ -14,7 +14,7 @@ import talib
 from quantgraph._util.files import available_memory
 from quantgraph._util.texts import Note, say
 from quantgraph.broker import Decider, ModelDecider
-from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, DatedRecords, MarketDataSource, record_kinds_of
+from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, record_kinds_of, records_of
 from quantgraph.errors import DataTooLarge, NoData, UnknownField
 from quantgraph.llm import KeylessPlanner, get_llm
 from quantgraph.market import session_of
@@ -273,7 +273,7 @@ def fetch_needed_records(
     """
     request = dict(request)
     kinds = [kind for kind in decider.needs.records if kind in record_kinds_of(source)]
-    if not kinds or not isinstance(source, DatedRecords):
+    if not kinds:
         return ref, request, []
     symbols, last = (*request_symbols(request, source), *request["index"]), session_of(request["end"])
 
@@ -282,7 +282,7 @@ def fetch_needed_records(
         for passing in (True, False):
             chosen = [kind for kind in kinds if (kind in _PASSING) is passing]
             first = data_start(request) - _PASSING_DAYS if passing else _BEGINNING
-            found += source.records(chosen, symbols, first, last) if chosen else ()
+            found += records_of(source, chosen, symbols, first, last) if chosen else ()
         return store.record(found, base=ref)
 
     facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}

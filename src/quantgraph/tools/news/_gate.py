@@ -1,7 +1,7 @@
 """The gate of news: what was not surely published before the moment is not shown.
 
 Every item of every source passes :func:`published_items`. It fails closed: an item whose time is missing,
-cannot be read, has no zone in a source that states none, or is not before the moment, is dropped and counted.
+cannot be read, or is not surely before the moment, is dropped and counted.
 The news of the data are ranked by BM25 over words and pairs of Chinese characters.
 """
 
@@ -13,16 +13,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 
 from quantgraph.errors import BadOption
-from quantgraph.market import Moment
+from quantgraph.market import Moment, instant_of, surely_known
 from quantgraph.state import Record, View
 
 _K, _B = 1.2, 0.75
@@ -107,12 +107,8 @@ def _weights(counts: Mapping[str, int], number: int) -> dict[str, float]:
     return {term: math.log(1 + (number - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
 
 
-DropReason = Literal["no_time", "unreadable_time", "no_zone", "not_before_the_moment"]
-
 _LOG = logging.getLogger(__name__)
 
-_LAST_ZONE = timezone(timedelta(hours=-12))
-"""Where a day ends last: a date without a zone is over when it is over there."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ISO_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( ?(Z|[+-]\d\d:?\d\d))?", re.ASCII)
@@ -142,7 +138,7 @@ class NewsSource(Protocol):
         Whether it asks a server of today, so that even with dates before the moment what it returns, and in
         which order, may know what came later.
     zone
-        Zone of its times that have none; None where it states none.
+        Zone of its times; None where it states none, so that an item is known at the end of its day.
     """
 
     @property
@@ -177,48 +173,28 @@ def published_items(
     shown: list[tuple[NewsItem, str]] = []
     for item in items:
         stated = [each for each in (item.published, item.page_published) if each not in (None, "")]
-        times = [_read_time(each, source_zone, exchange_zone) for each in stated]
-        unread = next((each for each in times if isinstance(each, str)), None if times else "no_time")
-        latest = max((each for each in times if isinstance(each, _Time)), default=None)
-        if unread is None and latest is not None and moment.knows_published(latest.instant):
-            shown.append((item, latest.shown))
+        times = [_known(each, source_zone, exchange_zone) for each in stated]
+        readable = [each for each in times if each is not None]
+        latest = max(readable, key=instant_of, default=None)
+        if latest is not None and len(readable) == len(times) and moment.knows_published(latest):
+            shown.append((item, shown_time(latest)))
             continue
-        dropped.append(unread or "not_before_the_moment")
+        is_late = len(readable) == len(times)
+        dropped.append("no_time" if not times else "not_before_the_moment" if is_late else "unreadable_time")
         _LOG.info("a news item was not shown: %s", dropped[-1])
     return shown
 
 
-@dataclass(frozen=True, order=True)
-class _Time:
-    """The instant from which an item is known, in the exchange's local time, and how it is shown."""
-
-    instant: datetime
-    shown: str
+def shown_time(known: date) -> str:
+    """When an item was published, as it is shown: a day alone where no more is proved."""
+    return f"{known:%Y-%m-%d %H:%M}" if isinstance(known, datetime) else f"{known}"
 
 
-def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> _Time | DropReason:
-    if (day := _day_of(value)) is not None:
-        end = _local(datetime.combine(day, time.max, source_zone or _LAST_ZONE), exchange_zone)
-        return "unreadable_time" if end is None else _Time(end, f"{day}")
-    instant = value if isinstance(value, datetime) else _instant_of(value)
-    if instant is None or pd.isna(instant):
-        return "unreadable_time"
-    if instant.tzinfo is None and source_zone is None:
-        return "no_zone"
-    # Where a clock is set back, the later one of the two instants of a name.
-    zoned = (
-        [instant] if instant.tzinfo else [instant.replace(tzinfo=source_zone, fold=fold) for fold in (0, 1)]
-    )
-    local = [_local(each, exchange_zone) for each in zoned]
-    if any(each is None for each in local):
-        return "unreadable_time"
-    latest = max(each for each in local if each is not None)
-    return _Time(latest, f"{latest:%Y-%m-%d %H:%M}")
-
-
-def _local(instant: datetime, zone: tzinfo) -> datetime | None:
+def _known(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> date | None:
+    """When an item is surely known, in the exchange's local time; None if its time cannot be read."""
+    stamp = _day_of(value) or (value if isinstance(value, datetime) else _instant_of(value))
     try:
-        return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+        return None if stamp is None or pd.isna(stamp) else surely_known(stamp, source_zone, exchange_zone)
     except (OverflowError, ValueError):
         return None
 

@@ -61,7 +61,7 @@ class JinaNews:
         self._search_url, self._reader_url = search_url, reader_url
         self._pages, self._timeout = pages, timeout
         self.zone: tzinfo | None = None
-        """None: pages of the whole world, whose times have a zone or are not used."""
+        """None: pages of the whole world."""
 
     def search(self, query: str, moment: Moment) -> list[NewsItem]:  # noqa: ARG002 - the web knows no moment
         """Return what the search finds; of a page that was read, the times of both must pass the gate."""

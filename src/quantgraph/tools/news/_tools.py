@@ -18,7 +18,7 @@ from quantgraph.state import Record
 from quantgraph.tools._context import check_limit, context_of
 from quantgraph.tools._results import with_docstring
 from quantgraph.tools._symbol_bars import known_symbol
-from quantgraph.tools.news._gate import NewsItem, published_items
+from quantgraph.tools.news._gate import NewsItem, published_items, shown_time
 
 _MOST_NEWS = 50
 _TITLE, _TEXT = 200, 300
@@ -53,7 +53,7 @@ def _shown_record(record: Record) -> dict[str, Any] | None:
     title, text = (_line(body.get(name), most) for name, most in (("title", _TITLE), ("description", _TEXT)))
     if not title and not text:
         return None
-    date = f"{record.instant:%Y-%m-%d %H:%M}" if record.instant else ""
+    date = shown_time(record.known) if record.known else ""
     return {"date": date, "title": title} | ({"text": text} if text and text != title else {})
 
 
@@ -91,8 +91,8 @@ def get_information(
         )
     source = context.news_source
     shown = published_items(
-        source.search(query, context.moment),
-        context.moment,
+        source.search(query, context.view.news_moment),
+        context.view.news_moment,
         source_zone=source.zone,
         exchange_zone=context.zone,
         dropped=context.dropped_news,
