@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import ormsgpack
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.runtime import RunControl
 
+from quantgraph._util.texts import short_line
 from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, SourceLike, open_source
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFile, BadOption
 from quantgraph.llm import Model
 from quantgraph.recording import Budget, Recorder, recorded_source
 from quantgraph.runtime.dialogue._events import RunEvent
@@ -205,6 +210,62 @@ def run_database_path(runs_dir: Path, run_id: str) -> Path:
             parameter="run_id",
         )
     return runs_dir / run_id / "ledger.sqlite"
+
+
+_MESSAGES = "langchain_core.messages"
+_STATE_TYPES = frozenset(
+    {
+        *((f"{_MESSAGES}.{kind.lower()}", f"{kind}Message") for kind in ("Human", "System", "Tool")),
+        *((f"{_MESSAGES}.ai", name) for name in ("AIMessage", "AIMessageChunk")),
+        (f"{_MESSAGES}.modifier", "RemoveMessage"),
+        *(("langgraph.types", name) for name in ("Command", "Interrupt", "Overwrite", "Send")),
+        *(("builtins", name) for name in ("set", "frozenset")),
+        *(("datetime", name) for name in ("date", "datetime", "timedelta", "timezone")),
+        ("collections", "deque"),
+        ("decimal", "Decimal"),
+        ("uuid", "UUID"),
+    }
+)
+"""What checkpoints of our states may hold besides plain JSON; all of it is among what LangGraph allows."""
+_NAMES_A_CLASS = range(6)
+"""LangGraph's kinds of msgpack extensions that name a class or a function of a module."""
+
+
+class _StateSerializer(JsonPlusSerializer):
+    """Reads the types that our states hold, and refuses a checkpoint that names another."""
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        kind, content = data
+        try:
+            if kind == "msgpack":  # LangGraph itself leaves out what is not allowed, with a warning
+                _unpacked(content)
+            elif kind not in {"null", "bytes", "bytearray"}:
+                raise ValueError(f"it is of the serializer {kind}")
+            return super().loads_typed(data)
+        except (ValueError, RecursionError) as error:
+            raise BadFile(f"a checkpoint is not one of ours: {short_line(error, 120)}") from error
+
+
+def _unpacked(content: bytes) -> Any:
+    return ormsgpack.unpackb(content, ext_hook=_check_extension, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _check_extension(code: int, content: bytes) -> None:
+    found = _unpacked(content)
+    if code in _NAMES_A_CLASS and (not isinstance(found, list) or (*found[:2],) not in _STATE_TYPES):
+        raise ValueError(f"it holds {found!r:.60}")
+
+
+def new_saver(connection: sqlite3.Connection | None = None) -> BaseCheckpointSaver[Any]:
+    """Make a saver of checkpoints, in memory or in a SQLite file; the only place where we make one."""
+    if connection is None:
+        return InMemorySaver(serde=_StateSerializer())
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    return SqliteSaver(connection, serde=_StateSerializer())
 
 
 def _open_ledger(ledger: Ledger | str | Path | None) -> Ledger | None:
