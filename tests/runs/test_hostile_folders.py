@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.runs import list_runs, open_run, replay, resume_run, run_strategy, write_page
 
@@ -263,8 +265,9 @@ def parquet_bomb(folder: Path, canary: Canary) -> None:
 
 
 def checksums_elsewhere(folder: Path, canary: Canary) -> None:
-    names = {"../mine/secret.txt": "x", "/dev/zero": "x", "result.json": 5, "record": {"lines": "x"}}
-    (folder / "checksums.json").write_text(json.dumps(names))
+    sums = {"../../mine/secret.txt": "x", "/dev/zero": "x", "result.json": 5, "record": {"lines": "x"}}
+    fits = {"checksums.json": content_hash(canonical_json(sums))}
+    (folder / "checksums.json").write_text(json.dumps(sums | fits))
 
 
 def checkpoint(value: bytes, kind: str = "msgpack") -> Callable[[Path, Canary], None]:
@@ -353,6 +356,10 @@ def called(*arguments: object, place: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def read(reader: tuple[str, ...], folder: Path, work: Path) -> subprocess.CompletedProcess[str]:
+    return called(*reader, folder.parent if reader[-1] == "--out" else folder, place=work)
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("name", HOSTILE)
 def test_every_reading_command_runs_writes_and_dials_nothing_and_ends_typed(name, hostile, canary, tmp_path):
@@ -360,19 +367,28 @@ def test_every_reading_command_runs_writes_and_dials_nothing_and_ends_typed(name
     work = tmp_path / "work"
     work.mkdir()
     before = digest(folder.parent), digest(canary.other.parent)
-    for reader in READERS:
-        target = folder.parent if reader[-1] == "--out" else folder
-        done = called(*reader[:2], *reader[2:], target, place=work)
-        said = f"{reader}: {done.returncode}\n{done.stdout[-600:]}\n{done.stderr[-600:]}"
-        assert done.returncode in {0, 1, 2}, said
-        assert not UNTYPED.search(done.stderr), said
-        assert canary.secret.read_text() not in done.stdout + done.stderr, said
-        for made in folder.parent.glob("index.html"):  # what --page asked for
-            assert canary.secret.read_text() not in made.read_text()
-            made.unlink()
-        assert (digest(folder.parent), digest(canary.other.parent)) == before, said
-        assert not canary.touched.exists(), said
-        assert canary.connections == 0, said
+    with ThreadPoolExecutor(3) as pool:
+        for reader, done in zip(
+            READERS, pool.map(lambda each: read(each, folder, work), READERS), strict=True
+        ):
+            said = f"{reader}: {done.returncode}\n{done.stdout[-600:]}\n{done.stderr[-600:]}"
+            assert done.returncode in {0, 1, 2}, said
+            assert not UNTYPED.search(done.stderr), said
+            assert canary.secret.read_text() not in done.stdout + done.stderr, said
+    index = folder.parent / "index.html"  # what --page asked for
+    assert canary.secret.read_text() not in index.read_text()
+    index.unlink()
+    assert (digest(folder.parent), digest(canary.other.parent)) == before
+    assert (canary.touched.exists(), canary.connections) == (False, 0)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ["code_link", "pipes", "devices"])
+def test_a_strategy_that_is_no_file_is_not_audited(name, hostile, canary, tmp_path):
+    folder = hostile(name)
+    done = called("audit", folder, "--source", "sample", place=tmp_path)
+    assert (done.returncode, done.stderr.partition(":")[0]) == (2, "bad_file"), done.stderr
+    assert canary.secret.read_text() not in done.stdout + done.stderr
 
 
 @pytest.mark.proof

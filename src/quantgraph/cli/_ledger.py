@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _FILE = "ledger.sqlite"
+_DAMAGES = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""What reading a file raises whose content was changed."""
 _MAX_NAMES = 20
 
 
@@ -42,15 +44,7 @@ def whole_folders(*folders: str | Path) -> Iterator[None]:
         yield
     except QuantGraphError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        OSError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _DAMAGES as error:
         places = " or ".join(map(str, folders))
         raise BadFile(
             f"{places} is damaged, or lacks a part: {type(error).__name__}: {error}; "

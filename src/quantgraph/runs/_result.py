@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -562,7 +561,7 @@ def write_index(folder: Path, *, language: Language) -> Path:
         place = folder / str(row["run"])
         shown = {"page": (place / PAGE_FILE).is_file(), "error": without_places(str(row["error"] or ""))}
         rows.append({str(name): value for name, value in row.items()} | shown)
-        with suppress(QuantGraphError):
+        if row["ended"] not in {"unreadable", "graph"}:
             results[str(row["run"])] = read_result(place) or {}
     path = folder / INDEX_FILE
     with storage_errors(folder):

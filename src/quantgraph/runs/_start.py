@@ -359,8 +359,6 @@ def resume_run(
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
     resources = replace(resources, settings=with_recorded_tables(settings, manifest.source))
-    if not trust:
-        _check_own(folder, manifest.run_id)
     with lock_run(folder):
         before = read_result(folder) or {"ended_because": None}
         answers = answer is not None or resources.answer is not None
@@ -372,6 +370,8 @@ def resume_run(
             )
         if not can_be_resumed(before):
             return RunResult(before, resources.ledger_place)
+        if not trust:
+            _check_own(folder, manifest.run_id)
         resources = _resources_to_resume(manifest, folder, before, resources, answers=answers)
         with opened_run(manifest.spec, manifest.run_id, folder, resources) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
