@@ -209,25 +209,21 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug):
         folder = recorded_folder(run, out)
         with quick_imports():
-            from quantgraph.runs import PAGE_FILE, changed_file, open_run
+            from quantgraph.runs import PAGE_FILE, open_run
 
         with whole_folders(folder):
             result = open_run(folder.absolute(), ledger=ledger)
-            if changed := changed_file(folder):
-                print_status(f"{changed} (quantgraph verify {folder})")
             if as_json:
                 echo_json(dict(result))
-                return
-            _show(result, code=code)
-            if result["state"] == "ended":
+            else:
+                _show(result, code=code)
+            if result["state"] == "ended" and not as_json:
                 written = folder / PAGE_FILE
                 again = lang or inline or to or (open_it and not written.is_file())
-                page = (
-                    _write_page([folder], lang=lang, inline=inline, to=to, ledger=ledger)
-                    if again
-                    else written
-                )
-                _show_page(page, lang, open_it=open_it)
+                options: dict[str, Any] = {"lang": lang, "inline": inline, "to": to, "ledger": ledger}
+                _show_page(_write_page([folder], **options) if again else written, lang, open_it=open_it)
+            if changed := result.changed_file:
+                print_status(f"{changed} (quantgraph verify {folder})")
 
 
 def verify(  # noqa: PLR0917 - typer reads options from the parameters

@@ -13,7 +13,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.runs._execute import step_words
-    from quantgraph.runs._outputs import PAGE_FILE, changed_file, next_command, read_result
+    from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay, replay_from
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
@@ -25,7 +25,6 @@ __all__ = [
     "ReplayResult",
     "RunResult",
     "RunSpec",
-    "changed_file",
     "compare",
     "list_runs",
     "next_command",

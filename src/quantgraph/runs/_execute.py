@@ -52,7 +52,6 @@ from quantgraph.runtime import (
     STEP_LIMIT,
     OpenResources,
     Resources,
-    new_saver,
     open_resources,
     run_database_path,
 )
@@ -327,7 +326,7 @@ def _open_checkpointer(folder: Path, saver: Saver | None) -> Iterator[Saver]:
     with _storage_errors(path):
         connection = sqlite3.connect(path, check_same_thread=False, timeout=_LOCK_TIMEOUT)
     with closing(connection):
-        own = new_saver(connection)
+        own = Resources.new_saver(connection)
         with _storage_errors(path):
             # A power cut may take the last checkpoints: the record and the ledger replace them.
             connection.execute("PRAGMA synchronous=NORMAL").close()

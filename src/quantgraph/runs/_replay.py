@@ -63,7 +63,7 @@ from quantgraph.runs.verification._verification import (
     compare_strategies,
     without_places,
 )
-from quantgraph.runtime import Resources, merge_resources, new_saver, run_database_path
+from quantgraph.runtime import Resources, merge_resources, run_database_path
 from quantgraph.sandbox import CodeResult
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role, Settings, load_settings
@@ -209,7 +209,7 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
         settings=settings,
         source=kind(name, synthetic=synthetic),
         on_clarify=recorded_on_clarify(manifest.spec, entries),
-        checkpointer=new_saver(),
+        checkpointer=Resources.new_saver(),
         runner=ReplayCodeRunner(),
     )
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.files import MOST_JSON, read_stored, storage_errors, write_atomic
+from quantgraph._util.files import read_stored, storage_errors, write_atomic
 from quantgraph._util.texts import (
     Language,
     Note,
@@ -231,7 +231,7 @@ class RunResult(dict[str, Any]):
     @property
     def signal(self) -> pd.DataFrame | None:
         """The signal, sessions x symbols: 1 long, 0 no change, -1 out, NaN no opinion; None without one."""
-        content = read_stored(self.folder, SIGNAL_FILE) if self.get("signal") else None
+        content = self._left(SIGNAL_FILE) if self.get("signal") else None
         return None if content is None else read_signal(content, self.folder / SIGNAL_FILE)
 
     @property
@@ -243,8 +243,20 @@ class RunResult(dict[str, Any]):
     @property
     def code(self) -> str:
         """Text of ``strategy.py``; empty if there is none."""
-        written = self.get("strategy")
-        return (read_stored(self.folder, "strategy.py", MOST_JSON) or b"").decode() if written else ""
+        return self._left("strategy.py").decode() if self.get("strategy") else ""
+
+    @property
+    def changed_file(self) -> str:
+        """Which file has not its checksum, in a line; empty if all have theirs."""
+        return changed_file(self.folder)
+
+    def _left(self, name: str) -> bytes:
+        """The content of a file that the run left in its folder."""
+        content = read_stored(self.folder, name)
+        if content is None:
+            path = self.folder / name
+            raise BadFile(f"{path} is missing; the run left it there", path=str(path))
+        return content
 
     def plot(self) -> go.Figure:
         """Draw return and drawdown as a plotly figure; one that says so if nothing was traded."""

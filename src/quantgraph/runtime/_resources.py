@@ -34,6 +34,53 @@ from quantgraph.tools import code_runner
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
+_MESSAGES = "langchain_core.messages"
+_STATE_TYPES = frozenset(
+    {
+        *((f"{_MESSAGES}.{kind.lower()}", f"{kind}Message") for kind in ("Human", "System", "Tool")),
+        *((f"{_MESSAGES}.ai", name) for name in ("AIMessage", "AIMessageChunk")),
+        (f"{_MESSAGES}.modifier", "RemoveMessage"),
+        *(("langgraph.types", name) for name in ("Command", "Interrupt", "Overwrite", "Send")),
+        *(("builtins", name) for name in ("set", "frozenset")),
+        *(("datetime", name) for name in ("date", "datetime", "timedelta", "timezone")),
+        ("collections", "deque"),
+        ("decimal", "Decimal"),
+        ("uuid", "UUID"),
+    }
+)
+"""What checkpoints of our states may hold besides plain JSON; all of it is among what LangGraph allows."""
+_NAMES_A_CLASS = range(6)
+"""LangGraph's kinds of msgpack extensions that name a class or a function of a module."""
+
+
+class _StateSerializer(JsonPlusSerializer):
+    """Reads the types that our states hold, and refuses a checkpoint that names another."""
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        kind, content = data
+        try:
+            if kind == "msgpack":  # LangGraph itself leaves out what is not allowed, with a warning
+                _unpacked(content)
+            elif kind not in {"null", "bytes", "bytearray"}:
+                raise ValueError(f"it is of the serializer {kind}")
+            return super().loads_typed(data)
+        except (ValueError, RecursionError) as error:
+            raise BadFile(f"a checkpoint is not one of ours: {short_line(error, 120)}") from error
+
+
+def _unpacked(content: bytes) -> Any:
+    return ormsgpack.unpackb(content, ext_hook=_check_extension, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _check_extension(code: int, content: bytes) -> None:
+    found = _unpacked(content)
+    if code in _NAMES_A_CLASS and (not isinstance(found, list) or (*found[:2],) not in _STATE_TYPES):
+        raise ValueError(f"it holds {found!r:.60}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """Live objects of a graph or a run; each has a default.
@@ -103,6 +150,15 @@ class Resources:
     def ledger_place(self) -> str | Path | None:
         """File or database URL of the ledger; None without one."""
         return self.ledger.where if isinstance(self.ledger, Ledger) else self.ledger
+
+    @staticmethod
+    def new_saver(connection: sqlite3.Connection | None = None) -> BaseCheckpointSaver[Any]:
+        """Make a saver of checkpoints, in memory or in a SQLite file; the only place where we make one."""
+        if connection is None:
+            return InMemorySaver(serde=_StateSerializer())
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        return SqliteSaver(connection, serde=_StateSerializer())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,62 +266,6 @@ def run_database_path(runs_dir: Path, run_id: str) -> Path:
             parameter="run_id",
         )
     return runs_dir / run_id / "ledger.sqlite"
-
-
-_MESSAGES = "langchain_core.messages"
-_STATE_TYPES = frozenset(
-    {
-        *((f"{_MESSAGES}.{kind.lower()}", f"{kind}Message") for kind in ("Human", "System", "Tool")),
-        *((f"{_MESSAGES}.ai", name) for name in ("AIMessage", "AIMessageChunk")),
-        (f"{_MESSAGES}.modifier", "RemoveMessage"),
-        *(("langgraph.types", name) for name in ("Command", "Interrupt", "Overwrite", "Send")),
-        *(("builtins", name) for name in ("set", "frozenset")),
-        *(("datetime", name) for name in ("date", "datetime", "timedelta", "timezone")),
-        ("collections", "deque"),
-        ("decimal", "Decimal"),
-        ("uuid", "UUID"),
-    }
-)
-"""What checkpoints of our states may hold besides plain JSON; all of it is among what LangGraph allows."""
-_NAMES_A_CLASS = range(6)
-"""LangGraph's kinds of msgpack extensions that name a class or a function of a module."""
-
-
-class _StateSerializer(JsonPlusSerializer):
-    """Reads the types that our states hold, and refuses a checkpoint that names another."""
-
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
-
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        kind, content = data
-        try:
-            if kind == "msgpack":  # LangGraph itself leaves out what is not allowed, with a warning
-                _unpacked(content)
-            elif kind not in {"null", "bytes", "bytearray"}:
-                raise ValueError(f"it is of the serializer {kind}")
-            return super().loads_typed(data)
-        except (ValueError, RecursionError) as error:
-            raise BadFile(f"a checkpoint is not one of ours: {short_line(error, 120)}") from error
-
-
-def _unpacked(content: bytes) -> Any:
-    return ormsgpack.unpackb(content, ext_hook=_check_extension, option=ormsgpack.OPT_NON_STR_KEYS)
-
-
-def _check_extension(code: int, content: bytes) -> None:
-    found = _unpacked(content)
-    if code in _NAMES_A_CLASS and (not isinstance(found, list) or (*found[:2],) not in _STATE_TYPES):
-        raise ValueError(f"it holds {found!r:.60}")
-
-
-def new_saver(connection: sqlite3.Connection | None = None) -> BaseCheckpointSaver[Any]:
-    """Make a saver of checkpoints, in memory or in a SQLite file; the only place where we make one."""
-    if connection is None:
-        return InMemorySaver(serde=_StateSerializer())
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    return SqliteSaver(connection, serde=_StateSerializer())
 
 
 def _open_ledger(ledger: Ledger | str | Path | None) -> Ledger | None:

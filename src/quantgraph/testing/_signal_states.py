@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market import session_of
-from quantgraph.runtime import Resources, new_saver
+from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import changed
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
@@ -63,7 +63,7 @@ def signal_state(
     if node not in get_args(Node):
         raise BadOption(f"node={node!r}; valid are {', '.join(get_args(Node))}", parameter="node")
     graph = create_signal_subgraph(
-        model="keyless", source="sample", checkpointer=new_saver(), resources=Resources(store=store)
+        model="keyless", source="sample", checkpointer=Resources.new_saver(), resources=Resources(store=store)
     )
     sentence = sentence or (_RULE if node == "clarify" else SENTENCE)
     config: Any = {"configurable": {"thread_id": "test"}}
