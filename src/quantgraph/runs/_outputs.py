@@ -257,7 +257,7 @@ def read_checksums(folder: Path) -> dict[str, Any]:
 
 def check_file(folder: Path, name: str, checksums: str | list[str]) -> None:
     """See that a file of a run has its checksum, or one of several; BadFile if not."""
-    valid = [checksums] if isinstance(checksums, str) else checksums
+    valid = checksums if isinstance(checksums, list) else [checksums]
     path = folder / name
     if stored_file(folder, name) is None:
         raise BadFile(f"{path} is missing; the run left it there", path=str(path))
