@@ -151,7 +151,7 @@ def test_orders_that_need_approval_change_no_step(recorded, tmp_path):
     spec = RunSpec(question=SENTENCE, approve=True)
     done = run_strategy(spec, decider=Stepper(), out=tmp_path)
     assert steps(Path(done["run_dir"])) == steps(recorded)
-    assert replay(done["run_dir"], decider=Stepper(), resources=Resources(ledger=place)).identical
+    assert replay(done["run_dir"], decider=Stepper()).identical
 
 
 def test_the_check_of_a_run_is_not_disturbed(recorded):
