@@ -396,7 +396,7 @@ def test_a_checkpoint_that_names_code_ends_a_resume_in_one_line(hostile, canary,
     folder = hostile("checkpoint_code")
     done = called("resume", folder, "--headless", place=tmp_path)
     assert not canary.touched.exists()
-    assert (done.returncode, UNTYPED.search(done.stderr)) == (1, None), done.stderr
+    assert (done.returncode, UNTYPED.search(done.stderr)) == (2, None), done.stderr
     assert "a checkpoint is not one of ours: it holds" in done.stderr
 
 

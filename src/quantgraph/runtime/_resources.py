@@ -68,7 +68,10 @@ class _StateSerializer(JsonPlusSerializer):
                 raise ValueError(f"it is of the serializer {kind}")
             return super().loads_typed(data)
         except (ValueError, RecursionError) as error:
-            raise BadFile(f"a checkpoint is not one of ours: {short_line(error, 120)}") from error
+            why: BaseException = error
+            while why.__cause__ is not None:  # an extension in another one
+                why = why.__cause__
+            raise BadFile(f"a checkpoint is not one of ours: {short_line(why, 120)}") from error
 
 
 def _unpacked(content: bytes) -> Any:
