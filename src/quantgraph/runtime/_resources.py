@@ -63,25 +63,26 @@ class _StateSerializer(JsonPlusSerializer):
         kind, content = data
         try:
             if kind == "msgpack":  # LangGraph itself leaves out what is not allowed, with a warning
-                _unpacked(content)
+                foreign: list[str] = []
+                _check_names(content, foreign)
+                if foreign:
+                    raise ValueError(f"it holds {foreign[0]}")
             elif kind not in {"null", "bytes", "bytearray"}:
                 raise ValueError(f"it is of the serializer {kind}")
             return super().loads_typed(data)
         except (ValueError, RecursionError) as error:
-            why: BaseException = error
-            while why.__cause__ is not None:  # an extension in another one
-                why = why.__cause__
-            raise BadFile(f"a checkpoint is not one of ours: {short_line(why, 120)}") from error
+            raise BadFile(f"a checkpoint is not one of ours: {short_line(error, 120)}") from error
 
 
-def _unpacked(content: bytes) -> Any:
-    return ormsgpack.unpackb(content, ext_hook=_check_extension, option=ormsgpack.OPT_NON_STR_KEYS)
+def _check_names(content: bytes, foreign: list[str]) -> Any:
+    """Return the content without its extensions, and list those that name a type that is not ours."""
 
+    def check(code: int, inner: bytes) -> None:
+        found = _check_names(inner, foreign)
+        if code in _NAMES_A_CLASS and (not isinstance(found, list) or (*found[:2],) not in _STATE_TYPES):
+            foreign.append(f"{found!r:.60}")
 
-def _check_extension(code: int, content: bytes) -> None:
-    found = _unpacked(content)
-    if code in _NAMES_A_CLASS and (not isinstance(found, list) or (*found[:2],) not in _STATE_TYPES):
-        raise ValueError(f"it holds {found!r:.60}")
+    return ormsgpack.unpackb(content, ext_hook=check, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True)
