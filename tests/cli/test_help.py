@@ -17,6 +17,8 @@ REFUSED = [
     (["show", "nosuch"], "there is no run.json in nosuch"),
     (["resume", "nosuch"], "there is no run.json in nosuch"),
     (["replay", "nosuch"], "there is no run.json in nosuch"),
+    (["verify", "nosuch"], "there is no run.json in nosuch"),
+    (["show", "x", "--verify", "y"], "it is now: quantgraph verify RUN --page FILE"),
     (["compare", "a", "b"], "there is no run.json in a"),
     (["logs", "nosuch"], "has no ledger"),
     (["ledger", "show", "nosuch"], "has no ledger"),
@@ -69,9 +71,9 @@ def test_a_wrong_call_is_one_line_within_a_second_of_cpu(arguments, says, tmp_pa
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
-def test_help_lists_thirteen_commands_in_groups_with_run_first(tmp_path):
+def test_help_lists_fourteen_commands_in_groups_with_run_first(tmp_path):
     names = [name for group in GROUPS.values() for name in group]
-    assert len(names) == len({*names}) == 13
+    assert len(names) == len({*names}) == 14
     registered = {each.name or each.callback.__name__ for each in app.registered_commands}
     assert {*names} == registered | {each.name for each in app.registered_groups}
     shown = called("--help", place=tmp_path).stdout

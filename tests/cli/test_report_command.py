@@ -63,9 +63,17 @@ def test_a_page_is_written_again_and_verified(place):
     told = command("show", first, "--out", place, "--lang", "zh")
     assert told.stdout.splitlines()[-1] == f"页面: {place / first / 'report.html'}"
     assert "完成" in (place / first / "report.html").read_text()
-    assert command("show", "--verify", place / first / "report.html").exit_code == 0
     page = place / first / "report.html"
+    told = command("verify", "--page", page)
+    assert [line.partition(": ")[2] for line in told.stdout.splitlines()[2:]] == [
+        "page: what the folder gives",
+        "replay: identical",
+    ]
+    assert (told.exit_code, told.stderr) == (0, "")
     page.write_text(page.read_text().replace("完成", "大赚", 1))
-    assert command("show", "--verify", page).exit_code == 1
+    told = command("verify", first, "--out", place)
+    assert told.exit_code == 1
+    assert "page: not as the run left it" in told.stdout
+    assert f"bad_file: {page}: line" in told.stderr
     told = command("compare", first, second, "--out", place)
     assert told.stdout.splitlines()[-1] == f"page: {place / 'comparison.html'}"

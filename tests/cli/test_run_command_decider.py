@@ -16,6 +16,7 @@ from quantgraph.testing import OpenAIStub
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_models.py"
 SENTENCE = "000341.SZ 000342.SZ, buy when RSI(14) is below 30, 20250102 to 20250108"
+PANEL = ("--decider", "panel.py:Panel")
 QUESTIONS = 5 * 2 * 2
 """Sessions, symbols, models."""
 
@@ -60,11 +61,9 @@ def desk(tmp_path_factory):
     desk = Desk(tmp_path_factory.mktemp("desk"))
     with OpenAIStub(desk.answer) as stub:
         desk.kill_at = 9
-        desk.killed = desk.command(
-            "run", SENTENCE, "--decider", "panel.py:Panel", "--headless", url=stub.base_url
-        )
+        desk.killed = desk.command("run", SENTENCE, *PANEL, "--headless", url=stub.base_url)
         desk.kill_at = None
-        desk.resumed = desk.command("resume", "--json", url=stub.base_url)
+        desk.resumed = desk.command("resume", "--json", *PANEL, url=stub.base_url)
         desk.url = stub.base_url
         yield desk
 
@@ -88,7 +87,9 @@ def test_a_killed_run_is_resumed_by_the_command_alone_and_pays_for_nothing_twice
 
 def test_it_is_replayed_by_the_command_alone(desk):
     before = len(desk.asked)
-    code, out, err = desk.command("replay", url="http://127.0.0.1:1")
+    code, _, err = desk.command("replay", url="http://127.0.0.1:1")
+    assert (code, "name it yourself, --decider FILE.py:CLASS" in err) == (2, True), err
+    code, out, err = desk.command("replay", *PANEL, url="http://127.0.0.1:1")
     assert (code, "identical" in out) == (0, True), (out, err)
     assert len(desk.asked) == before
 
@@ -108,7 +109,7 @@ def test_another_model_or_another_file_is_refused_with_the_difference(desk, chan
     if not changed:
         (desk.folder / "panel.py").write_text(text.replace("worth a look", "worth it"), "utf-8")
     try:
-        code, _, err = desk.command("resume", url=desk.url, **changed)
+        code, _, err = desk.command("resume", *PANEL, url=desk.url, **changed)
     finally:
         (desk.folder / "panel.py").write_text(text, "utf-8")
         (folder / "result.json").write_text(json.dumps(result), "utf-8")

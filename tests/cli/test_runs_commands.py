@@ -140,15 +140,19 @@ def test_a_run_that_is_not_done_says_why_and_what_to_do(two_runs: Any, tmp_path:
     failed = edited(
         first, place / "failed", "result.json", state="failed", ended_because=None, error="bad: x"
     )
-    assert call("show", "failed") == (
+    status, out, err = call("show", "failed")
+    *lines, changed = err.splitlines(keepends=True)
+    assert changed.startswith(f"bad_file: {failed}/result.json has been changed: its checksum must be ")
+    assert (status, out, "".join(lines)) == (
         0,
         json.loads((first / "run.json").read_text())["spec"]["question"] + "\n",
         f"bad: x  [failed, {failed}]\nquantgraph resume {failed}\n",
     )
     (failed / "result.json").unlink()
     status, _, err = call("show", "failed")
-    assert (status, err.count("\n")) == (0, 1)
+    assert (status, err.count("\n")) == (0, 2)
     assert f"quantgraph resume {failed}" in err
+    assert "result.json is missing; the run left it there" in err
     assert sorted(names("--ended", "running")) == ["failed"]
 
 
@@ -190,7 +194,9 @@ def test_hostile_text_of_a_run_is_shown_and_not_obeyed(two_runs: Any, tmp_path: 
     (folder / "result.json").write_text(json.dumps(stored))
     for arguments in (("runs",), ("runs", "--json"), ("show", folder), ("show", folder, "--json")):
         status, out, err = call(*arguments)
-        assert (status, err) == (0, ""), arguments
+        changed = "run.json has been changed" if arguments[0] == "show" else ""
+        assert (status, err.count("\n")) == (0, bool(changed)), arguments
+        assert changed in err
         assert "[bold red]600519.SH[/]" in out.replace("\n", " ") or arguments[0] == "show"
     status, out, err = call("compare", folder, first)
     assert (status, err) == (0, "")

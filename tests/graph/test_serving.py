@@ -251,6 +251,12 @@ def test_a_context_of_something_else_than_names_and_bounded_numbers_is_a_bad_opt
     assert caught.value.message.isprintable()
 
 
+@pytest.mark.parametrize("context", ["keyless", ["keyless"], 7])
+def test_a_context_that_is_no_object_is_a_bad_option(context):
+    with pytest.raises(BadOption, match="must be a JSON object"):
+        made(serving.signal_graph, context)
+
+
 def test_a_context_is_refused_without_recursion():
     deep: Any = 1
     for _ in range(100_000):

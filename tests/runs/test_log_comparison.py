@@ -157,7 +157,7 @@ def test_runs_of_one_database_have_logs_of_their_own(recorded, tmp_path):
     for _ in range(2):
         done = run_strategy(SENTENCE, decider=Stepper(), out=tmp_path, resources=Resources(ledger=place))
         names.append(done["run_id"])
-        assert replay(done["run_dir"], decider=Stepper()).identical
+        assert replay(done["run_dir"], decider=Stepper(), resources=Resources(ledger=place)).identical
     with Ledger(place) as book:
         first, second = (book.executions(name) for name in names)
         assert [each.steps for each in first] == [each.steps for each in second]

@@ -36,7 +36,7 @@ def test_a_page_is_written_again_with_the_same_bytes_and_verified(done):
     assert "<svg" in (done.folder / "report.svg").read_text()
     alone = done.report(to=done.folder.parent / "alone.html", language="en")
     assert b"report_files/plotly" not in alone.read_bytes()
-    with pytest.raises(BadFile, match=f"name the run, quantgraph show {done['run_id']} --verify FILE"):
+    with pytest.raises(BadFile, match=f"name the run, quantgraph verify {done['run_id']} --page FILE"):
         verify_page(alone)
     assert verify_page(alone, done.folder).ok
     alone.unlink()

@@ -328,7 +328,9 @@ def test_a_ledger_whose_password_is_not_known_is_named_without_it(short, tmp_pat
     stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     stored["ledger"] = "postgresql+psycopg://trader:***@nowhere/quantgraph"
     (folder / "run.json").write_text(json.dumps(stored), encoding="utf-8")
-    with pytest.raises(BadOption, match=r"give its URL in resources=, or read Ledger\(URL\).orders"):
+    with pytest.raises(
+        BadOption, match=r"read only if you name it: --ledger, or ledger= in Python, or Ledger\(URL\)"
+    ):
         _ = open_run(folder).orders
 
 

@@ -7,6 +7,7 @@ import resource
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
+from functools import partial
 
 import pytest
 from langgraph.runtime import RunControl
@@ -155,7 +156,8 @@ def test_a_damaged_file_is_named_in_one_line(copied, which, name, content, told)
         path.unlink() if content is None else path.write_bytes(content)
     for path in folder.glob(f"{name}-*"):
         path.unlink()
-    ended = CliRunner().invoke(app, [command, str(folder)])
+    trusted = ["--trust"] if command == "resume" else []
+    ended = CliRunner().invoke(app, [command, str(folder), *trusted])
     (line,) = ended.stderr.splitlines()
     assert (ended.exit_code, line.startswith("bad_file: "), words in line) == (2, True, True), line
 
@@ -176,7 +178,7 @@ def test_a_line_of_the_record_that_was_changed_is_named(copied, change, words):
         path, seq = connection.execute("SELECT path, seq FROM recording WHERE line = 2").fetchone()
         connection.execute(f"UPDATE recording SET {change} WHERE line = 2")
         connection.commit()
-    for go in (resume_run, replay):
+    for go in (partial(resume_run, trust=True), replay):
         with pytest.raises(
             BadFile, match=rf"run 'r' was changed at line 2 \({path} number {seq}\): .*{words}"
         ):

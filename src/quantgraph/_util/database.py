@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
-from quantgraph._util.files import CHECK_DISK, storage_unavailable
+from quantgraph._util.files import CHECK_DISK, storage_unavailable, stored_file
 from quantgraph._util.texts import short_line
 from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
 _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
 _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_MOST_STEPS, _STRIDE = 1_000_000_000, 100_000
+"""Steps of SQLite's machine that a reader's query may take, about a minute; how often they are counted."""
+_MOST_VALUE, _MOST_OBJECTS, _OBJECT_WIDTH = 64 << 20, 1_000, 80
+_COMPUTES = re.compile(r"\b(CHECK|GENERATED|AS)\b", re.IGNORECASE)
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 
@@ -40,10 +46,14 @@ class _Connection(sqlite3.Connection):
             self.close()
 
 
-def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
+def open_engine(
+    where: str | Path, *, flush: bool = True, reads: MetaData | Collection[str] | None = None
+) -> Engine:
     """Open a SQLite file, created with its folder if it does not exist, or a database by its URL.
 
     A file that is not writable, or whose folder is not, is opened for reading: nothing is put beside it.
+    With ``reads``, a schema or the names of tables, anybody may have made the file: it is read alone, in a
+    bounded time, if its tables are those that the schema makes. One that it lacks is empty.
     """
     if isinstance(where, str) and "://" in where:
         try:
@@ -53,14 +63,19 @@ def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
     else:
         url = make_url("sqlite://").set(database=str(where))
         try:
-            Path(where).parent.mkdir(parents=True, exist_ok=True)
+            if reads is None:
+                Path(where).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unusable(url, error) from error
     if url.get_backend_name() != "sqlite":
-        return _make_engine(url, pool_pre_ping=True)  # the server may have been restarted
+        # The server may have been restarted.
+        access = {} if reads is None else {"postgresql_readonly": True}
+        return _make_engine(url, pool_pre_ping=True, execution_options=access)
     if not url.database or url.database == ":memory:":
         raise BadOption("where must be a file: a database in memory ends with its process", parameter="where")
     path = Path(url.database)
+    if reads is not None:
+        return _guarded(url, path, reads)
     if _only_readable(path):
         return _reading(url, path)
     engine = _make_engine(url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
@@ -79,7 +94,7 @@ def _reading(url: URL, path: Path) -> Engine:
     If both exist, SQLite reads what a living writer adds.
     """
     log, index = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
-    query, scratch = {"mode": "ro", "uri": "true"}, None
+    query, scratch = {"mode": "ro", "readonly_shm": "1", "uri": "true"}, None
     if not (log.is_file() and log.stat().st_size):
         query["immutable"] = "1"
     elif not index.is_file():
@@ -92,6 +107,71 @@ def _reading(url: URL, path: Path) -> Engine:
     event.listen(engine, "connect", _without_driver_transactions)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _guarded(url: URL, path: Path, reads: MetaData | Collection[str]) -> Engine:
+    """A read-only engine on a file that anybody may have made."""
+    real = path.resolve()
+    if stored_file(real.parent, real.name) is None:
+        raise BadFile(f"{path} is missing", path=str(path))
+    for end in ("wal", "shm", "journal"):
+        stored_file(real.parent, f"{real.name}-{end}")
+    engine, made = _reading(url, real), _statements(reads) if isinstance(reads, MetaData) else {}
+
+    def guard(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
+        _count_steps(connection)
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "temp_store=MEMORY"):
+            connection.execute(f"PRAGMA {pragma}").close()
+        missing = _check_objects(connection, path, made, {*made} or {*cast("Collection[str]", reads)})
+        for statement in (made[name] for name in missing if name in made):
+            if statement.startswith("CREATE TABLE"):
+                connection.execute(statement.replace("CREATE", "CREATE TEMP", 1)).close()
+        connection.execute("PRAGMA query_only=ON").close()
+
+    def count(connection: Connection) -> None:
+        _count_steps(cast("sqlite3.Connection", connection.connection.dbapi_connection))
+
+    event.listen(engine, "connect", guard)
+    event.listen(engine, "begin", count)
+    return engine
+
+
+def _count_steps(connection: sqlite3.Connection) -> None:
+    """Let the next transaction of a connection take so many steps."""
+    left = iter(range(_MOST_STEPS // _STRIDE))
+    connection.set_progress_handler(lambda: next(left, None) is None, _STRIDE)
+
+
+@cache
+def _statements(schema: MetaData) -> dict[str, str]:
+    """What SQLite keeps of the tables and indices of a schema, by name."""
+    engine = create_engine("sqlite://")
+    try:
+        with engine.begin() as connection:
+            schema.create_all(connection)
+            rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+            return {name: " ".join(sql.split()) for name, sql in rows if not name.startswith("sqlite_")}
+    finally:
+        engine.dispose()
+
+
+def _check_objects(
+    connection: sqlite3.Connection, path: Path, made: Mapping[str, str], names: set[str]
+) -> set[str]:
+    """See that a file has tables and their indices alone, and ours as we make them; return what it lacks."""
+    cursor = connection.execute("SELECT type, name, tbl_name, sql FROM main.sqlite_master")
+    objects = cursor.fetchmany(_MOST_OBJECTS + 1)
+    cursor.close()
+    for kind, name, table, sql in objects:
+        text, known = " ".join(str(sql or "").split()), str(name).casefold()
+        ours = known in names or str(table).casefold() in names
+        is_plain = kind in {"table", "index"} and not text.upper().startswith("CREATE VIRTUAL")
+        is_made = text == made.get(known, text if not made and not _COMPUTES.search(text) else None)
+        if not is_plain or len(objects) > _MOST_OBJECTS or (ours and text and not is_made):
+            what = short_line(f"{kind} {name}", _OBJECT_WIDTH)
+            raise BadFile(f"{path} is not read: its {what} is not as quantgraph makes it", path=str(path))
+    return names - {str(name).casefold() for _, name, _, _ in objects}
 
 
 def _copy_folder(url: URL, *parts: Path) -> Path:
@@ -121,6 +201,8 @@ def _error_namer(url: URL) -> Callable[[ExceptionContext], None]:
         if context.is_pre_ping or isinstance(context.sqlalchemy_exception, IntegrityError):
             return
         error = context.original_exception
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            raise BadFile(f"{_place(url)} is not read: a query of it takes too many steps")
         raise storage_error(error, _place(url)) or _unusable(url, error)
 
     return raise_named

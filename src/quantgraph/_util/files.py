@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from quantgraph._util.texts import escape_controls
-from quantgraph.errors import BadOption, StorageUnavailable
+from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
 CHECK_DISK = "check that its disk has room and that it may be written"
 
@@ -43,6 +44,43 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
             with suppress(OSError):
                 half.unlink()  # the disk may be full
             raise
+
+
+MOST_BYTES, MOST_JSON = 2 << 30, 32 << 20
+"""Bytes of a file, and of one of JSON, that a reader takes from a folder that anybody may have made."""
+
+
+def stored_file(folder: Path, name: str, most: int = MOST_BYTES) -> Path | None:
+    """Return the path of a regular file in a folder, which may be a stranger's; None if there is none.
+
+    Raises
+    ------
+    BadFile
+        If it is a device, a pipe, a folder or larger than ``most``, or a link leads out of the folder.
+    """
+    path = folder / name
+    if not os.path.lexists(path):
+        return None
+    try:
+        real = path.resolve(strict=True)
+        facts, inside = real.stat(), real.is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read: {error}", path=str(path)) from error
+    if not inside:
+        fault = "it leads out of the folder"
+    elif not stat.S_ISREG(facts.st_mode):
+        fault = "it must be a regular file"
+    elif facts.st_size > most:
+        fault = f"it has {facts.st_size:,} bytes, and at most {most:,} are read"
+    else:
+        return path
+    raise BadFile(f"{path} is not read: {fault}", path=str(path))
+
+
+def read_stored(folder: Path, name: str, most: int = MOST_BYTES) -> bytes | None:
+    """Return the bytes of a :func:`stored_file`; None if there is none."""
+    path = stored_file(folder, name, most)
+    return None if path is None else path.read_bytes()
 
 
 MAX_TEXT_LENGTH = 10_000

@@ -72,6 +72,32 @@ def json_object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_DEEPEST = 100
+
+
+def json_of(content: bytes | str) -> Any:
+    """Parse JSON of anybody; ``ValueError`` if it is none, or deeper than what reads it may recurse.
+
+    >>> json_of('{"a": [1]}')
+    {'a': [1]}
+    """
+    try:
+        value = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level, depth = [value], 0
+    while level := [
+        inner
+        for each in level
+        if isinstance(each, dict | list)
+        for inner in (each.values() if isinstance(each, dict) else each)
+    ]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
+    return value
+
+
 def near_or_valid(name: str, valid: Collection[str]) -> str:
     """What is valid in place of an unknown name.
 

@@ -14,7 +14,7 @@ from quantgraph._util.packages import entries
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run a sentence": ("run", "resume"),
     "Look at runs": ("show", "runs", "compare", "logs"),
-    "Check": ("data", "audit", "replay", "ledger"),
+    "Check": ("data", "audit", "verify", "replay", "ledger"),
     "Agents and servers": ("trader", "mcp"),
     "This machine": ("doctor",),
 }
@@ -90,7 +90,9 @@ def usage_line(error: Any) -> str:
         "."
     )
     wrong = getattr(error, "option_name", None)
-    if wrong and error.ctx is not None and "Did you mean" not in line:
+    if wrong == "--verify":
+        line = "No such option: --verify; it is now: quantgraph verify RUN --page FILE"
+    elif wrong and error.ctx is not None and "Did you mean" not in line:
         known = [name for each in error.ctx.command.params for name in each.opts]
         if near := get_close_matches(wrong, known, 1):
             line = f"No such option: {wrong}. Did you mean {near[0]!r}?"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quantgraph._util.files import stored_file
 from quantgraph.cli._console import (
     FAILED,
     WRONG_USAGE,
@@ -30,7 +32,24 @@ if TYPE_CHECKING:
 
 
 _FILE = "ledger.sqlite"
+_DAMAGES = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""What reading a file raises whose content was changed."""
 _MAX_NAMES = 20
+
+
+@contextmanager
+def whole_folders(*folders: str | Path) -> Iterator[None]:
+    """Report run folders with unusable files as damaged."""
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except _DAMAGES as error:
+        places = " or ".join(map(str, folders))
+        raise BadFile(
+            f"{places} is damaged, or lacks a part: {type(error).__name__}: {error}; "
+            "'quantgraph verify RUN' names each file that is not as the run left it"
+        ) from error
 
 
 @contextmanager
@@ -42,7 +61,7 @@ def open_ledger(
         place, name = _place(run, where, out)
         from quantgraph.broker.ledger import Ledger
 
-        with Ledger(place) as book:
+        with whole_folders(place), Ledger(place, read_only=True) as book:
             name = name or (_name_in(run_folder_of(run, place)) if may_be_empty and not book.runs() else None)
             yield book, name or _only_run(book), place
     except LedgerConflict as error:
@@ -55,11 +74,13 @@ def open_ledger(
 
 def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
     """Compare a ledger with the ``result.json`` beside it; the contradiction, or None."""
+    from quantgraph.runs import read_result
+
     path = Path(place).with_name("result.json")
-    if not path.is_file():
+    result = read_result(path.parent)
+    if result is None:
         return None
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
         if (result["run_id"], result["ended_because"]) != (run_id, "done") or result["account"] is None:
             return None
         last, value = str(result["equity"]["sessions"][-1]), float(result["account"]["final_value"])
@@ -105,8 +126,10 @@ def _place(run: str | None, where: str | None, out: Path | None) -> tuple[str | 
     runs_dir = out or load_settings().runs_dir
     if run is None:
         return latest_run(_FILE, runs_dir, _holds_a_run) / _FILE, None
-    for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
-        if place.is_file():
+    if Path(run).is_file():
+        return Path(run), None
+    for folder in (Path(run), runs_dir / run):
+        if place := stored_file(folder, _FILE):
             return place, None
     inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
     if inside:
@@ -132,11 +155,12 @@ def latest_run(
 
 def _result_beside(file: Path) -> dict[str, Any]:
     """The result in the folder of a file; empty if it cannot be read."""
+    from quantgraph.runs import read_result
+
     try:
-        result: dict[str, Any] = json.loads(file.with_name("result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_result(file.parent) or {}
+    except (QuantGraphError, OSError):
         return {}
-    return result
 
 
 def _holds_a_run(file: Path) -> bool:
@@ -253,35 +277,65 @@ def check(
 
     Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
     """
+    checked = check_parts(run, ledger, out)
+    if as_json:
+        echo_json(checked.as_json())
+    elif not checked.problems:
+        echo(f"{checked.run_id}: {checked.chain}; {checked.checksums}")
+    for line in checked.problems:
+        echo(line, err=True)
+    if checked.problems:
+        raise typer.Exit(FAILED)
+
+
+@dataclass(kw_only=True)
+class CheckedRun:
+    """What was found of a run's files and of the lines of its ledger."""
+
+    run_id: str
+    files: int
+    lines: int | None = None
+    problem: str | None = None
+    """Of the ledger."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def chain(self) -> str:
+        """The lines of a sound ledger in words."""
+        return f"{self.lines:,} lines, each follows from the one before" if self.lines else "no line yet"
+
+    @property
+    def checksums(self) -> str:
+        """The files of a sound run in words."""
+        return f"{plural(self.files, 'file')} as the run left them"
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        problem = self.problem or next(iter(self.problems), None)
+        ledger_part = {"run_id": self.run_id, "sound": not self.problems, "problem": problem}
+        return ledger_part | {"lines": self.lines, "files": self.files, "problems": self.problems}
+
+
+def check_parts(run: str | None, ledger: str | None, out: Path | None) -> CheckedRun:
+    """Check the files of a run, and the chain of its ledger."""
     with open_ledger(run, ledger, out=out, may_be_empty=True) as (book, run_id, place):
         from quantgraph.runs.folder import ledger_location
         from quantgraph.runs.verification import check_run_folder
 
         report = check_run_folder(run_folder_of(run, place), place)
-        lines, problems = None, [fault.line for fault in report.faults]
+        checked = CheckedRun(run_id=run_id, files=report.files)
+        checked.problems = [fault.line for fault in report.faults]
         try:
-            lines = book.check(run_id) if book.runs() else 0
-            problem = missing_end(book, run_id, place)
+            checked.lines = book.check(run_id) if book.runs() else 0
+            checked.problem = missing_end(book, run_id, place)
         except LedgerConflict as error:
-            problem = f"{ledger_location(place)}: {error.message}"
+            checked.problem = f"{ledger_location(place)}: {error.message}"
         except BadFile:
-            if not problems:
-                raise
-            problem = None  # the faults include the unreadable result
-        if problem is not None:
-            problems.insert(0, f"ledger_conflict: {problem}")
-    if as_json:
-        problem = problem or next(iter(problems), None)
-        ledger_part = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
-        echo_json(ledger_part | {"files": report.files, "problems": problems})
-    elif not problems:
-        files = f"; {plural(report.files, 'file')} as the run left them"
-        follow = f"{lines:,} lines, each follows from the one before" if lines else "no line yet"
-        echo(f"{run_id}: {follow}{files}")
-    for line in problems:
-        echo(line, err=True)
-    if problems:
-        raise typer.Exit(FAILED)
+            if not checked.problems:
+                raise  # else the faults include the unreadable result
+        if checked.problem is not None:
+            checked.problems.insert(0, f"ledger_conflict: {checked.problem}")
+    return checked
 
 
 @app.command()

@@ -69,7 +69,7 @@ from quantgraph.cli._run import (
     settings_with,
     showing_run,
 )
-from quantgraph.cli._runs import compare, logs, runs, show
+from quantgraph.cli._runs import compare, logs, runs, show, verify
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 app.add_typer(ledger, name="ledger")
 app.add_typer(mcp, name="mcp")
-for _command in (resume, replay, runs, show, compare, logs, doctor, trader):
+for _command in (resume, verify, replay, runs, show, compare, logs, doctor, trader):
     app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[

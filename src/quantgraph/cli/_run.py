@@ -30,7 +30,7 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._help import INSTALLED
-from quantgraph.cli._ledger import RunsFolder, can_go_on, recorded_folder
+from quantgraph.cli._ledger import LedgerPlace, RunsFolder, can_go_on, recorded_folder, whole_folders
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -143,21 +143,6 @@ def _option_values(texts: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             inside[last] = value
     return found
-
-
-@contextmanager
-def whole_folders(*folders: Path) -> Iterator[None]:
-    """Report run folders with unusable files as damaged."""
-    try:
-        yield
-    except QuantGraphError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        places = " or ".join(map(str, folders))
-        raise BadFile(
-            f"{places} is damaged, or lacks a part: {type(error).__name__}: {error}; "
-            "'quantgraph ledger check RUN' names each file that is not as the run left it"
-        ) from error
 
 
 @dataclass(kw_only=True)
@@ -351,6 +336,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
     as_json: AsJson = False,
     headless: Annotated[bool, typer.Option(help="Ask nothing: a question ends it again.")] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="The folder is yours, though it was moved or is another user's.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Continue a run that was stopped, was killed, waits for an answer, or ran out of something.
@@ -376,7 +364,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     asked = manifest.spec.question
     with showing_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
         live = replace(shown.live, settings=settings)
-        shown.result = resume_run(folder, answer=reply, decider=made, model=model, resources=live)
+        shown.result = resume_run(
+            folder, answer=reply, decider=made, model=model, trust=trust, resources=live
+        )
         if manifest.other_versions:
             print_status(manifest.other_versions)
 
@@ -385,6 +375,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     run: RecordedRun = None,
     out: RunsFolder = None,
     decider: DeciderPlace = None,
+    ledger: LedgerPlace = None,
     keep: Annotated[Path | None, typer.Option(help="Keep what is made anew here.")] = None,
     example: Annotated[
         bool,
@@ -407,10 +398,11 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         folder = stack.enter_context(_example(out)) if example else recorded_folder(run, runs_dir)
         from quantgraph.recording import no_network
         from quantgraph.runs import replay as replay_run
+        from quantgraph.runtime import Resources
 
         made = decider_of(decider)
-        with no_network(everywhere=True):
-            replayed = replay_run(folder, decider=made, out=keep)
+        with no_network(everywhere=True), whole_folders(folder):
+            replayed = replay_run(folder, decider=made, out=keep, resources=Resources(ledger=ledger))
     if as_json:
         echo_json(_as_json(replayed))
     else:

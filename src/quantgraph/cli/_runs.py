@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,13 +28,23 @@ from quantgraph.cli._console import (
     quick_imports,
     usage_errors,
 )
-from quantgraph.cli._ledger import LedgerPlace, RunName, RunsFolder, join_names, open_ledger, recorded_folder
-from quantgraph.cli._run import RecordedRun, ShowCode, complete_run, print_end, whole_folders
-from quantgraph.errors import BadOption
+from quantgraph.cli._ledger import (
+    LedgerPlace,
+    RunName,
+    RunsFolder,
+    check_parts,
+    join_names,
+    open_ledger,
+    recorded_folder,
+    whole_folders,
+)
+from quantgraph.cli._run import DeciderPlace, RecordedRun, ShowCode, complete_run, decider_of, print_end
+from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from quantgraph.broker import Decider
     from quantgraph.broker.ledger import Ledger, LoggedExecution
     from quantgraph.runs import RunResult
 
@@ -163,6 +174,8 @@ def _print_runs(rows: Sequence[Mapping[str, Any]]) -> None:
         if number:
             row = rows[number - 1]
             echo(f"    {short_line(row['sentence'] or row['error'], _SENTENCE)}")
+            if row["sentence"] and row["error"].startswith("bad_file: "):
+                echo(f"    {short_line(row['error'], _SENTENCE)}")
 
 
 def _facts(row: Mapping[str, Any]) -> list[str]:
@@ -183,61 +196,121 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
     to: ToFile = None,
     inline: Inline = False,
     lang: Lang = None,
-    verify: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Check that a page is what its folder, or RUN, gives; exit status 1 if not.",
-            rich_help_panel=_PAGE,
-        ),
-    ] = None,
     code: ShowCode = False,
+    ledger: LedgerPlace = None,
     out: RunsFolder = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show a run's result again and write its page; of one that is not done, why and what to do next."""
+    """Show a run's result again and where its page is; of one that is not done, why and what to do next.
+
+    Nothing is written but the page that an option asks for.
+    """
     with usage_errors(debug=debug):
-        if verify is not None:
-            _verify(run, verify, out)
-            return
         folder = recorded_folder(run, out)
         with quick_imports():
             from quantgraph.runs import PAGE_FILE, open_run
 
-        result = open_run(folder.absolute())
-        if as_json:
-            echo_json(dict(result))
-            return
         with whole_folders(folder):
-            _show(result, code=code)
-            if result["state"] == "ended":
+            result = open_run(folder.absolute(), ledger=ledger)
+            if as_json:
+                echo_json(dict(result))
+            else:
+                _show(result, code=code)
+            if result["state"] == "ended" and not as_json:
                 written = folder / PAGE_FILE
-                again = lang or inline or to or not written.is_file()
-                page = _write_page([folder], lang=lang, inline=inline, to=to) if again else written
-                _show_page(page, lang, open_it=open_it)
+                again = lang or inline or to or (open_it and not written.is_file())
+                options: dict[str, Any] = {"lang": lang, "inline": inline, "to": to, "ledger": ledger}
+                _show_page(_write_page([folder], **options) if again else written, lang, open_it=open_it)
+            if changed := result.changed_file:
+                print_status(f"{changed} (quantgraph verify {folder})")
 
 
-def _verify(run: str | None, page: Path, out: Path | None) -> None:
-    place = recorded_folder(run, out) if run else page.parent
-    from quantgraph.runs import verify_page
+def verify(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RecordedRun = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page of it. Default: the one in its folder.")
+    ] = None,
+    decider: DeciderPlace = None,
+    ledger: LedgerPlace = None,
+    out: RunsFolder = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Check all of a run: its files' checksums, its ledger's chain, its page, and a replay.
 
-    with whole_folders(place):
-        checked = verify_page(page, place)
-    sound = "the page is what the folder gives, the ledger is sound"
-    echo(f"{checked.run_id}: {checked.reason or sound}")
-    if not checked.ok:
+    The folder may be a stranger's: nothing of it is run, nothing is written, and no address is opened. Exit
+    status 1: something is not as the run left it; each such thing is named.
+    """
+    with usage_errors(debug=debug):
+        folder = page.parent if run is None and page is not None else recorded_folder(run, out)
+        made = decider_of(decider)
+    checked = check_parts(str(folder), ledger, out)
+    shown, problems = _page_part(folder, page, ledger)
+    replayed, more = _replay_part(folder, made, ledger)
+    problems = [*checked.problems, *problems, *more]
+    if as_json:
+        echo_json({**checked.as_json(), "sound": not problems, "problems": problems, "page": shown})
+    else:
+        chain = "" if checked.problem else checked.chain
+        files = "" if checked.problems else checked.checksums
+        parts = {"checksums": files, "chain": chain, "page": shown, "replay": replayed}
+        for name, text in parts.items():
+            echo(f"{checked.run_id}: {name}: {text or 'not as the run left it'}")
+    for line in problems:
+        echo(line, err=True)
+    if problems:
         raise typer.Exit(FAILED)
 
 
-def _write_page(folders: Sequence[Path], *, lang: Language | None, inline: bool, to: Path | None) -> Path:
+def _page_part(folder: Path, page: Path | None, ledger: str | None) -> tuple[str, list[str]]:
+    """What a page is in words, empty if it is not the folder's, and why."""
+    from quantgraph.runs import PAGE_FILE, verify_page
+
+    file = page.resolve() if page else folder / PAGE_FILE
+    if page is None and not os.path.lexists(file):
+        return "there is none", []
+    try:
+        with whole_folders(folder):
+            checked = verify_page(file, folder, ledger=ledger)
+    except QuantGraphError as error:
+        return "", [error.line]
+    return ("what the folder gives", []) if checked.ok else ("", [f"bad_file: {file}: {checked.reason}"])
+
+
+def _replay_part(folder: Path, decider: Decider | None, ledger: str | None) -> tuple[str, list[str]]:
+    """What a replay gave in words, empty if it differs, and the differences."""
+    from quantgraph.recording import no_network
+    from quantgraph.runs import replay
+    from quantgraph.runtime import Resources
+
+    try:
+        with no_network(everywhere=True), whole_folders(folder):
+            replayed = replay(folder, decider=decider, resources=Resources(ledger=ledger))
+    except QuantGraphError as error:
+        return "", [error.line]
+    differences = [f"run_diverged: {difference.line}" for difference in replayed.differences]
+    return ("" if differences else "identical"), differences
+
+
+def _write_page(
+    folders: Sequence[Path],
+    *,
+    lang: Language | None,
+    inline: bool,
+    to: Path | None,
+    ledger: str | None = None,
+) -> Path:
     from quantgraph.runs import write_page
 
-    return write_page(folders, language=lang, inline=inline, to=to)
+    return write_page(folders, language=lang, inline=inline, to=to, ledger=ledger)
 
 
 def _show_page(page: Path, lang: Language | None, *, open_it: bool) -> None:
     """Say where a page is, and open it."""
+    if not page.is_file():
+        print_status(f"{page.name} is not written; --lang zh, --lang en or --open writes it")
+        return
     echo(f"{say(lang or locale_language(), zh='页面', en='page')}: {page}")
     if open_it and not webbrowser.open(page.resolve().as_uri()):
         print_status(f"no browser could be started: open {page}")

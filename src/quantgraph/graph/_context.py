@@ -139,6 +139,8 @@ def read_context(kind: type[C], values: Mapping[str, Any] | None, settings: Sett
     BadOption
         If a key is not known, or a value is not a name of the server or not within bounds.
     """
+    if not isinstance(values or {}, Mapping):
+        raise BadOption(f"context={values!r:.40}; must be a JSON object", parameter="context")
     own = {name: value for name, value in (values or {}).items() if value is not None}
     if len(json.dumps(own, default=str)) > _LONGEST:
         raise BadOption(f"context: more than {_LONGEST} characters of JSON", parameter="context")

@@ -88,9 +88,9 @@ class RecordingTable:
     milliseconds on common disks. Reading a line that was changed by hand raises ``BadFile``.
     """
 
-    def __init__(self, where: str | Path, run_id: str) -> None:
+    def __init__(self, where: str | Path, run_id: str, *, read_only: bool = False) -> None:
         self._run_id, self._is_of_run = run_id, recording.c.run_id == run_id
-        self._engine = open_engine(where, flush=False)
+        self._engine = open_engine(where, flush=False, reads=SCHEMA if read_only else None)
         self._writer = self._engine.execution_options(quantgraph_writes=True)
         self._lock = threading.Lock()  # lines are numbered consecutively
         self._index: _Index | None = None
@@ -276,6 +276,8 @@ class Recording:
         See :data:`Mode`.
     budget, session_budget
         Limits of its model calls, over the run and in each session.
+    read_only
+        Whether nothing is added, and the file may be anybody's.
 
     Attributes
     ----------
@@ -295,10 +297,11 @@ class Recording:
         mode: Mode = "record",
         budget: Budget | None = None,
         session_budget: Budget | None = None,
+        read_only: bool = False,
     ) -> None:
         self.run_id = run_id
         self.mode = mode
-        self._table = None if where is None else RecordingTable(where, run_id)
+        self._table = None if where is None else RecordingTable(where, run_id, read_only=read_only)
         self.memory: dict[Any, Any] = {}
         before = list(self.entries())
         self.replay_lookup = ReplayLookup(before) if mode == "replay" else None
@@ -402,7 +405,7 @@ class Recorder:
     ----------
     where
         A file or database URL for all runs, or a function from a run's id to one; None records nothing.
-    mode, budget, session_budget
+    mode, budget, session_budget, read_only
         See :class:`Recording`; each run has budgets of its own.
     """
 
@@ -413,8 +416,9 @@ class Recorder:
         mode: Mode = "record",
         budget: Budget | None = None,
         session_budget: Budget | None = None,
+        read_only: bool = False,
     ) -> None:
-        self._where = where
+        self._where, self._read_only = where, read_only
         self._mode: Mode = mode
         self._budget = budget
         self._session_budget = session_budget
@@ -436,6 +440,7 @@ class Recorder:
                     mode=self._mode,
                     budget=self._budget,
                     session_budget=self._session_budget,
+                    read_only=self._read_only,
                 )
                 if len(self._open) > _MAX_OPEN:
                     self._open.popitem(last=False)[1].close()

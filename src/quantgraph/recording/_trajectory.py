@@ -52,7 +52,7 @@ def trajectory(where: str | Path, run_id: str) -> Trajectory:
     place = str(where).removeprefix("sqlite:///")
     if "://" not in place and not _has_recordings(Path(place)):
         raise BadOption(f"where={str(where)!r} must be a file with recordings", parameter="where")
-    with closing(Recorder(where).of(run_id)) as recording:
+    with closing(Recorder(where, read_only=True).of(run_id)) as recording:
         turns = _turns(run_id, recording.entries())
     if not turns[0][1]:
         raise BadOption(f"run_id={run_id!r} must be a recorded run", parameter="run_id")

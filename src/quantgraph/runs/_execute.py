@@ -23,12 +23,12 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from quantgraph._util.database import storage_error
+from quantgraph._util.files import stored_file
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import FrameSource
@@ -48,7 +48,14 @@ from quantgraph.runs._outputs import (
 )
 from quantgraph.runs._specification import RunSpec
 from quantgraph.runs.folder._folder import Manifest
-from quantgraph.runtime import STEP_LIMIT, OpenResources, Resources, open_resources, run_database_path
+from quantgraph.runtime import (
+    STEP_LIMIT,
+    OpenResources,
+    Resources,
+    new_saver,
+    open_resources,
+    run_database_path,
+)
 from quantgraph.runtime.dialogue import OnClarify, RunEvent, check_not_async, update_line
 from quantgraph.sandbox import ForkRunner
 from quantgraph.state import DataState
@@ -314,14 +321,15 @@ def _open_checkpointer(folder: Path, saver: Saver | None) -> Iterator[Saver]:
         yield _with_storage_errors(saver, f"the {type(saver).__name__} of the run")
         return
     path = folder / CHECKPOINTS_FILE
+    stored_file(folder, CHECKPOINTS_FILE)
     with _storage_errors(path):
         connection = sqlite3.connect(path, check_same_thread=False, timeout=_LOCK_TIMEOUT)
     with closing(connection):
-        own = SqliteSaver(connection)
+        own = new_saver(connection)
         with _storage_errors(path):
             # A power cut may take the last checkpoints: the record and the ledger replace them.
             connection.execute("PRAGMA synchronous=NORMAL").close()
-            own.setup()
+            cast("Any", own).setup()
         yield _with_storage_errors(own, path)
 
 

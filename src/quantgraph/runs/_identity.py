@@ -13,9 +13,9 @@ from typing import Any, Literal, NoReturn, get_args
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.texts import short_line
-from quantgraph.agents import SignalRule, decider_code, make_decider
+from quantgraph.agents import SignalRule, decider_code, decider_names, make_decider
 from quantgraph.broker import DataNeeds, Decider, ModelDecider
-from quantgraph.errors import RunDiverged, RunMismatch
+from quantgraph.errors import BadOption, RunDiverged, RunMismatch
 from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
 from quantgraph.llm.messages import build_request
 from quantgraph.recording import Entry, unrecorded_source
@@ -60,7 +60,7 @@ _OF_PACKAGE = (
     "source.file.",
 )
 """Beginnings of the names of values that tell the code of a package with an entry point."""
-_MAX_WIDTH, _MAX_NAMES = 60, 5
+_MAX_WIDTH, _MAX_NAMES, _MAX_PLACE = 60, 5, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,11 +199,19 @@ def check_same_decider(run_id: str, then: Identity, decider: Decider) -> None:
 
 
 def recorded_decider(identity: Identity, place: str | None) -> Decider:
-    """The run's decider, made again of its place or, a ``SignalRule`` or a trader, of its options.
+    """The run's decider, made again of its name or, a ``SignalRule`` or a trader, of its options.
 
     If the run had an object of another kind, it is the default ``SignalRule``.
+
+    Raises
+    ------
+    BadOption
+        If it is no installed one's name, or an option is a file: nothing that a folder names is run or read.
     """
     if place is not None:
+        name, _, options = place.partition("?")
+        if name not in decider_names() or "/" in options or "\\" in options:
+            raise _named_by_caller(place)
         return make_decider(place)
     stored = identity.configuration
     if stored.get(f"{_DECIDER}class") == "TraderAgent":
@@ -211,6 +219,15 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
     if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
         return SignalRule()
     return SignalRule(signal=stored[f"{_DECIDER}signal"])
+
+
+def _named_by_caller(place: str) -> BadOption:
+    return BadOption(
+        f"the run was begun with the decider {short_line(place, _MAX_PLACE)}, a file, and nothing that a "
+        "folder names is run or read: if you trust it, name it yourself, --decider FILE.py:CLASS or NAME, or "
+        "decider= in Python",
+        parameter="decider",
+    )
 
 
 def recorded_on_clarify(spec: RunSpec, entries: Iterable[Entry]) -> OnClarify:
@@ -240,6 +257,8 @@ def _trader(stored: Mapping[str, Any]) -> Decider:
 
     names = inspect.signature(TraderAgent).parameters
     options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
+    if options.get("prompt"):
+        raise _named_by_caller(f"trader with the prompt {options['prompt']}")
     news = options.get("news", True)
     if isinstance(news, str) and news not in NEWS_NAMES and f"{_DECIDER}news.package" not in stored:
         options["news"] = RecordedNews(news, live=options["allow_leaky_search"])

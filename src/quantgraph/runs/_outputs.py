@@ -22,8 +22,9 @@ from sqlalchemy import MetaData, select
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.database import open_engine
-from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.files import MOST_JSON, read_stored, storage_errors, stored_file, write_atomic
 from quantgraph._util.packages import parse_code
+from quantgraph._util.values import json_of
 from quantgraph.audit.bars import signal_counts
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFile
@@ -36,8 +37,9 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
 
 CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
-CHECKPOINTS_FILE = "checkpoints.sqlite"
-PAGE_FILE = "report.html"
+CHECKPOINTS_FILE, CHECKPOINT_TABLES = "checkpoints.sqlite", ("checkpoints", "writes")
+PAGE_FILE, SIGNAL_FILE = "report.html", "signal.parquet"
+_MOST_CELLS = 100_000_000
 _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
 _FINAL = frozenset(
@@ -165,8 +167,20 @@ def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}
 
 
+def read_signal(content: bytes, path: Path) -> pd.DataFrame:
+    """A frame of a signal's file, which may say that it has more cells than a memory."""
+    from pyarrow import parquet
+
+    facts = parquet.ParquetFile(io.BytesIO(content)).metadata
+    if facts.num_rows * facts.num_columns > _MOST_CELLS:
+        raise BadFile(f"{path} is not read: it has more than {_MOST_CELLS:,} cells", path=str(path))
+    return pd.read_parquet(io.BytesIO(content))
+
+
 def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
     """Write ``result.json``, and before it ``checksums.json``, which includes ``sums``."""
+    if "run_dir" in result:  # where it is, wherever this process works
+        result = {**result, "run_dir": str(Path(result["run_dir"]).absolute())}
     text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
     with storage_errors(folder):
         _write_checksums(folder, result, text, sums or {})
@@ -183,23 +197,31 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     BadFile
         If the file is not a result.
     """
-    path = folder / RESULT_FILE
-    if not path.is_file():
+    path, content = folder / RESULT_FILE, read_stored(folder, RESULT_FILE, MOST_JSON)
+    if content is None:
         return None
     try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result: dict[str, Any] = json_of(content)
         result["ended_because"]
         if "run_dir" in result:
             result["run_dir"] = str(folder)
         for each in filter(None, (result.get("strategy"), result.get("signal"))):
             each["path"] = str(folder / Path(each["path"]).name)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (AttributeError, ValueError, LookupError, TypeError) as error:
         raise BadFile(
             f"{path} is not a result of a run: {type(error).__name__}: {error}; without the file the run "
             "counts as stopped",
             file=str(path),
         ) from error
     return result
+
+
+def recorded_folder_of(folder: Path) -> str:
+    """Where a run's result was written; empty if that is not known."""
+    try:
+        return str(json_of(read_stored(folder, RESULT_FILE, MOST_JSON) or "{}")["run_dir"])
+    except (LookupError, TypeError, ValueError):
+        return ""
 
 
 def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: Mapping[str, Any]) -> None:
@@ -221,9 +243,9 @@ def read_checksums(folder: Path) -> dict[str, Any]:
     """Checksums by file name; a list for ``result.json``, lines and content for the record."""
     path = folder / CHECKSUMS_FILE
     try:
-        sums: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        sums: dict[str, Any] = json_of(read_stored(folder, CHECKSUMS_FILE, MOST_JSON) or "")
         own = sums.pop(CHECKSUMS_FILE)
-    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise BadFile(
             f"{path} is not the file of checksums that a run writes: {reason}", path=str(path)
@@ -231,6 +253,31 @@ def read_checksums(folder: Path) -> dict[str, Any]:
     if own != (content := content_hash(canonical_json(sums))):
         raise BadFile(f"{path} has been changed: its own checksum must be {content}", path=str(path))
     return sums
+
+
+def check_file(folder: Path, name: str, checksums: str | list[str]) -> None:
+    """See that a file of a run has its checksum, or one of several; BadFile if not."""
+    valid = checksums if isinstance(checksums, list) else [checksums]
+    path = folder / name
+    if stored_file(folder, name) is None:
+        raise BadFile(f"{path} is missing; the run left it there", path=str(path))
+    if file_hash(path) not in valid:
+        known = " or ".join(map(str, valid))
+        raise BadFile(f"{path} has been changed: its checksum must be {known}", path=str(path))
+
+
+def changed_file(folder: Path, *names: str) -> str:
+    """Say which file is the first without its checksum, of these or of all; empty if all have theirs.
+
+    The record, the checkpoints and the data are left to ``quantgraph verify``.
+    """
+    try:
+        sums = read_checksums(folder)
+        for name in names or [name for name in sums if name not in {RECORD_KEY, CHECKPOINTS_FILE}]:
+            check_file(folder, name, sums.get(name, ""))
+    except BadFile as error:
+        return error.line
+    return ""
 
 
 def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
@@ -242,10 +289,10 @@ def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
 
 
 def rows_checksum(path: Path) -> str:
-    """Checksum of all rows of a SQLite file, in any order."""
-    engine, tables = open_engine(path), MetaData()
+    """Checksum of all rows of a file of checkpoints, in any order."""
+    engine, tables = open_engine(path, reads=CHECKPOINT_TABLES), MetaData()
     try:
-        tables.reflect(engine)
+        tables.reflect(engine, only=lambda name, _: name in CHECKPOINT_TABLES)
         with engine.connect() as connection:
             rows = [
                 content_hash(repr((name, *row)))
@@ -287,9 +334,13 @@ def read_strategy(path: str | Path) -> StrategyFile:
     BadFile
         If it cannot be read, or has no code.
     """
-    path = Path(path, "strategy.py") if Path(path).is_dir() else path
+    # A file that the caller names may be a link.
+    path = Path(path, "strategy.py") if Path(path).is_dir() else Path(path).resolve()
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        content = read_stored(path.parent, path.name, MOST_JSON)
+        if content is None:
+            raise FileNotFoundError("there is no such file")
+        text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} cannot be read: {error}", path=str(path)) from error
     about, line = _docstring(text, path)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.files import MOST_JSON, read_stored, storage_errors, write_atomic
 from quantgraph._util.texts import Language, language_of, without_places
 from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import Ledger
@@ -33,12 +33,12 @@ from quantgraph.page import (
 from quantgraph.recording import Entry, Recorder
 from quantgraph.report import draw_execution
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
-from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest
+from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest, stored_data
 from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.endings import closing_text
 from quantgraph.sentences import RequestContext, describe_value, read_request
 from quantgraph.sentences.evaluation import RuleData, values_traded
-from quantgraph.state import DataState, Snapshot
+from quantgraph.state import Snapshot
 from quantgraph.subgraphs.signal import understanding_lines
 
 _BARS = ("open", "high", "low", "close", "vol")
@@ -52,7 +52,13 @@ _DRAWINGS = 300
 """Executions of a run that its page draws; ``quantgraph logs --draw`` draws each."""
 
 
-def view_run(folder: Path, *, language: Language | None = None, with_calls: bool = True) -> RunView:
+def view_run(
+    folder: Path,
+    *,
+    language: Language | None = None,
+    with_calls: bool = True,
+    ledger: str | Path | None = None,
+) -> RunView:
     """Gather what the page of a run shows."""
     manifest, result = read_manifest(folder), read_result(folder)
     if result is None:
@@ -66,18 +72,18 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     notes: Mapping[pd.Timestamp, Mapping[str, Any]] = {}
     head = ""
     try:
-        place = existing_ledger(manifest, folder)
+        place: str | Path | None = existing_ledger(manifest, folder, ledger)
     except BadFile:
         if result.get("account"):
             raise
         place = None  # a run may end before it has one
     if place is not None:
-        with Ledger(place) as ledger:
-            if ledger.has_run(manifest.run_id):
-                traded, notes = _traded(ledger, manifest.run_id), ledger.notes(manifest.run_id)
-                head = "{1} ({0})".format(*ledger.head(manifest.run_id))
+        with Ledger(place, read_only=True) as book:
+            if book.has_run(manifest.run_id):
+                traded, notes = _traded(book, manifest.run_id), book.notes(manifest.run_id)
+                head = "{1} ({0})".format(*book.head(manifest.run_id))
     if place is not None and with_calls:
-        with closing(Recorder(place).of(manifest.run_id)) as recording:
+        with closing(Recorder(place, read_only=True).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries(), _hidden_in(manifest, folder))
         stories = _stories(by_session, notes, place, manifest.run_id, spoken)
     panels, signal = _data(folder, result)
@@ -109,7 +115,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
 def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> RunView:
     """The part of a view that the rows of its trades are made of, from a ledger that has the run."""
     run_id = str(result["run_id"])
-    with Ledger(place) as ledger:
+    with Ledger(place, read_only=True) as ledger:
         traded = _traded(ledger, run_id)
     return RunView(
         run_id=run_id, language="en", result=result, bars=_bars(_data(folder, result)[0]), **traded
@@ -241,7 +247,7 @@ def _stories(
     if not (calls or shown):
         return ()
     before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
-    with Ledger(place) as ledger:
+    with Ledger(place, read_only=True) as ledger:
         for result in ledger.results(run_id) if ledger.has_run(run_id) else ():
             shares = {name: float(each.quantity) for name, each in result.account.positions.items()}
             held[f"{result.session:%Y%m%d}"] = before, shares
@@ -273,7 +279,7 @@ def _data(folder: Path, result: Mapping[str, Any]) -> tuple[Snapshot | None, pd.
     if not ref or not (folder / "data").is_dir():
         return None, None
     with suppress(QuantGraphError):
-        panels = DataState(folder / "data", read_only=True).snapshot(ref)
+        panels = stored_data(folder).snapshot(ref)
         return panels, panels["signal"].get((result.get("signal") or {}).get("name", ""))
     return None, None
 
@@ -363,8 +369,8 @@ def _missing(folder: Path, result: Mapping[str, Any]) -> list[str]:
 
 
 def _code(folder: Path, result: Mapping[str, Any]) -> str:
-    path = folder / "strategy.py"
-    return path.read_text(encoding="utf-8") if result.get("strategy") and path.is_file() else ""
+    content = read_stored(folder, "strategy.py", MOST_JSON) if result.get("strategy") else None
+    return (content or b"").decode()
 
 
 CARD_FILE = "report.svg"
@@ -384,7 +390,12 @@ class PageCheck:
 
 
 def write_page(
-    folders: Sequence[Path], *, language: Language | None = None, inline: bool = False, to: Path | None = None
+    folders: Sequence[Path],
+    *,
+    language: Language | None = None,
+    inline: bool = False,
+    to: Path | None = None,
+    ledger: str | Path | None = None,
 ) -> Path:
     """Write the page of a run, or one that compares several. Nothing is run; equal folders give equal bytes.
 
@@ -402,6 +413,8 @@ def write_page(
         Write one file that needs no other.
     to
         The file, instead of those above; it has all in it, as with ``inline``.
+    ledger
+        File or database URL of a ledger that is not in the runs' folders.
 
     Returns
     -------
@@ -416,7 +429,7 @@ def write_page(
         If the disk is full or refuses; the run's result stands.
     """
     alone = inline or to is not None
-    views = [view_run(folder, language=language) for folder in folders]
+    views = [view_run(folder, language=language, ledger=ledger) for folder in folders]
     first = folders[0]
     if len(views) > 1:
         path = to or first.parent / COMPARISON_FILE
@@ -430,6 +443,9 @@ def write_page(
 
 def _write(path: Path, page: Page, *, shared: Path | None, card: bool) -> None:
     folder = path.parent / FOLDER
+    for place in filter(None, (folder, shared)):
+        if place.is_symlink():
+            raise BadFile(f"{place} is a link, and nothing is written through it", path=str(place))
     with storage_errors(path.parent):
         if shared is not None:
             shared.mkdir(exist_ok=True)
@@ -442,19 +458,21 @@ def _write(path: Path, page: Page, *, shared: Path | None, card: bool) -> None:
             if old.name not in page.files:
                 old.unlink()
         for name, content in page.files.items():
-            (folder / name).write_bytes(content)
+            write_atomic(folder / name, content)
         if card:
             write_atomic(path.parent / CARD_FILE, page.card.encode())
         write_atomic(path, page.html.encode())
 
 
-def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
+def verify_page(file: Path, folder: Path | None = None, *, ledger: str | Path | None = None) -> PageCheck:
     """Check a page against its run: its bytes are those that the folder gives, and the ledger is sound.
 
     Parameters
     ----------
     folder
         The run's. Default: that which the page is in.
+    ledger
+        File or database URL of a ledger that is not in the folder.
 
     Raises
     ------
@@ -462,7 +480,7 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
         If the file is not a page of a run, or the folder is not the run's.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = (read_stored(file.parent, file.name) or b"").decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{file} cannot be read: {error}", file=str(file)) from error
     mark = _MARK.search(text[:_HEAD])
@@ -472,7 +490,7 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
     folder = folder or file.parent
     if not (folder / MANIFEST_FILE).is_file():
         raise BadFile(
-            f"{file} lies outside of a run's folder: name the run, quantgraph show {run_id} --verify FILE",
+            f"{file} lies outside of a run's folder: name the run, quantgraph verify {run_id} --page FILE",
             file=str(file),
         )
     manifest = read_manifest(folder)
@@ -482,14 +500,15 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
         )
     spoken: Language = "zh" if language == "zh" else "en"
     try:
-        with Ledger(existing_ledger(manifest, folder)) as ledger:
-            if ledger.has_run(run_id):
-                ledger.check(run_id)
-        page = render_page(view_run(folder, language=spoken), inline=form == "inline")
+        with Ledger(existing_ledger(manifest, folder, ledger), read_only=True) as book:
+            if book.has_run(run_id):
+                book.check(run_id)
+        page = render_page(view_run(folder, language=spoken, ledger=ledger), inline=form == "inline")
     except QuantGraphError as error:
         return PageCheck(run_id=run_id, ok=False, reason=error.message)
     if page.html == text:
-        changed = [name for name, content in page.files.items() if _read(folder / FOLDER / name) != content]
+        found = {name: read_stored(folder, f"{FOLDER}/{name}") for name in page.files}
+        changed = [name for name, content in page.files.items() if found[name] != content]
         reason = f"{FOLDER}/{changed[0]} is missing or was changed" if changed else ""
         return PageCheck(run_id=run_id, ok=not changed, reason=reason)
     lines = zip(page.html.splitlines(), text.splitlines(), strict=False)
@@ -497,10 +516,3 @@ def verify_page(file: Path, folder: Path | None = None) -> PageCheck:
     return PageCheck(
         run_id=run_id, ok=False, reason=f"line {number} is not what the run's folder gives: it was changed"
     )
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

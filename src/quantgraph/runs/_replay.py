@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,6 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
-from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.agents import as_decider
@@ -36,7 +35,13 @@ from quantgraph.runs._identity import (
 )
 from quantgraph.runs._outputs import read_result, save_outputs
 from quantgraph.runs._result import RunResult
-from quantgraph.runs.folder._folder import Manifest, existing_ledger, make_run_folder, read_manifest
+from quantgraph.runs.folder._folder import (
+    Manifest,
+    existing_ledger,
+    make_run_folder,
+    read_manifest,
+    stored_data,
+)
 from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runs.verification._verification import (
     ReplayDifference,
@@ -48,11 +53,10 @@ from quantgraph.runs.verification._verification import (
     compare_strategies,
     without_places,
 )
-from quantgraph.runtime import Resources, merge_resources, run_database_path
+from quantgraph.runtime import Resources, merge_resources, new_saver, run_database_path
 from quantgraph.sandbox import CodeResult
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-from quantgraph.state import DataState
 
 _UNFINISHED = frozenset({None, "cancelled"})
 """``ended_because`` of runs that were stopped: they are compared as far as they got."""
@@ -118,12 +122,12 @@ def replay(
     run
         A run's folder, or its name in ``runs_dir`` of the settings.
     decider
-        The one that the run was begun with. Default: ``run.json`` tells how to make a ``SignalRule``, and one
-        of :func:`~quantgraph.agents.make_decider`.
+        The one that the run was begun with. Default: ``run.json`` tells how to make a ``SignalRule``, and
+        names an installed one. A file is run only if it is named here.
     out
         Where to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
     resources
-        Settings, and the URL of the ledger if its password is not in ``run.json``.
+        Settings, and the place of a ledger that is not in the run's folder.
 
     Raises
     ------
@@ -140,31 +144,32 @@ def replay(
     settings = resources.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
     manifest, recorded = read_manifest(folder), read_result(folder) or {"ended_because": None}
-    place = resources.ledger_place or existing_ledger(manifest, folder)
+    place = existing_ledger(manifest, folder, resources.ledger_place)
     has_data = recorded.get("strategy") or recorded.get("account")
     if has_data and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
     decider = resources.decider or recorded_decider(manifest.identity, manifest.decider)
     check_same_decider(manifest.run_id, manifest.identity, decider)
-    recorder = Recorder(place, mode="replay")
-    recording = recorder.of(manifest.run_id)
-    with closing(recording), _new_folder(manifest, out) as new_folder:
+    with ExitStack() as stack:
+        new_folder = stack.enter_context(_new_folder(manifest, out))
+        stack.enter_context(no_network())  # before the first place is opened
+        recorder = Recorder(place, mode="replay", read_only=True)
+        recording = stack.enter_context(closing(recorder.of(manifest.run_id)))
         entries = list(recording.entries())
         stand_ins = replace(
             _stand_ins(manifest, entries, settings),
             model=replay_models(entries, ModelDecider.of(decider).roles),
             recorder=recorder,
             decider=decider,
-            store=DataState(folder / "data", read_only=True),
+            store=stored_data(folder),
         )
-        with no_network():
-            result = _execute(manifest, new_folder, stand_ins, failed=recorded.get("state") == "failed")
+        result = _execute(manifest, new_folder, stand_ins, failed=recorded.get("state") == "failed")
         divergence = _divergence(manifest, recording, recorded)
         differences = [*_record_differences(recording, entries, divergence)]
         if divergence is None:
             differences += _compare(manifest, recorded, result, old=folder, new=new_folder, ledger=place)
         if differences:
-            check_recorded_commits(folder / "data", entries)  # a changed commit explains them
+            check_recorded_commits(folder, entries)  # a changed commit explains them
     now = replace(manifest.identity, code=code_hashes())
     return ReplayResult(
         run_id=manifest.run_id,
@@ -194,7 +199,7 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
         settings=settings,
         source=kind(name, synthetic=synthetic),
         on_clarify=recorded_on_clarify(manifest.spec, entries),
-        checkpointer=InMemorySaver(),
+        checkpointer=new_saver(),
         runner=ReplayCodeRunner(),
     )
 
@@ -263,7 +268,8 @@ def _compare(
     ledger: str | Path,
 ) -> Iterator[ReplayDifference]:
     whole = recorded["ended_because"] not in _UNFINISHED
-    with Ledger(ledger) as old_ledger, Ledger(run_database_path(new.parent, new.name)) as new_ledger:
+    made = run_database_path(new.parent, new.name)
+    with Ledger(ledger, read_only=True) as old_ledger, Ledger(made) as new_ledger:
         found = compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
         # Which sessions were committed is read from the journal, which must be sound for that.
         yield from found or compare_execution_logs(old_ledger, new_ledger, manifest.run_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -15,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.files import read_stored, storage_errors, write_atomic
 from quantgraph._util.texts import (
     Language,
     Note,
@@ -33,7 +32,16 @@ from quantgraph.errors import BadFile, BadOption, QuantGraphError
 from quantgraph.recording import Trajectory, trajectory
 from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.metrics import Drawdown, metric_rows
-from quantgraph.runs._outputs import PAGE_FILE, RESULT_FILE, can_be_resumed, initial_result, read_result
+from quantgraph.runs._outputs import (
+    PAGE_FILE,
+    RESULT_FILE,
+    SIGNAL_FILE,
+    can_be_resumed,
+    changed_file,
+    initial_result,
+    read_result,
+    read_signal,
+)
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
 from quantgraph.runs.folder._places import MANIFEST_FILE, find_run_folder
 from quantgraph.settings import load_settings
@@ -82,6 +90,11 @@ class RunResult(dict[str, Any]):
     BadFile
         From an attribute whose file is missing, though the run wrote it, or is damaged.
     """
+
+    def __init__(self, result: Mapping[str, Any] | None = None, ledger: str | Path | None = None) -> None:
+        super().__init__(result or {})
+        self._ledger = ledger
+        """Place of a ledger that is not in the folder, as the caller named it."""
 
     @property
     def folder(self) -> Path:
@@ -218,8 +231,8 @@ class RunResult(dict[str, Any]):
     @property
     def signal(self) -> pd.DataFrame | None:
         """The signal, sessions x symbols: 1 long, 0 no change, -1 out, NaN no opinion; None without one."""
-        written = self.get("signal")
-        return pd.read_parquet(self.folder / "signal.parquet") if written else None
+        content = self._left(SIGNAL_FILE) if self.get("signal") else None
+        return None if content is None else read_signal(content, self.folder / SIGNAL_FILE)
 
     @property
     def understanding(self) -> list[str]:
@@ -230,8 +243,20 @@ class RunResult(dict[str, Any]):
     @property
     def code(self) -> str:
         """Text of ``strategy.py``; empty if there is none."""
-        written = self.get("strategy")
-        return (self.folder / "strategy.py").read_text(encoding="utf-8") if written else ""
+        return self._left("strategy.py").decode() if self.get("strategy") else ""
+
+    @property
+    def changed_file(self) -> str:
+        """Which file has not its checksum, in a line; empty if all have theirs."""
+        return changed_file(self.folder)
+
+    def _left(self, name: str) -> bytes:
+        """The content of a file that the run left in its folder."""
+        content = read_stored(self.folder, name)
+        if content is None:
+            path = self.folder / name
+            raise BadFile(f"{path} is missing; the run left it there", path=str(path))
+        return content
 
     def plot(self) -> go.Figure:
         """Draw return and drawdown as a plotly figure; one that says so if nothing was traded."""
@@ -274,7 +299,7 @@ class RunResult(dict[str, Any]):
         from quantgraph.runs._page import write_page
 
         file = None if to is None else Path(to)
-        return write_page([self.folder], language=language, inline=inline, to=file)
+        return write_page([self.folder], language=language, inline=inline, to=file, ledger=self._ledger)
 
     def trajectory(self) -> Trajectory:
         """The run's steps for evaluators such as agentevals, see :func:`~quantgraph.recording.trajectory`.
@@ -296,7 +321,7 @@ class RunResult(dict[str, Any]):
         try:
             if own.is_file() and not (self.folder / MANIFEST_FILE).exists():
                 return own  # what a replay keeps
-            return existing_ledger(read_manifest(self.folder), self.folder)
+            return existing_ledger(read_manifest(self.folder), self.folder, self._ledger)
         except BadFile:
             if self.get("account"):
                 raise
@@ -307,7 +332,7 @@ class RunResult(dict[str, Any]):
         place = self._ledger_place
         if place is None:
             return nothing
-        with Ledger(place) as ledger:
+        with Ledger(place, read_only=True) as ledger:
             run = str(self["run_id"])
             return cast("T", getattr(ledger, reader)(run)) if ledger.has_run(run) else nothing
 
@@ -416,8 +441,13 @@ def _sessions_of(fall: Drawdown, values: pd.Series[float]) -> int:
     return int(places[1] - places[0])
 
 
-def open_run(run: str | Path) -> RunResult:
-    """Open a run's folder, or a run by its name in ``runs_dir`` of the settings; nothing is run.
+def open_run(run: str | Path, *, ledger: str | Path | None = None) -> RunResult:
+    """Open a run's folder, or a run by its name in ``runs_dir`` of the settings; nothing is run or written.
+
+    Parameters
+    ----------
+    ledger
+        File or database URL of a ledger that is not in the folder.
 
     Raises
     ------
@@ -429,7 +459,7 @@ def open_run(run: str | Path) -> RunResult:
     path = Path(run)
     folder = find_run_folder(run, path.parent if path.is_absolute() else load_settings().runs_dir)
     manifest = read_manifest(folder)
-    return RunResult(read_result(folder) or initial_result(manifest, folder))
+    return RunResult(read_result(folder) or initial_result(manifest, folder), ledger)
 
 
 _COLUMNS = ("run", "started", "sentence", "decider", "ended", "return", "max_drawdown", "folder", "error")
@@ -455,7 +485,8 @@ def list_runs(folder: str | Path | None = None) -> pd.DataFrame:
         ``graph`` for the ledger of a graph of your own, whose result is in its state, or ``unreadable`` for a
         folder that is damaged, lacks files or is of another version; ``return`` and ``max_drawdown``
         (float64, fractions, NaN without an account), ``folder``; and ``error``, why it did not come to its
-        end or cannot be read. Texts are ``str``, empty where nothing is known.
+        end or cannot be read, or which of its files was changed. Texts are ``str``, empty where nothing is
+        known.
 
     Raises
     ------
@@ -469,7 +500,7 @@ def list_runs(folder: str | Path | None = None) -> pd.DataFrame:
     table["started"] = pd.to_datetime(table["started"], utc=True, format="ISO8601", errors="coerce")
     kinds: dict[str, Any] = {name: "float64" if name in _NUMBERS else "str" for name in _COLUMNS}
     texts = [name for name in _COLUMNS if name not in {*_NUMBERS, "started"}]
-    table[texts] = table[texts].fillna("")
+    table[texts] = table[texts].astype(object).where(table[texts].notna(), "")
     table = table.astype(kinds | {"started": "datetime64[us, UTC]"})
     return table.sort_values(["started", "run"], ascending=False, na_position="last").reset_index(drop=True)
 
@@ -502,7 +533,7 @@ def _row(folder: Path) -> dict[str, Any]:
             "sentence": manifest.spec.question,
             "decider": str(manifest.identity.configuration.get("decider", "")),
             "ended": str(result["ended_because"] or result["state"]),
-            "error": str(result.get("error") or ""),
+            "error": str(result.get("error") or changed_file(folder, MANIFEST_FILE, RESULT_FILE)),
             **numbers,
         }
     except QuantGraphError as error:
@@ -542,7 +573,7 @@ def write_index(folder: Path, *, language: Language) -> Path:
         place = folder / str(row["run"])
         shown = {"page": (place / PAGE_FILE).is_file(), "error": without_places(str(row["error"] or ""))}
         rows.append({str(name): value for name, value in row.items()} | shown)
-        with suppress(QuantGraphError):
+        if row["ended"] not in {"unreadable", "graph"}:
             results[str(row["run"])] = read_result(place) or {}
     path = folder / INDEX_FILE
     with storage_errors(folder):
@@ -618,7 +649,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     for name in names:
         if names.count(name) > 1:
             raise BadOption(f"run {name} occurs twice; compare takes different runs", parameter="runs")
-    views = [view_run(result.folder, with_calls=False) for result in opened]
+    views = [view_run(each.folder, with_calls=False, ledger=each._ledger) for each in opened]  # noqa: SLF001
     language = views[0].language
     rows = list(metric_rows(common_accounts(views)[1]))
     differences = {**_different_requests([view.result for view in views]), **dict(run_differences(views))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +38,7 @@ from quantgraph.runs._outputs import (
     initial_result,
     questions_used_up,
     read_result,
+    recorded_folder_of,
     write_result,
 )
 from quantgraph.runs._own import Strategy, keep_own_signal, with_own_signal
@@ -51,7 +53,7 @@ from quantgraph.runs._specification import (
 )
 from quantgraph.runs.folder._folder import (
     Manifest,
-    existing_ledger,
+    check_ledger_file,
     ledger_location,
     library_versions,
     lock_run,
@@ -141,7 +143,7 @@ def run_strategy(
     resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
     with _begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
-    return RunResult(result)
+    return RunResult(result, resources.ledger_place)
 
 
 def run_signal(
@@ -241,7 +243,7 @@ def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
     """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does."""
     with _begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
-    return RunResult(result)
+    return RunResult(result, resources.ledger_place)
 
 
 @contextmanager
@@ -288,6 +290,7 @@ def resume_run(
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
+    trust: bool = False,
     resources: Resources | None = None,
 ) -> RunResult:
     """Continue a run where it stopped, in this process or another.
@@ -305,7 +308,10 @@ def resume_run(
         ``{"answer": text, "id": id}``, which only the question with this id takes, or decisions of a chat
         page. Later questions go to ``answer`` of the resources.
     source, decider, model
-        Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
+        Objects of your own, which ``run.json`` cannot hold: those that the run was begun with. A decider of a
+        file must be named again: nothing that a folder names is run.
+    trust
+        Whether the folder is yours, though it was moved or is another user's.
     resources
         Settings, whose budgets may differ from the recorded ones; without budgets the recorded ones hold.
         Ledger and checkpointer that the run was begun with: without the saver the run is begun anew; the
@@ -324,8 +330,8 @@ def resume_run(
         If configuration, graph, data or code are not those that it was begun with; the message shows the
         difference.
     BadOption
-        If there is no such run, it runs in another process, an object must be passed again, or there is an
-        answer and the run may ask no more questions.
+        If there is no such run, it runs in another process, its folder is not where or whose it was, an
+        object must be passed again, or there is an answer and the run may ask no more questions.
     UnknownQuestion
         If there is an answer, and the run waits for none, or for that to another question; the answer is
         kept nowhere.
@@ -350,7 +356,9 @@ def resume_run(
                 parameter="answer",
             )
         if not can_be_resumed(before):
-            return RunResult(before)
+            return RunResult(before, resources.ledger_place)
+        if not trust:
+            _check_own(folder, manifest.run_id)
         resources = _resources_to_resume(manifest, folder, before, resources, answers=answers)
         with opened_run(manifest.spec, manifest.run_id, folder, resources) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
@@ -365,7 +373,24 @@ def resume_run(
             if thread is None or thread_state(opened.graph, thread).get("ended_because") not in _GOES_ON:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
-            return RunResult(execute_run(manifest, folder, work, task=task, thread=thread))
+            result = execute_run(manifest, folder, work, task=task, thread=thread)
+            return RunResult(result, resources.ledger_place if manifest.ledger else None)
+
+
+def _check_own(folder: Path, run_id: str) -> None:
+    """See that a folder is where it was and this user's: what it says is bought, written and connected to."""
+    was, now = recorded_folder_of(folder), str(folder.absolute())
+    fault = ""
+    if not was or Path(was).resolve() != folder.resolve():
+        fault = f"was in {was or 'a place that it does not say'}, and is in {now} now"
+    elif hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        fault = f"is in {now}, which belongs to user {folder.stat().st_uid}"
+    if fault:
+        raise BadOption(
+            f"run {run_id} {fault}: only a folder of your own is resumed, because its files say what is "
+            "called and written; if it is, add --trust, or trust=True in Python",
+            parameter="run",
+        )
 
 
 def _resources_to_resume(
@@ -378,7 +403,7 @@ def _resources_to_resume(
     place = resources.ledger_place or recorded_ledger(manifest)
     place = place or run_database_path(folder.parent, folder.name)
     if "run_id" in before and resources.ledger is None:
-        existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
+        check_ledger_file(place, manifest.run_id)  # with an empty one every call would be paid for again
     asks_now = before["ended_because"] == "needs_answer" and answers
     return replace(
         resources,
@@ -417,7 +442,7 @@ def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
             f"run {manifest.run_id} was begun with a function as on_clarify; give it again",
             parameter="on_clarify",
         )
-    recorder = Recorder(place)
+    recorder = Recorder(place, read_only=True)
     try:
         return recorded_on_clarify(manifest.spec, recorder.of(manifest.run_id).entries())
     finally:

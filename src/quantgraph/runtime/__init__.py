@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         settings_of,
     )
     from quantgraph.runtime._run_node import STEP_LIMIT, steps_left
+    from quantgraph.runtime._savers import new_saver
 
 __all__ = [
     "STEP_LIMIT",
@@ -48,6 +49,7 @@ __all__ = [
     "create_node_agent",
     "invoke_agent",
     "merge_resources",
+    "new_saver",
     "open_resources",
     "run_database_path",
     "settings_of",

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.files import (
+    MOST_BYTES,
+    MOST_JSON,
+    read_stored,
+    storage_errors,
+    stored_file,
+    write_atomic,
+)
+from quantgraph._util.values import json_of
 from quantgraph.errors import BadFile
 from quantgraph.state.frames._frames import FrozenFrame
 from quantgraph.state.frames._records import NO_RECORDS, Record, Records
@@ -173,16 +181,24 @@ def check_stored_commits(folder: Path) -> StoredCommits:
     return StoredCommits(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
 
 
+def _content(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a file of the folder above its own."""
+    content = read_stored(path.parents[1], f"{path.parent.name}/{path.name}", most)
+    if content is None:
+        raise FileNotFoundError(f"{path.name} is missing")
+    return content
+
+
 def _check_object(path: Path) -> None:
     """Check that a file holds what its name says, and only the bytes that this version of Arrow writes."""
     if path.suffix == ".records":
         written: bytes | pa.Buffer = _lines(_read_records(path, path.stem))
     elif path.suffix == ".arrow":
         frame, same = _decode_frame(path, path.stem)
-        written = _encode(frame) if same else path.read_bytes()
+        written = _encode(frame) if same else _content(path)
     else:
         raise BadFile(f"{path} is not an object; objects end in .arrow or .records", path=str(path))
-    if path.read_bytes() != bytes(written):
+    if _content(path) != bytes(written):
         raise BadFile(f"{path} has been changed: its bytes are not those that were written", path=str(path))
 
 
@@ -211,7 +227,7 @@ def _records_path(folder: Path, digest: str) -> Path:
 
 def _read_records(path: Path, digest: str) -> Records:
     try:
-        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").split("\n"))
+        records = Records.of(Record.read(line) for line in _content(path).decode().split("\n"))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
     if records.digest != digest:
@@ -221,8 +237,8 @@ def _read_records(path: Path, digest: str) -> Records:
 
 def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str | None]:
     try:
-        content = path.read_bytes()
-        named = json.loads(content)
+        content = _content(path, MOST_JSON)
+        named = json_of(content)
         named = {panel: {} for panel in _UNLISTED_IF_EMPTY} | named
         listing = {panel: {str(name): str(named[panel][name]) for name in named[panel]} for panel in PANELS}
         records = named.get("records")
@@ -260,6 +276,7 @@ def _decode_frame(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
     """A stored frame, and whether this version of Arrow wrote it: another may write other bytes."""
     import pyarrow as pa
 
+    stored_file(path.parents[1], f"{path.parent.name}/{path.name}")
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         header = json.loads(table.schema.metadata[b"quantgraph"])

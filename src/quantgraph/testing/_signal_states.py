@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market import session_of
-from quantgraph.runtime import Resources
+from quantgraph.runtime import Resources, new_saver
 from quantgraph.runtime.graph_state import changed
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
@@ -64,7 +63,7 @@ def signal_state(
     if node not in get_args(Node):
         raise BadOption(f"node={node!r}; valid are {', '.join(get_args(Node))}", parameter="node")
     graph = create_signal_subgraph(
-        model="keyless", source="sample", checkpointer=InMemorySaver(), resources=Resources(store=store)
+        model="keyless", source="sample", checkpointer=new_saver(), resources=Resources(store=store)
     )
     sentence = sentence or (_RULE if node == "clarify" else SENTENCE)
     config: Any = {"configurable": {"thread_id": "test"}}

@@ -334,10 +334,10 @@ _COLUMNS = ("run_id", "line", "session", "kind", "body", "hash")
 
 
 class JournalStore:
-    """A database with a journal, which is made if it does not exist."""
+    """A database with a journal, which is made if it does not exist, or only read."""
 
-    def __init__(self, where: str | Path) -> None:
-        self.engine = open_engine(where)
+    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
+        self.engine = open_engine(where, reads=SCHEMA if read_only else None)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
         # Compiled once: a session may have thousands of rows.
         statement = insert(journal).compile(dialect=self.engine.dialect)

@@ -62,6 +62,8 @@ class Ledger(LedgerQueries):
     where
         A file, made with its folder if it does not exist, or a SQLAlchemy URL such as
         ``postgresql+psycopg://user@host/name``.
+    read_only
+        Whether nothing is written, and a file is opened as anybody's: in bounded time, its tables checked.
 
     Raises
     ------
@@ -95,8 +97,8 @@ class Ledger(LedgerQueries):
     Decimal('100000.00')
     """
 
-    def __init__(self, where: str | Path) -> None:
-        super().__init__(JournalStore(where), ExecutionLog(where))
+    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
+        super().__init__(JournalStore(where, read_only=read_only), ExecutionLog(where, read_only=read_only))
         self.where = where
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}

@@ -209,8 +209,9 @@ class ExecutionLog:
     ledger beside it has committed: a flush for each step would cost several milliseconds on common disks.
     """
 
-    def __init__(self, where: str | Path) -> None:
+    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
         self._where = where
+        self._reads = SCHEMA if read_only else None
         # The lock lets one thread write at a time, and guards the connections and the ids of the rules.
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -270,10 +271,10 @@ class ExecutionLog:
 
     def _open(self) -> Engine:
         if self._engine is None:
-            engine = open_engine(self._where, flush=False)
+            engine = open_engine(self._where, flush=False, reads=self._reads)
             if engine.dialect.name == "sqlite":
                 event.listen(engine, "connect", _with_foreign_keys)
-            self._engine = engine.execution_options(quantgraph_writes=True)
+            self._engine = engine.execution_options(quantgraph_writes=self._reads is None)
         return self._engine
 
     @contextmanager

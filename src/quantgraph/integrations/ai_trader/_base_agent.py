@@ -414,7 +414,11 @@ class BaseAgent:
             live = replace(
                 self._given, model=self._models, decider=self._decider, watch=watch, control=control
             )
-            result = start_run(self._spec(), folder, live) if begins else resume_run(folder, resources=live)
+            result = (
+                start_run(self._spec(), folder, live)
+                if begins
+                else resume_run(folder, trust=True, resources=live)
+            )
             render()
             return result
 

@@ -204,7 +204,9 @@ class ResearchRuns:
         if not self.has_begun(run):
             self.begin(run, self.begun_with(run)["args"])
             return
-        self._start(run, lambda live: resume_run(self.folder / run, answer=answer, resources=live))
+        self._start(
+            run, lambda live: resume_run(self.folder / run, answer=answer, trust=True, resources=live)
+        )
 
     def _start(self, run: str, do: Callable[[Resources], object]) -> None:
         work = _Work()
@@ -281,7 +283,7 @@ class ResearchRuns:
     def _state_of(self, run: str) -> RunState:
         lines: list[dict[str, Any]] = []
         if self.has_traded(run):
-            with Ledger(self.folder / run / "ledger.sqlite") as book:
+            with Ledger(self.folder / run / "ledger.sqlite", read_only=True) as book:
                 lines = list(book.journal(run))
         last = str(lines[-1]["hash"]) if lines else ""
         return RunState(lines=len(lines), ledger=last, stopped=self.status_of(run).state == "stopped")
@@ -291,7 +293,7 @@ class ResearchRuns:
         path = self.folder / run / "ledger.sqlite"
         if not path.is_file():
             return False
-        with Ledger(path) as book:
+        with Ledger(path, read_only=True) as book:
             return book.has_run(run)
 
     def close(self) -> bool:

@@ -31,8 +31,9 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph._util.files import write_atomic
+from quantgraph._util.files import MOST_JSON, read_stored, stored_file, write_atomic
 from quantgraph._util.packages import package_versions
+from quantgraph._util.values import json_of
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
@@ -40,6 +41,7 @@ from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import run_database_path
 from quantgraph.runtime.graph_state import changed
 from quantgraph.settings import Settings
+from quantgraph.state import DataState
 
 if os.name == "posix":
     import fcntl
@@ -117,7 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST_FILE
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json_of(read_stored(folder, MANIFEST_FILE, MOST_JSON) or "")
         _check_format(path, stored)
         identity = {name: value for name, value in stored["identity"].items() if name != "hash"}
         return Manifest(
@@ -141,20 +143,33 @@ def _check_format(path: Path, stored: dict[str, Any]) -> None:
         )
 
 
-def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
-    """Place of a run's ledger and record, checked: opening a missing file would create an empty one.
+def existing_ledger(manifest: Manifest, folder: Path, named: str | Path | None = None) -> str | Path:
+    """Place of a run's ledger and record for who reads: in its folder, or what the caller named.
 
     Raises
     ------
     BadFile
-        If it is a file that is missing or empty.
+        If the file is missing or empty, or not a regular one of the folder.
     BadOption
-        If it is a database whose password is not known.
+        If ``run.json`` tells another place: a folder may be a stranger's, and leads nowhere else.
     """
-    own = folder / run_database_path(folder, manifest.run_id).name  # a copy may have any name
-    place = recorded_ledger(manifest) or own
+    if named is not None:
+        return named
+    if manifest.ledger:
+        raise BadOption(
+            f"the ledger of run {manifest.run_id} is at {manifest.ledger}, outside of its folder, and is "
+            f"read only if you name it: --ledger, or ledger= in Python, or Ledger(URL)",
+            parameter="ledger",
+        )
+    own = run_database_path(folder, manifest.run_id).name  # a copy may have any name
+    stored_file(folder, own)
+    return check_ledger_file(folder / own, manifest.run_id)
+
+
+def check_ledger_file(place: str | Path, run_id: str) -> str | Path:
+    """Return a ledger's place; BadFile if it is a missing or empty file: opening it would make one."""
     if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
-        raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
+        raise BadFile(f"{place} is missing or empty, the ledger of run {run_id}", path=str(place))
     return place
 
 
@@ -167,6 +182,14 @@ def recorded_ledger(manifest: Manifest) -> str | None:
             parameter="ledger",
         )
     return manifest.ledger
+
+
+def stored_data(folder: Path) -> DataState:
+    """The data of a run, to be read; BadFile if they are no folder in its folder."""
+    place = folder / "data"
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise BadFile(f"{place} is not read: it must be a folder", path=str(place))
+    return DataState(place, read_only=True)
 
 
 def ledger_location(ledger: str | Path | None) -> str | None:

@@ -14,9 +14,9 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import open_engine
-from quantgraph._util.files import check_sentence
+from quantgraph._util.files import MOST_JSON, check_sentence, read_stored, stored_file
 from quantgraph._util.packages import parse_code
 from quantgraph.audit.causality import (
     CodeTrials,
@@ -32,17 +32,20 @@ from quantgraph.errors import BadFile, BadOption, BadWindow, LedgerConflict, NoD
 from quantgraph.market import Moment, session_of
 from quantgraph.recording import Change, Entry, Recorder, Recording, changes
 from quantgraph.runs._outputs import (
+    CHECKPOINT_TABLES,
     CHECKPOINTS_FILE,
     CHECKSUMS_FILE,
     RECORD_KEY,
     RESULT_FILE,
     StrategyFile,
+    check_file,
     read_checksums,
     read_result,
+    read_signal,
     read_strategy,
     rows_checksum,
 )
-from quantgraph.runs.folder._folder import ledger_location, read_manifest
+from quantgraph.runs.folder._folder import ledger_location, read_manifest, stored_data
 from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
@@ -55,6 +58,8 @@ Export = Literal["ledger", "executions", "signal", "strategy", "result", "record
 
 _PLACES = frozenset({"run_dir", "path", "seconds"})
 """Keys of a result that say where and when it was made."""
+_TABLES = ("journal", "recording", "saved_rules", "executions", "execution_logs")
+"""Of a ledger's file."""
 _MAX_CHANGES = 20
 _REFS = ("ref", "data_ref", "signal_ref")
 """Keys of tool and check results that name commits."""
@@ -91,7 +96,7 @@ def check_run_folder(folder: Path | None, ledger: str | Path) -> IntegrityReport
         If a database cannot be read now.
     """
     own = [] if "://" in str(ledger) else [Path(ledger)]
-    files, faults = len(own), [fault for path in own for fault in _faults(_check_database, path)]
+    files, faults = len(own), [fault for path in own for fault in _faults(_check_database, path, _TABLES)]
     if folder is not None and any((folder / name).is_file() for name in (MANIFEST_FILE, CHECKSUMS_FILE)):
         report = _check_folder(folder, ledger)
         files, faults = files + report.files, [*faults, *report.faults]
@@ -99,13 +104,13 @@ def check_run_folder(folder: Path | None, ledger: str | Path) -> IntegrityReport
 
 
 def check_recorded_commits(folder: Path, entries: Iterable[Entry]) -> None:
-    """Load each commit that the record names."""
-    store = DataState(folder, read_only=True)
+    """Load each commit of a run's folder that the record names."""
+    store = stored_data(folder)
     for ref in _recorded_commits(entries):
         try:
             store.snapshot(ref)
         except UnknownCommit as error:
-            raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
+            raise BadFile(f"{folder / 'data'} has been changed: {error.message}", path=str(folder)) from error
 
 
 def _recorded_commits(entries: Iterable[Entry]) -> Iterator[str]:
@@ -122,15 +127,16 @@ def _check_folder(folder: Path, ledger: str | Path) -> IntegrityReport:
     sums: dict[str, Any] = {}
     faults = list(_faults(lambda: sums.update(read_checksums(folder))))
     named = [name for name in sums if name not in {RECORD_KEY, CHECKPOINTS_FILE}]
-    faults += [fault for name in named for fault in _faults(_check_file, folder / name, sums[name])]
-    faults += _faults(_check_database, folder / CHECKPOINTS_FILE, sums.get(CHECKPOINTS_FILE))
+    faults += [fault for name in named for fault in _faults(check_file, folder, name, sums[name])]
+    faults += _faults(_check_checkpoints, folder, sums.get(CHECKPOINTS_FILE))
+    faults += _faults(stored_data, folder)
     stored = check_stored_commits(folder / "data")
     faults += stored.faults
     if (folder / MANIFEST_FILE).is_file():  # without it, data and record are the replayed run's
         faults += _faults(read_manifest, folder)
         faults += _faults(_check_record, folder, ledger, sums.get(RECORD_KEY), stored.commits)
     names = {MANIFEST_FILE, CHECKSUMS_FILE, RESULT_FILE, CHECKPOINTS_FILE, *named}
-    files = sum((folder / name).is_file() for name in names)
+    files = sum((folder / str(name)).is_file() for name in names)
     return IntegrityReport(files=files + stored.files, faults=tuple(faults))
 
 
@@ -141,30 +147,37 @@ def _faults(check: Callable[P, object], *arguments: P.args, **named: P.kwargs) -
         yield error
 
 
-def _check_file(path: Path, checksums: str | list[str]) -> None:
-    valid = [checksums] if isinstance(checksums, str) else checksums
-    if not path.is_file():
-        raise BadFile(f"{path} is missing; the run left it there", path=str(path))
-    if file_hash(path) not in valid:
-        raise BadFile(f"{path} has been changed: its checksum must be {' or '.join(valid)}", path=str(path))
-
-
-def _check_database(path: Path, checksum: str | None = None) -> None:
-    """Check that a SQLite file is not damaged, and its rows against the checksum if there is one."""
-    if not path.is_file():
+def _check_checkpoints(folder: Path, checksum: str | None) -> None:
+    """Check that the file of checkpoints is not damaged, and its rows against the checksum."""
+    path = folder / CHECKPOINTS_FILE
+    if stored_file(folder, CHECKPOINTS_FILE) is None:
         if checksum is not None:
             raise BadFile(f"{path} is missing; the run left it there", path=str(path))
         return
-    engine = open_engine(path)
-    try:
-        with engine.connect() as connection:
-            (report,) = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars()
-    finally:
-        engine.dispose()
-    if report != "ok":
-        raise BadFile(f"{path} is damaged: {' '.join(report.split())}", path=str(path))
+    _check_database(path, CHECKPOINT_TABLES)
     if checksum is not None and rows_checksum(path) != checksum:
         raise BadFile(f"{path} has been changed: the checksum of its rows must be {checksum}", path=str(path))
+
+
+def _check_database(path: Path, tables: Sequence[str]) -> None:
+    """Check that these tables of a SQLite file are not damaged."""
+    if not path.is_file():
+        return
+    engine = open_engine(path, reads=tables)
+    try:
+        with engine.connect() as connection:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            there = {*connection.exec_driver_sql(query).scalars()}.intersection(tables)
+            reports = [
+                report
+                for name in sorted(there)
+                for report in connection.exec_driver_sql(f"PRAGMA integrity_check({name})").scalars()
+            ]
+    finally:
+        engine.dispose()
+    for report in reports:
+        if report != "ok":
+            raise BadFile(f"{path} is damaged: {' '.join(report.split())}", path=str(path))
 
 
 def _check_record(
@@ -173,7 +186,9 @@ def _check_record(
     """Check the record's lines, and that every commit that the run names is one of the ``stored``."""
     place, result = str(ledger_location(ledger)), read_result(folder) or {}
     try:
-        with closing(Recorder(ledger).of(str(result.get("run_id", folder.name)))) as recording:
+        with closing(
+            Recorder(ledger, read_only=True).of(str(result.get("run_id", folder.name)))
+        ) as recording:
             _check_lines(recording, checksum)
             named: set[str | None] = {*_recorded_commits(recording.entries())}
     except BadFile as error:
@@ -253,10 +268,11 @@ def compare_signals(recorded: Path, replayed: Path) -> list[ReplayDifference]:
             if old == new
             else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
         )
-    if recorded.read_bytes() == replayed.read_bytes():
+    content = read_stored(recorded.parent, recorded.name) or b""
+    if content == replayed.read_bytes():
         return []
     try:
-        old_frame, new_frame = pd.read_parquet(recorded), pd.read_parquet(replayed)
+        old_frame, new_frame = read_signal(content, recorded), pd.read_parquet(replayed)
     except (OSError, ValueError) as error:
         raise BadFile(f"{recorded} is not a signal: {error}", path=str(recorded)) from error
     if not (old_frame.index.equals(new_frame.index) and old_frame.columns.equals(new_frame.columns)):
@@ -278,9 +294,9 @@ def compare_signals(recorded: Path, replayed: Path) -> list[ReplayDifference]:
 def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]:
     """Compare two files line by line."""
     old_lines, new_lines = (
-        path.read_bytes().decode(errors="backslashreplace").splitlines(keepends=True)
-        if path.is_file()
-        else []
+        (read_stored(path.parent, path.name, MOST_JSON) or b"")
+        .decode(errors="backslashreplace")
+        .splitlines(keepends=True)
         for path in (recorded, replayed)
     )
     pairs = enumerate(zip_longest(old_lines, new_lines, fillvalue=""), start=1)
