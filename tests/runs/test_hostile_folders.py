@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -356,8 +355,20 @@ def called(*arguments: object, place: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def read(reader: tuple[str, ...], folder: Path, work: Path) -> subprocess.CompletedProcess[str]:
-    return called(*reader, folder.parent if reader[-1] == "--out" else folder, place=work)
+def readings(folder: Path, work: Path) -> list[tuple[int, str, str]]:
+    """What each reading command says of a folder: exit status, standard output, standard error."""
+    calls = [[*each, str(folder.parent if each[-1] == "--out" else folder)] for each in READERS]
+    script = Path(__file__).parents[1] / "support" / "reading_commands.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(SECONDS), json.dumps(calls)],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    return [(status, out, err) for status, out, err in json.loads(done.stdout)]
 
 
 @pytest.mark.proof
@@ -367,14 +378,11 @@ def test_every_reading_command_runs_writes_and_dials_nothing_and_ends_typed(name
     work = tmp_path / "work"
     work.mkdir()
     before = digest(folder.parent), digest(canary.other.parent)
-    with ThreadPoolExecutor(3) as pool:
-        for reader, done in zip(
-            READERS, pool.map(lambda each: read(each, folder, work), READERS), strict=True
-        ):
-            said = f"{reader}: {done.returncode}\n{done.stdout[-600:]}\n{done.stderr[-600:]}"
-            assert done.returncode in {0, 1, 2}, said
-            assert not UNTYPED.search(done.stderr), said
-            assert canary.secret.read_text() not in done.stdout + done.stderr, said
+    for reader, (status, out, err) in zip(READERS, readings(folder, work), strict=True):
+        said = f"{reader}: {status}\n{out[-600:]}\n{err[-600:]}"
+        assert status in {0, 1, 2}, said
+        assert not UNTYPED.search(err), said
+        assert canary.secret.read_text() not in out + err, said
     index = folder.parent / "index.html"  # what --page asked for
     assert canary.secret.read_text() not in index.read_text()
     index.unlink()

@@ -302,12 +302,12 @@ class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 _THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
-"""By event loop the threads of its nodes. In the loop's own threads they would wait for an asynchronous
+"""By event loop the threads of steps that ask. In the loop's own they would wait for an asynchronous
 checkpointer, which needs one of these threads to answer."""
 
 
-class _Node(Runnable[Any, Update]):
-    """A node of synchronous code, on a thread of our own where the graph is run by an event loop."""
+class _AskingNode(Runnable[Any, Update]):
+    """A node that reads the host's checkpointer: on a thread of ours where an event loop runs the graph."""
 
     def __init__(self, step: Callable[[Any], Update], name: str) -> None:
         self._step, self.name = step, name
@@ -321,11 +321,10 @@ class _Node(Runnable[Any, Update]):
         return await loop.run_in_executor(threads, copy_context().run, self._step, input)
 
 
-def as_node(
-    node: Callable[[Any], Update], name: str, recorder: Recorder, **options: Any
-) -> Runnable[Any, Update]:
+def as_node(node: Callable[[Any], Update], name: str, recorder: Recorder, **options: Any) -> Any:
     """Return what a graph runs as a node: :func:`run_node` with these arguments."""
-    return _Node(partial(run_node, node, name, recorder, **options), name)
+    step = partial(run_node, node, name, recorder, **options)
+    return _AskingNode(step, name) if name in ("clarify", "approve") else step
 
 
 def compile_graph(

@@ -260,7 +260,10 @@ def test_a_number_that_was_said_and_is_in_neither_code_nor_plan_goes_back(play, 
     clauses = [{"quote": each, "part": part, "status": "done", "became": each} for each, part in zip(
         said.split("，"), ("entry", "exit"), strict=True)]  # fmt: skip
     code_of = GOOD.replace("change = ", "mean = snapshot['ohlcv']['close'].ewm(span={}).mean()\nchange = ")
-    turns = [code_of.replace("{}", each).replace("diff()", "diff(3)") for each in ("60", "50")]
+    turns = [
+        code_of.replace("{}", each).replace("diff()", "diff(3)").replace("up_day", "ema50")
+        for each in ("60", "50")
+    ]
 
     def code(messages, turn):
         return (

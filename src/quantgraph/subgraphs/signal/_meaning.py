@@ -436,11 +436,11 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     params = state.get("user_intent", {}).get("params", {})
     done = [each for each in params.get("clauses", ()) if each["status"] == "done" and each["part"] != "plan"]
     code = [
-        float(number)
+        float(number[1])
         for cell in cells
         for node in ast.walk(parse_code(cell))
         if isinstance(node, ast.Constant) and not isinstance(node.value, bool)
-        for number in re.findall(r"\d+(?:\.\d+)?", str(node.value))
+        if (number := re.fullmatch(r"(\d+(?:\.\d+)?)[A-Za-z]{0,2}", str(node.value)))  # 20, or "20D"
     ]
     known = ReadParameters(
         codes=words.trade + words.watch, plan=words.plan.to_json(), names=words.context.names
