@@ -103,6 +103,7 @@ def test_two_subgraphs_that_ask_at_once_are_answered_by_id_in_either_order(proce
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(300)
 def test_the_command_gives_each_answer_to_the_question_that_is_open(tmp_path):
     result = run_strategy(RunSpec(question=child.SENTENCE, on_clarify="ask"), out=tmp_path)
     folder, asked = tmp_path / result["run_id"], []
