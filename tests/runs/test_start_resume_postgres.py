@@ -11,6 +11,7 @@ from load_script import load_script
 
 from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs.folder import read_manifest
 from quantgraph.runtime import Resources
 
 pytestmark = pytest.mark.proof
@@ -33,7 +34,8 @@ def server():
 def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(tmp_path, server):
     told = interrupted_runs.play(tmp_path, "kills", server.database(), str(KILLS), "2")
     assert interrupted_runs.check_kills(told, tmp_path) == KILLS
-    assert replay(tmp_path / "kills0" / "r").differences == ()
+    named = Resources(ledger=read_manifest(tmp_path / "kills0" / "r").ledger)
+    assert replay(tmp_path / "kills0" / "r", resources=named).differences == ()
 
 
 def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, server):
@@ -53,7 +55,7 @@ def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, 
     (folder,) = tmp_path.iterdir()
     with saver(where) as checkpointer:
         assert resume_run(folder, resources=Resources(checkpointer=checkpointer))["ended_because"] == "done"
-    assert replay(folder).differences == ()
+    assert replay(folder, resources=Resources(ledger=where)).differences == ()
 
 
 @contextmanager

@@ -99,6 +99,7 @@ def _reading(url: URL, path: Path) -> Engine:
         query["immutable"] = "1"
     elif not index.is_file():
         scratch = _copy_folder(url, path, log)
+        del query["readonly_shm"]  # the copy has no index yet
     opened = (scratch or path.parent.absolute()) / path.name
     named = url.set(database=f"file:{quote(str(opened))}", query=query)
     engine = _make_engine(named, place=url, connect_args={"timeout": _BUSY_SECONDS, "factory": _Connection})
