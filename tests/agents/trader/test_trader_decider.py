@@ -237,10 +237,12 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_shipped_one_and_is_part_of_
     prompt = script.asked["2025-01-02"][0][0].content
     assert prompt.startswith("Buy what is red, sell what is blue.\n\n<trader_day>Today's date:\n2025-01-02")
     assert "You are a trader" not in prompt
-    assert replay(folder).identical  # the run knows where the file is
+    assert replay(folder, decider=TraderAgent(prompt=str(file))).identical
+    with pytest.raises(BadOption, match="a file, and nothing that a folder names is"):
+        replay(folder)
     file.write_text("Buy what is blue.", encoding="utf-8")
     with pytest.raises(RunMismatch, match=r"decider.prompt.trader_own"):
-        replay(folder)
+        replay(folder, decider=TraderAgent(prompt=str(file)))
     with pytest.raises(BadOption, match=r"none.txt'; must be a text file in UTF-8 .No such file"):
         TraderAgent(prompt=str(tmp_path / "none.txt"))
     file.write_text(" \n")
