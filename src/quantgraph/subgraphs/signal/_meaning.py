@@ -445,7 +445,7 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     known = ReadParameters(
         codes=words.trade + words.watch, plan=words.plan.to_json(), names=words.context.names
     )
-    if not (lost := lost_numbers([each["quote"] for each in done], code, known)):
+    if not (lost := lost_numbers([each["became"] or each["quote"] for each in done], code, known)):
         return []
     listed = ", ".join(lost)
     message = f"Numbers of the words that stand neither in the code nor in the trade plan: {listed}."
