@@ -267,17 +267,16 @@ def _added_words(
             yield became.word(each)
 
 
-def lost_numbers(quotes: Sequence[str], code: Collection[float], params: ReadParameters) -> tuple[str, ...]:
-    """Return the numbers above two in what a person said that are neither in the code's nor in the plan.
+def lost_numbers(texts: Sequence[str], code: Collection[float], params: ReadParameters) -> tuple[str, ...]:
+    """Return the numbers above two of clauses, as they were read, that neither code nor plan has.
 
     >>> lost_numbers(["close above EMA 50"], [60.0, 1.0], ReadParameters())
     ('50',)
     """
-    near = {
-        f"{round(each + step, 4):g}" for each in code for step in (-1, 0, 1)
-    }  # shift(n - 1), range(n + 1)
+    # A window of n may be written as shift(n - 1) or range(n + 1).
+    near = {f"{round(each + step, 4):g}" for each in code for step in (-1, 0, 1)}
     known, lost = near | params.plan_numbers, list[str]()
-    for text in map(anchored, quotes):
+    for text in map(anchored, texts):
         inside = [
             *securities_in(text, params),
             *((each.begin, each.end) for each in text.of("market", "date")),

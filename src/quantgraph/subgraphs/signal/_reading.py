@@ -308,8 +308,8 @@ def ask_for_missing_parts(reading: Reading) -> Reading | Question:
     reading = replace(reading, needs_clarification=True)
     kind = missing or "strategy"
     reason = reply.clarification_question or reply.analysis or _QUESTIONS[kind].text(language(state))
-    worded: Worded = "code" if reply.usual_answers else "model"
-    worded = worded if reply.clarification_question else ""
+    by: Worded = "code" if reply.usual_answers else "model"
+    worded: Worded = by if reply.clarification_question else ""
     again = repeat_question_update(state, kind, reading.params, reply.unread, reason, worded=worded)
     if again:
         return Question(changes={**reading.noted, **again})
