@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 import pandas as pd
 from langchain_core.messages import convert_to_messages
@@ -328,21 +327,18 @@ def _also_waived(text: str, task: Clarification) -> list[str]:
     ]
 
 
-N = TypeVar("N", bound=Callable[..., dict[str, Any]])
+def with_read_messages(state: SignalSubgraphState) -> SignalSubgraphState:
+    """Return the state of a node that runs alone, its messages in any form that LangChain reads.
 
-
-def reads_messages(node: N) -> N:
-    """Let a node read messages in any form that LangChain reads; another one is a ``BadOption``."""
-
-    @wraps(node)
-    def read(state: SignalSubgraphState, **options: Any) -> dict[str, Any]:
-        try:
-            messages = convert_to_messages(state.get("messages", ()))
-        except (ValueError, NotImplementedError) as error:
-            raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
-        return node({**state, "messages": messages} if messages else state, **options)
-
-    return cast("N", read)
+    Raises
+    ------
+        BadOption: A message that LangChain does not read.
+    """
+    try:
+        messages = convert_to_messages(state.get("messages", ()))
+    except (ValueError, NotImplementedError) as error:
+        raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
+    return {**state, "messages": messages} if messages else state
 
 
 _STEPS = {

@@ -48,9 +48,9 @@ from quantgraph.subgraphs.signal._updates import (
     is_waiver,
     open_lines,
     question_update,
-    reads_messages,
     sentence_text,
     typical_answers,
+    with_read_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -79,7 +79,6 @@ _By = AnsweredBy | None
 """Who answered; None is a person."""
 
 
-@reads_messages
 def clarify_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
 ) -> dict[str, Any]:
@@ -90,6 +89,7 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
+    state = with_read_messages(state)
     return written(state, _clarify(state, open_resources(resources), model))
 
 

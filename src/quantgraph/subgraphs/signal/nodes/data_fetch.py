@@ -39,7 +39,7 @@ from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import (
     failure_update,
     question_update,
-    reads_messages,
+    with_read_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -75,7 +75,6 @@ Rules / 规则
 Then say in one or two sentences what was fetched, or what failed and why."""
 
 
-@reads_messages
 def data_fetch_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
@@ -89,6 +88,7 @@ def data_fetch_node(
     dict
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
+    state = with_read_messages(state)
     resources = open_resources(resources)
     return written(state, _run_fetch(with_request(state, resources), resources, agent))
 

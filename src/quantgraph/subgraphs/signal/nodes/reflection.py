@@ -86,11 +86,11 @@ from quantgraph.subgraphs.signal._updates import (
     answered_questions,
     initial_state,
     question_update,
-    reads_messages,
     request_text,
     sentence_text,
     user_text,
     whole_request,
+    with_read_messages,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -114,7 +114,6 @@ _PLANNER_READ = "reading: the keyless planner's,"
 """Begins the assumption that the model's reading was replaced."""
 
 
-@reads_messages
 def reflection_node(
     state: SignalSubgraphState,
     *,
@@ -134,6 +133,7 @@ def reflection_node(
     dict
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
+    state = with_read_messages(state)
     resources = open_resources(resources)
     changes = _begin(state)
     if thanked := thanked_update(state):

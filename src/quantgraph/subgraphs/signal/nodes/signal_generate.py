@@ -45,7 +45,7 @@ from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._proof import run_strategy_first
 from quantgraph.subgraphs.signal._reading import with_request
-from quantgraph.subgraphs.signal._updates import failure_update, question_update, reads_messages
+from quantgraph.subgraphs.signal._updates import failure_update, question_update, with_read_messages
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, fix_window, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -59,7 +59,6 @@ from quantgraph.tools import ToolContext
 SIGNAL_GENERATE_AGENT_PROMPT = prompt_text("signal_generate", "en")
 
 
-@reads_messages
 def signal_generate_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
@@ -74,6 +73,7 @@ def signal_generate_node(
         The commit with the signal and the strategy that made it; the errors of this attempt; a question; or
         the end.
     """
+    state = with_read_messages(state)
     resources = open_resources(resources)
     count = progress_of(state)["generated"] + 1
     if (own := request_of(state)["own"]) is not None:
