@@ -48,7 +48,6 @@ def deep(levels):
         (WHOLE, "2.9", "2.9"),
         (WHOLE, "²", "²"),
         (TEXTS, '["000341.SZ"]', ["000341.SZ"]),
-        (TEXTS, "['a', 'b']", ["a", "b"]),
         (TEXTS, "a, b，c", ["a", "b", "c"]),
         (TEXTS, [1, "b"], ["1", "b"]),
         (TEXTS, "[" * 100_000, "[" * 100_000),
@@ -74,7 +73,7 @@ def test_null_is_absent_where_it_is_not_allowed(field):
 
 @pytest.mark.parametrize("plan", [deep(200), deep(5_000), json.dumps(deep(200))])
 def test_arguments_that_are_nested_deeply_are_refused(plan):
-    with pytest.raises(BadOption, match="^the arguments are nested deeper than 64 levels; send flat ones$"):
+    with pytest.raises(BadOption, match=r"^the arguments are nested deeper than 64 levels; send flat ones$"):
         checked_args("understand", {"sentence": SENTENCE, "plan": plan})
 
 
@@ -141,8 +140,7 @@ def test_a_foreign_client_over_stdio_is_understood(tmp_path):
             first, second = [row["run"] for row in (await ask("status"))["runs"]][:2]
             for run in (first, second):
                 await ask("run", run=run)
-                while (await ask("status", run=run))["state"] == "working":
-                    await anyio.sleep(0.5)
+                assert (await ask("run", run=run))["state"] == "done"
             for runs in (json.dumps([first, second]), f"{first}, {second}"):
                 assert (await ask("compare", runs=runs))["runs"] == [first, second]
             rows = [await ask("trades", run=first, limit=limit) for limit in ("2", 2.0, 2)]

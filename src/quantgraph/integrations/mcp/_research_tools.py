@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -235,7 +234,6 @@ TOOLS: Final[Mapping[str, tuple[type[_Args], Any, bool, str]]] = {
 """By name: what a tool takes, what it answers, whether it only reads, and what it does."""
 
 
-@cache
 def research_tool(name: str) -> ServedTool:
     """Return one of :data:`TOOLS`."""
     args, answers, reads, text = TOOLS[name]
@@ -264,7 +262,7 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     """
     model = TOOLS[name][0]
     try:
-        checked = model.model_validate(typed_args(args, research_tool(name).parameters))
+        checked = model.model_validate(typed_args(args, model.model_json_schema()))
     except ValidationError as error:
         fault, found = faults_of(error, model)[0], error.errors(include_url=False, include_input=False)[0]
         long = found["type"] == "string_too_long"

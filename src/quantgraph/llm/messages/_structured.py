@@ -32,9 +32,8 @@ _LITERALS = {"none": "null"}
 _LOOSE_TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")
 _STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
 _LEADING_ZEROS = re.compile(r"-?0\d")
-_DEEPEST_ARGUMENTS = 64
+_DEEPEST_ARGUMENTS, _MOST_WHOLE = 64, 10**15
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
-_MOST_WHOLE, _LONGEST_REPAIR = 10**15, 10_000
 
 
 def repair_json(text: str) -> Any:
@@ -84,10 +83,6 @@ def typed_args(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, 
 
     Null is absent where it is not allowed. Whole numbers are text, and text a whole number, a list (JSON,
     or joined by commas) or an object (JSON), as the schema wants. What cannot be read stays as it is.
-
-    >>> fields = {"end": {"type": "string"}, "runs": {"type": "array", "items": {"type": "string"}}}
-    >>> typed_args({"end": 20250101.0, "runs": "a, b"}, {"type": "object", "properties": fields})
-    {'end': '20250101', 'runs': ['a', 'b']}
     """
     with suppress(RecursionError):
         mended: dict[str, Any] = normalise_nulls(dict(args), schema, loose=True)
@@ -97,7 +92,6 @@ def typed_args(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, 
 
 
 def _as_typed(value: Any, kinds: set[str | None]) -> Any:
-    """A value as one of the types, if it says the same."""
     if isinstance(value, str):
         return _from_text(value, kinds)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -109,22 +103,15 @@ def _as_typed(value: Any, kinds: set[str | None]) -> Any:
 def _from_text(text: str, kinds: set[str | None]) -> Any:
     word = text.strip()
     if kinds & {"array", "object"} and word[:1] in {"[", "{"}:
-        value = _parsed(word)
-        kind = "array" if isinstance(value, list) else "object" if isinstance(value, dict) else ""
-        return value if kind in kinds else text
+        with suppress(ValueError, RecursionError):
+            value = _DECODER.decode(word)
+            return value if ("array" if isinstance(value, list) else "object") in kinds else text
+        return text
     if "string" in kinds or _says_null(text):
         return text
     if "array" in kinds:
         return [part.strip() for part in re.split("[,，]", word) if part.strip()]
     return int(word.split(".")[0]) if "integer" in kinds and _WHOLE.fullmatch(word) else text
-
-
-def _parsed(text: str) -> Any:
-    """The value of JSON; None for what is none, or has a key twice, or a number that is not finite."""
-    try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return repair_json(text) if len(text) <= _LONGEST_REPAIR else None
 
 
 def normalise_nulls(value: Any, schema: Mapping[str, Any], *, loose: bool = False) -> Any:

@@ -22,7 +22,6 @@ _SCHEDULES = {
 """The words of a schedule that is not counted in sessions; the first that is found."""
 NAMED_ENDS = ("max_holding", "take_profit", "trailing_stop")
 """Words of a plan that say when a position ends."""
-_MOST_DIGITS = 20
 _SHARES = ("stop_loss", "take_profit", "trailing_stop", "band", "cash_reserve", "commission")
 
 
@@ -128,11 +127,7 @@ def _as_planned(name: str, value: Any) -> Any:
 
 
 def plain_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan of JSON with numbers in one form, and ``"8%"`` as 0.08 where a share is meant.
-
-    >>> plain_plan({"stop_loss": "8%", "max_holding": "20", "size": "30%", "cash": "5%"})
-    {'stop_loss': '0.08', 'max_holding': 20, 'size': {'percent': '0.3'}, 'cash': '5%'}
-    """
+    """A plan of JSON with numbers in one form, and ``"8%"`` as 0.08 where a share is meant."""
     return {name: _plain(name, value) for name, value in plan.items()}
 
 
@@ -144,7 +139,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "size" and of_a_share and number is not None:
         return {"percent": _plain("percent", value)}
     no_share = of_a_share and name not in {*_SHARES, "percent", "by"}
-    if not number or no_share or abs(number.adjusted()) > _MOST_DIGITS:
+    if not number or no_share or abs(number.adjusted()) > 20:
         return value
     return int(number) if number % 1 == 0 else f"{number.normalize():f}"
 
