@@ -258,7 +258,7 @@ ARGUMENTS = {
     "symbols in an object": {**BEGIN, "symbols": {"a": 1}},
     "date that is a path": {**BEGIN, "start": "../../a"},
     "no such date": {**BEGIN, "start": "20259999"},
-    "number for a date": {**BEGIN, "end": 20250131},
+    "fraction for a date": {**BEGIN, "end": 20250131.5},
     "text for a plan": {**BEGIN, "plan": "/etc/passwd"},
     "list for a plan": {**BEGIN, "plan": [1]},
     "brackets for a plan": {**BEGIN, "plan": "[" * 100_000},

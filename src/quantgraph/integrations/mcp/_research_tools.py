@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.json_schema import WithJsonSchema
 
 from quantgraph._util.files import MAX_TEXT_LENGTH, check_sentence, check_text
 from quantgraph._util.values import faults_of
@@ -21,6 +22,8 @@ from quantgraph.integrations.mcp._research_answers import (
     StatusAnswer,
     TradesAnswer,
 )
+from quantgraph.llm.messages import typed_args
+from quantgraph.subgraphs.signal import plain_plan
 from quantgraph.tools.mcp import ServedTool
 
 MOST_CODE: Final = 200_000
@@ -57,19 +60,14 @@ GLOBAL_DATA_STATE.update("signal", {"cross_ma20": signal})"""
 
 
 def _joined(value: Any) -> Any:
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+    parts = value.split(",") if isinstance(value, str) else value
+    return ",".join(str(part).strip() for part in parts) if isinstance(parts, list) else value
 
 
-def _object(value: Any) -> Any:
-    """An object, which clients also write as its JSON."""
-    try:
-        return json.loads(value or "{}") if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
-
-
-_Codes = Annotated[str, BeforeValidator(_joined)]
-_Words = Annotated[dict[str, Any], BeforeValidator(_object)]
+_TEXT = {"type": "string"}
+_Codes = Annotated[
+    str, BeforeValidator(_joined), WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]})
+]
 
 
 class _Args(BaseModel):
@@ -89,7 +87,7 @@ class _Understand(_Args):
     )
     start: str = Field("", max_length=_DATE, description="first date, YYYYMMDD; default: the sentence's")
     end: str = Field("", max_length=_DATE, description="last date, YYYYMMDD; default: the sentence's")
-    plan: _Words = Field(
+    plan: dict[str, Any] = Field(
         default_factory=dict,
         description=(
             "words of the trade plan that the sentence does not say, as an object; they win over its own: "
@@ -122,7 +120,7 @@ class _Run(_Understand):
     end: str = Field(
         "", max_length=_DATE, description="last date; default: the sentence's, with code else the data's"
     )
-    plan: _Words = Field(default_factory=dict, description="as understand takes it")
+    plan: dict[str, Any] = Field(default_factory=dict, description="as understand takes it")
     code: str = Field(
         "", max_length=MOST_CODE, description="the signal's code, see audit; best with the sentence"
     )
@@ -264,7 +262,7 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     """
     model = TOOLS[name][0]
     try:
-        checked = model.model_validate(dict(args))
+        checked = model.model_validate(typed_args(args, model.model_json_schema()))
     except ValidationError as error:
         fault, found = faults_of(error, model)[0], error.errors(include_url=False, include_input=False)[0]
         long = found["type"] == "string_too_long"
@@ -272,7 +270,9 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
             f"{fault.place} has more than {found['ctx']['max_length']:,} characters" if long else fault.line
         )
         raise BadOption(f"{name}: {most}", parameter=fault.place) from None
-    _check_plan(getattr(checked, "plan", {}))
+    if isinstance(checked, _Understand):
+        _check_plan(checked.plan)
+        checked.plan = plain_plan(checked.plan)
     for key, value in checked.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
         for text in value if isinstance(value, list) else [value]:
             check_text(text, key)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BadOption, StorageUnavailable
+from quantgraph.llm.messages import typed_args
 from quantgraph.tools import refusal
 from quantgraph.tools.mcp import CLIENT_TOOLS, Progress, ServedTool, served_tool
 
@@ -52,7 +53,10 @@ class ClientHandler:
     ) -> Any:
         """Wait until the run has carried a call out, and return its answer."""
         try:
+            args = typed_args(args, served_tool(name).parameters)
             length = len(canonical_json(args, allow_nan=False))
+        except BadOption as error:
+            return refusal(error.code, f"{name}: {error.message}")
         except (TypeError, ValueError, RecursionError):
             return refusal("bad_option", f"the arguments of {name} are not JSON with finite numbers")
         if length > LONGEST_ARGUMENTS:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         without_thoughts,
         wrap,
     )
-    from quantgraph.llm.messages._structured import ask_json, find_json, read_json, read_object
+    from quantgraph.llm.messages._structured import ask_json, find_json, read_json, read_object, typed_args
 
 __all__ = [
     "ask_json",
@@ -38,6 +38,7 @@ __all__ = [
     "reply_text",
     "to_json",
     "token_counts",
+    "typed_args",
     "without_thoughts",
     "wrap",
 ]

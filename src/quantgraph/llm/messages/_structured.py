@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, TypeVar
@@ -22,15 +23,17 @@ from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
 from quantgraph._util.values import faults_of, first_of
-from quantgraph.errors import ModelOutputInvalid
+from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm._model_call import cached_attempt
-from quantgraph.llm.messages._json import is_cut_off, reply_text
+from quantgraph.llm.messages._json import is_cut_off, is_too_deep, reply_text
 
 _NULLS = frozenset({"", "null", "none"})
 _LITERALS = {"none": "null"}
 _LOOSE_TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")
 _STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
 _LEADING_ZEROS = re.compile(r"-?0\d")
+_DEEPEST_ARGUMENTS, _MOST_WHOLE = 64, 10**15
+_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
 
 
 def repair_json(text: str) -> Any:
@@ -75,7 +78,43 @@ def _token(word: str) -> str | float:
     return _LITERALS.get(word, word)
 
 
-def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+def typed_args(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a tool in the types of its schema; ``BadOption`` if they are nested deeper than 64 levels.
+
+    Null is absent where it is not allowed. Whole numbers are text, and text a whole number, a list (JSON,
+    or joined by commas) or an object (JSON), as the schema wants. What cannot be read stays as it is.
+    """
+    with suppress(RecursionError):
+        mended: dict[str, Any] = normalise_nulls(dict(args), schema, loose=True)
+        if not is_too_deep(mended, _DEEPEST_ARGUMENTS):
+            return mended
+    raise BadOption(f"the arguments are nested deeper than {_DEEPEST_ARGUMENTS} levels; send flat ones")
+
+
+def _as_typed(value: Any, kinds: set[str | None]) -> Any:
+    if isinstance(value, str):
+        return _from_text(value, kinds)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) < _MOST_WHOLE or value != int(value):
+        return value
+    return int(value) if "integer" in kinds else str(int(value)) if "string" in kinds else value
+
+
+def _from_text(text: str, kinds: set[str | None]) -> Any:
+    word = text.strip()
+    if kinds & {"array", "object"} and word[:1] in {"[", "{"}:
+        with suppress(ValueError, RecursionError):
+            value = _DECODER.decode(word)
+            return value if ("array" if isinstance(value, list) else "object") in kinds else text
+        return text
+    if "string" in kinds or _says_null(text):
+        return text
+    if "array" in kinds:
+        return [part.strip() for part in re.split("[,，]", word) if part.strip()]
+    return int(word.split(".")[0]) if "integer" in kinds and _WHOLE.fullmatch(word) else text
+
+
+def normalise_nulls(value: Any, schema: Mapping[str, Any], *, loose: bool = False) -> Any:
     """A value with null in place of ``"null"``, ``"None"`` or ``""``.
 
     Such a string becomes null if the schema allows null.
@@ -90,18 +129,19 @@ def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
     {'note': None}
     """
     options = _options(schema)
+    kinds = {option.get("type") for option in options}
+    value = _as_typed(value, kinds) if loose and None not in kinds else value
     if isinstance(value, str):
-        is_null = _says_null(value) and any(option.get("type") == "null" for option in options)
-        return None if is_null else value
+        return None if _says_null(value) and "null" in kinds else value
     if isinstance(value, list):
         items = [option["items"] for option in options if isinstance(option.get("items"), Mapping)]
-        return [normalise_nulls(item, items[0]) for item in value] if items else value
+        return [normalise_nulls(item, items[0], loose=loose) for item in value] if items else value
     if not isinstance(value, dict):
         return value
-    return _mended_object(value, options)
+    return _mended_object(value, options, loose)
 
 
-def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]], loose: bool) -> dict[str, Any]:
     required = {name for option in options for name in option.get("required", ())}
     properties: dict[str, Any] = {}
     others: Mapping[str, Any] = {}
@@ -112,7 +152,9 @@ def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]]) -> d
     result = {}
     for name, item in value.items():
         field = properties.get(name, others)
-        item = normalise_nulls(item, field)  # noqa: PLW2901
+        item = normalise_nulls(item, field, loose=loose)  # noqa: PLW2901
+        if loose and item is None and not {None, "null"} & {each.get("type") for each in _options(field)}:
+            continue
         if isinstance(item, str) and _says_null(item) and name not in required and not _takes_text(field):
             continue
         result[name] = item

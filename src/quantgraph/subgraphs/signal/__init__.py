@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._agents import market_source
     from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, words_in
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
+    from quantgraph.subgraphs.signal._plan import plain_plan
     from quantgraph.subgraphs.signal._source_facts import indices_with_levels
     from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
     from quantgraph.subgraphs.signal._warm_up import EVALUATION_FIELDS, not_evaluated_text
@@ -76,6 +77,7 @@ __all__ = [
     "missing_indicators",
     "needs_notes",
     "not_evaluated_text",
+    "plain_plan",
     "reflection_node",
     "restrict_to_request",
     "route_after_clarify",

@@ -110,7 +110,8 @@ def _as_planned(name: str, value: Any) -> Any:
     """A value as a plan takes it: ``8%`` and 8 are 0.08 for a stop, a size of 20,000 is cash."""
     if name in _SHARES:
         number = _number(value)
-        return value if number is None else number / 100 if number >= 1 else number
+        is_whole = number is not None and number >= 1 and "%" not in str(value)
+        return value if number is None else number / 100 if is_whole else number
     if name in {"max_positions", "max_holding"}:
         number = _number(value)
         return int(number) if number is not None and number % 1 == 0 else value
@@ -123,6 +124,24 @@ def _as_planned(name: str, value: Any) -> Any:
     if name == "accumulate" and isinstance(value, Mapping):
         return {key: _part(key, part) for key, part in value.items()}
     return value
+
+
+def plain_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan of JSON with numbers in one form, and ``"8%"`` as 0.08 where a share is meant."""
+    return {name: _plain(name, value) for name, value in plan.items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain("percent" if name == "weights" else key, part) for key, part in value.items()}
+    number = None if name in {"benchmark", "rank"} else _number(value)
+    of_a_share = "%" in str(value)
+    if name == "size" and of_a_share and number is not None:
+        return {"percent": _plain("percent", value)}
+    no_share = of_a_share and name not in {*_SHARES, "percent", "by"}
+    if not number or no_share or abs(number.adjusted()) > 20:
+        return value
+    return int(number) if number % 1 == 0 else f"{number.normalize():f}"
 
 
 def _schedule(value: Any) -> Any:

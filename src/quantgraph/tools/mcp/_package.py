@@ -198,10 +198,32 @@ def http_app(server: Any, *, max_body: int = MAX_BODY) -> Any:
     )
 
 
+_DEEPEST_MESSAGE = 150  # the parser gives up some 50 levels later, and leaves the client without an answer
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]]')
+
+
+async def _shallow_lines(lines: TextIO) -> AsyncIterator[str]:
+    """Messages with null in place of what is nested too deeply, for a tool to refuse its arguments."""
+    async for line in anyio.wrap_file(lines):
+        yield _shallow(line) if line.count("{") + line.count("[") > _DEEPEST_MESSAGE else line
+
+
+def _shallow(line: str) -> str:
+    kept, begin, depth = list[str](), 0, 0
+    for token in _TOKEN.finditer(line):
+        opens, closes = token[0] in {"{", "["}, token[0] in {"}", "]"}
+        depth += opens - closes
+        if opens and depth == _DEEPEST_MESSAGE + 1:
+            kept.append(line[begin : token.start()] + "null")
+        elif closes and depth == _DEEPEST_MESSAGE:
+            begin = token.end()
+    return "".join([*kept, line[begin:]])
+
+
 async def serve_stdio(server: Any, lines_in: TextIO, lines_out: TextIO) -> None:
     """Serve one client over two streams, until the first ends."""
     async with stdio_server(
-        cast("anyio.AsyncFile[str]", anyio.wrap_file(lines_in)),
+        cast("anyio.AsyncFile[str]", _shallow_lines(lines_in)),
         cast("anyio.AsyncFile[str]", anyio.wrap_file(lines_out)),
     ) as (read, write):
         await server.run(read, write, server.create_initialization_options())
