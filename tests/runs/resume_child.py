@@ -33,6 +33,7 @@ from scripted_run import ANSWER, QUESTION, told
 
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.files import MANIFEST_FILE
 from quantgraph.audit.causality import LookLog
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
@@ -40,7 +41,6 @@ from quantgraph.runs import _identity as identity
 from quantgraph.runs import _start as start
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs._start import last_thread
-from quantgraph.runs.folder._folder import MANIFEST_FILE
 from quantgraph.runtime import Resources
 
 RUN = "r"

@@ -1,4 +1,4 @@
-"""Files and limits: atomic writes, limits of text from outside, processors and memory, run ids."""
+"""Files and limits: atomic writes, limits of text from outside, processors and memory, runs by name."""
 
 from __future__ import annotations
 
@@ -150,3 +150,24 @@ def run_id_of(value: object) -> str:
         raise BadOption(f"run_id={value!r} must be text, or None for a new one", parameter="run_id")
     check_text(value, "run_id")
     return value
+
+
+MANIFEST_FILE = "run.json"
+
+
+def find_run_folder(run: str | Path, runs_dir: Path) -> Path:
+    """The folder of a run, as a path or by the run's name.
+
+    Raises
+    ------
+    BadOption
+        If there is no such run.
+    """
+    places = dict.fromkeys((Path(run), runs_dir / run))  # an absolute path is one place
+    for folder in places:
+        if (folder / MANIFEST_FILE).is_file():
+            return folder
+    message = f"RUN={str(run)!r}: there is no {MANIFEST_FILE} in {' or in '.join(map(str, places))}"
+    if any((folder / "ledger.sqlite").is_file() for folder in places):
+        message += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
+    raise BadOption(message, parameter="run")

@@ -98,7 +98,7 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
 
 def run_folder_of(run: str | None, place: str | Path) -> Path | None:
     """The folder of a run: ``run`` itself, or its ledger's; None if it has none."""
-    from quantgraph.runs.folder import MANIFEST_FILE
+    from quantgraph._util.files import MANIFEST_FILE
     from quantgraph.settings import load_settings
 
     named = () if run is None else (Path(run), load_settings().runs_dir / run)
@@ -110,7 +110,8 @@ def run_folder_of(run: str | None, place: str | Path) -> Path | None:
 
 def _name_in(folder: Path | None) -> str | None:
     """Name of the run in a folder; None if there is none."""
-    from quantgraph.runs.folder import MANIFEST_FILE, read_manifest
+    from quantgraph._util.files import MANIFEST_FILE
+    from quantgraph.runs.folder import read_manifest
 
     return read_manifest(folder).run_id if folder and (folder / MANIFEST_FILE).is_file() else None
 
@@ -178,7 +179,7 @@ def recorded_folder(
     run: str | None, out: Path | None, fits: Callable[[Path], bool] = lambda _file: True
 ) -> Path:
     """The folder of a run that is named in the folder of runs; of the latest that fits without a name."""
-    from quantgraph.runs.folder import MANIFEST_FILE, find_run_folder
+    from quantgraph._util.files import MANIFEST_FILE, find_run_folder
     from quantgraph.settings import load_settings
 
     runs_dir = out or load_settings().runs_dir

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Literal, get_args
@@ -114,7 +115,7 @@ def as_text(messages: Sequence[BaseMessage], form: ReplyForm) -> list[BaseMessag
             names |= {call["id"]: call["name"] for call in message.tool_calls}
             calls = (_json({"tool": call["name"], "args": call["args"]}) for call in message.tool_calls)
             parts = (str(message.text).strip(), *calls)
-            converted.append(AIMessage("\n".join(part for part in parts if part)))
+            converted.append(tags.reworded(message, "\n".join(part for part in parts if part)))
         elif message is not None:
             converted.append(message)
     if not form.tools:
@@ -230,6 +231,8 @@ def _native_calls(message: AIMessage) -> list[_Call]:
 def _invalid_call(call: InvalidToolCall, *, cut_off: bool) -> _Call:
     """A call whose arguments the client could not read as JSON; no text means no arguments."""
     name, text = call["name"] or "", call["args"] or ""
+    with suppress(ValueError, RecursionError):
+        text = inner if isinstance(inner := json.loads(text), str) else text  # encoded twice
     if not text.strip() and not cut_off:
         return _Call(name=name)
     found = find_json(text, cut_off=cut_off)
@@ -486,7 +489,7 @@ def _repair_request(message: AIMessage, fault: str) -> list[BaseMessage]:
     """The reply without its thinking, and the question that names its fault."""
     text = without_thoughts(reply_text(message.content))
     question = f"Your last reply could not be used: {fault}. Send it again, whole and valid."
-    return [*([AIMessage(text)] if text else []), HumanMessage(question)]
+    return [*([tags.reworded(message, text)] if text else []), HumanMessage(question)]
 
 
 def _with_parsed_calls(message: AIMessage, parsed: ParsedReply) -> AIMessage:

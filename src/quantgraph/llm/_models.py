@@ -144,17 +144,23 @@ def _default_name(settings: Settings) -> str:
 
 def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
     try:
-        from langchain_openai import ChatOpenAI
+        from quantgraph.llm._vendor_model import VendorChatOpenAI
     except ImportError as error:
         raise NotConfigured(
             f"the package langchain-openai cannot be imported ({error}); run: pip install langchain-openai",
             variable="model",
         ) from error
-    params = settings.parameters_for(role)
+    params, own = settings.parameters_for(role), settings.parameters_for(role, _OWN_PARAMETERS)
+    body = dict(own["extra_body"] or {})
     if _limit_field(name, role, settings) == "max_tokens" and params["max_tokens"]:
         # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.
-        params["extra_body"] = {"max_tokens": params.pop("max_tokens")}
-    return ChatOpenAI(
+        body = {"max_tokens": params.pop("max_tokens"), **body}
+    if body:
+        params["extra_body"] = body
+    if own["stream"] is not None:
+        params["streaming"] = own["stream"]
+    return VendorChatOpenAI(
+        system_role=own["system_role"],
         model=name,
         base_url=settings.openai_base_url,
         api_key=key,
@@ -165,6 +171,9 @@ def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, l
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )
+
+
+_OWN_PARAMETERS = ("stream", "extra_body", "system_role")
 
 
 def _limit_field(name: str, role: Role, settings: Settings) -> str:

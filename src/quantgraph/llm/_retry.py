@@ -389,11 +389,28 @@ def _read_status(error: Exception, status: int, facts: ModelFacts) -> ModelFault
     server_line = _server_message(error, facts)
     spent = getattr(error, "code", None) == "insufficient_quota"
     return ModelFault(
-        reason=f"HTTP {status}" + (f": {server_line}" if server_line else ""),
+        reason=f"HTTP {status}" + (f": {server_line}" if server_line else "") + _settings_named(server_line),
         retry=(status in _RETRY_STATUS and not spent) or _may_pass(status),
         status=status,
         retry_after=_retry_after(error),
     )
+
+
+_SETTINGS = {
+    r"temperature": "temperature (none sends none)",
+    r"\bseed\b": "seed",
+    r"max_(completion_)?tokens\W+(is|are) not|use \W*max_(completion_)?tokens": "reply_limit_field",
+    r"system.{0,3} (role|message|prompt)|role\W+system": "system_role (user)",
+    r"non-?stream|stream\w* (is )?(only|required)|only .{0,20}stream": "stream (true)",
+    r"thinking|reasoning_effort|chat_template": "extra_body",
+    r"tool_choice|tools?\b.{0,20} not": "tool_calling (text)",
+}
+"""What a server's refusal names, and the setting of ours that decides it."""
+
+
+def _settings_named(line: str) -> str:
+    named = [ours for theirs, ours in _SETTINGS.items() if re.search(theirs, line, re.IGNORECASE)]
+    return f"; settings that decide it: {', '.join(named)}" if named else ""
 
 
 def _may_pass(status: int) -> bool:

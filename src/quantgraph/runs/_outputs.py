@@ -22,7 +22,14 @@ from sqlalchemy import MetaData, select
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.database import open_engine
-from quantgraph._util.files import MOST_JSON, read_stored, storage_errors, stored_file, write_atomic
+from quantgraph._util.files import (
+    MANIFEST_FILE,
+    MOST_JSON,
+    read_stored,
+    storage_errors,
+    stored_file,
+    write_atomic,
+)
 from quantgraph._util.packages import parse_code
 from quantgraph._util.values import json_of
 from quantgraph.audit.bars import signal_counts
@@ -31,7 +38,6 @@ from quantgraph.errors import BadFile
 from quantgraph.market import Moment
 from quantgraph.recording import PASSING_ERRORS, Recording
 from quantgraph.runs.folder._folder import Manifest
-from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.graph_state import dialogue_of, progress_of, request_of, strategy_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols

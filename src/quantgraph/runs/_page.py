@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.files import MOST_JSON, read_stored, storage_errors, write_atomic
+from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, read_stored, storage_errors, write_atomic
 from quantgraph._util.texts import Language, language_of, without_places
 from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import Ledger
@@ -34,7 +34,6 @@ from quantgraph.recording import Entry, Recorder
 from quantgraph.report import draw_execution
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest, stored_data
-from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime.endings import closing_text
 from quantgraph.sentences import RequestContext, describe_value, read_request
 from quantgraph.sentences.evaluation import RuleData, values_traded

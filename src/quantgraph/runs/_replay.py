@@ -20,6 +20,7 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.files import find_run_folder
 from quantgraph.agents import as_decider
 from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger
@@ -42,7 +43,6 @@ from quantgraph.runs.folder._folder import (
     read_manifest,
     stored_data,
 )
-from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runs.verification._verification import (
     ReplayDifference,
     check_recorded_commits,

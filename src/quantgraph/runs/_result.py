@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.files import read_stored, storage_errors, write_atomic
+from quantgraph._util.files import MANIFEST_FILE, find_run_folder, read_stored, storage_errors, write_atomic
 from quantgraph._util.texts import (
     Language,
     Note,
@@ -43,7 +43,6 @@ from quantgraph.runs._outputs import (
     read_signal,
 )
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
-from quantgraph.runs.folder._places import MANIFEST_FILE, find_run_folder
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pandas as pd
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from quantgraph._util.files import check_sentence, check_text, new_run_id
+from quantgraph._util.files import check_sentence, check_text, find_run_folder, new_run_id
 from quantgraph._util.texts import Note, language_of, short_line
 from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
@@ -61,7 +61,6 @@ from quantgraph.runs.folder._folder import (
     recorded_ledger,
     staged_run_folder,
 )
-from quantgraph.runs.folder._places import find_run_folder
 from quantgraph.runtime import Resources, merge_resources, run_database_path
 from quantgraph.runtime.dialogue import Answer, OnClarify, answer_in_text, check_answers_question
 from quantgraph.runtime.graph_state import Clarification

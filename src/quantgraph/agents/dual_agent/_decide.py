@@ -35,7 +35,7 @@ from quantgraph.agents.dual_agent._validation import (
 )
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
-from quantgraph.llm.messages import ask_json, read_object, wrap
+from quantgraph.llm.messages import ask_json, read_object, vendor_fields, wrap
 from quantgraph.settings import Role
 
 _compact_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
@@ -75,7 +75,7 @@ class Draft(TypedDict):
     says of it; ``attempts`` the model calls made.
     """
 
-    messages: list[list[str]]
+    messages: list[list[Any]]
     open: list[str]
     decided: dict[str, CheckedDecision]
     faults: dict[str, str]
@@ -137,7 +137,7 @@ def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
     The cache does not keep a reply that fails a check. An error that :attr:`.Agents.ends_asking` takes
     spends all attempts: what is decided stands, and the rest has the error as its fault.
     """
-    meter = agents.meter
+    meter, more = agents.meter, dict[str, Any]()
     with cached_attempt() as made:
         try:
             reply = agents.ask("decision", _conversation(draft["messages"]))
@@ -150,11 +150,16 @@ def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
             return {**draft, "faults": _with_fault(draft, error.line), "attempts": batch.max_attempts}
         else:
             text, checked = str(reply.text), _checked(draft, batch, value)
+            more = vendor_fields(reply)
             meter.logic_errors += bool(checked["faults"])
             meter.cash_errors += len(checked["open"]) > len(checked["faults"])
         if checked["open"]:
             drop_replies(made)
-    return {**checked, "messages": [*draft["messages"], ["ai", text]], "attempts": draft["attempts"] + 1}
+    return {
+        **checked,
+        "messages": [*draft["messages"], ["ai", text, *([more] if more else [])]],
+        "attempts": draft["attempts"] + 1,
+    }
 
 
 def settled(draft: Draft, batch: Batch) -> dict[str, dict[str, Any]]:
@@ -245,9 +250,9 @@ def _result(decision: CheckedDecision, value: float, timestamp: str) -> dict[str
     }
 
 
-def _conversation(messages: Sequence[Sequence[str]]) -> list[AnyMessage]:
+def _conversation(messages: Sequence[Sequence[Any]]) -> list[AnyMessage]:
     kinds = {"system": SystemMessage, "human": HumanMessage, "ai": AIMessage}
-    return [kinds[role](text) for role, text in messages]
+    return [kinds[role](text, additional_kwargs=more[0] if more else {}) for role, text, *more in messages]
 
 
 _FAILED = "the filter gave no usable answer: fundamentals are shown"

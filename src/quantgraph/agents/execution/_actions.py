@@ -13,7 +13,15 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import escape_controls
 from quantgraph._util.values import faults_of, first_of
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.messages import find_json, is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
+from quantgraph.llm.messages import (
+    find_json,
+    is_cut_off,
+    is_too_deep,
+    reply_text,
+    reworded,
+    to_json,
+    without_thoughts,
+)
 
 ActionType = Literal["tool_call", "calculation", "decision", "observation"]
 ACTION_TYPES: Final[tuple[ActionType, ...]] = get_args(ActionType)
@@ -195,7 +203,7 @@ def calls_as_text(reply: AIMessage) -> AIMessage:
     raw = [_action_of(call["name"], call["args"], reasoning) for call in reply.tool_calls]
     lines = ["(a call that cannot be read)"] if reply.invalid_tool_calls or is_too_deep(raw) else raw
     text = "\n".join(canonical_json(to_json(each), sort_keys=False) for each in lines)
-    return AIMessage(text, id=reply.id, response_metadata=reply.response_metadata)
+    return reworded(reply, text)
 
 
 class _Unreadable(Exception):

@@ -22,6 +22,7 @@ from quantgraph.llm.messages import (
     is_too_deep,
     read,
     reply_text,
+    reworded,
     to_json,
     without_thoughts,
     wrap,
@@ -269,7 +270,7 @@ def _answered(reply: AIMessage, text: str, answer: str, step: int) -> list[AnyMe
     """Return a reply and its answer: a message, or where it made calls, an answer to each."""
     clean = escape_tags(text.encode("utf-8", "replace").decode())
     if reply.invalid_tool_calls or not reply.tool_calls:
-        return [AIMessage(clean or _EMPTY), HumanMessage(answer)]
+        return [reworded(reply, clean or _EMPTY), HumanMessage(answer)]
     ids = [call["id"] or f"call_{step}_{place}" for place, call in enumerate(reply.tool_calls)]
     calls = [
         {**call, "id": name, "args": _short_args(call["args"])}

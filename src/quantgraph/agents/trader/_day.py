@@ -54,7 +54,7 @@ from quantgraph.errors import (
     QuantGraphError,
 )
 from quantgraph.llm import Model, role_model
-from quantgraph.llm.messages import to_json
+from quantgraph.llm.messages import reworded, to_json
 from quantgraph.market import Rulebook
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
@@ -264,7 +264,7 @@ class TraderLoop(ModelLoop[TraderState]):
             self.options.max_steps - step, max(0, MAX_CALLS - state["call_count"]), self.language
         )
         update: TraderState = {
-            "conversation": [*state["conversation"], *self._answered(text, calls, results, left)],
+            "conversation": [*state["conversation"], *self._answered(reply, calls, results, left)],
             "reply": None,
             "results": [],
             "reply_errors": _counted(
@@ -315,18 +315,19 @@ class TraderLoop(ModelLoop[TraderState]):
         )
 
     def _answered(
-        self, text: str, calls: Sequence[ToolCall], results: Sequence[Any], left: str
+        self, reply: AIMessage, calls: Sequence[ToolCall], results: Sequence[Any], left: str
     ) -> list[AnyMessage]:
         """The reply, what its calls answered, and what is left of the day, as messages."""
+        text = clean_text(reply)
         if not calls or self.options.results_as == "text":
             answer = "\n".join(filter(None, (answer_text(results, self.language), left)))
-            return [AIMessage(text or _NO_TEXT), HumanMessage(answer)]
+            return [reworded(reply, text or _NO_TEXT), HumanMessage(answer)]
         short = [ToolCall(name=each["name"], args=_short_args(each["args"]), id=each["id"]) for each in calls]
         answers = [
             ToolMessage(result_text(result), tool_call_id=str(call["id"]), name=call["name"])
             for call, result in zip(calls, results, strict=True)
         ]
-        return [AIMessage(text, tool_calls=short), *answers, *([HumanMessage(left)] if left else [])]
+        return [reworded(reply, text, short), *answers, *([HumanMessage(left)] if left else [])]
 
 
 def _reason(messages: Sequence[AnyMessage]) -> str:

@@ -226,7 +226,7 @@ class TraderAgent(TraderOptions, ModelDecider):
                 keep=partial(_keep, context),
             )
             state = loop.run(TraderState())
-        if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
+        if state["ended"] == "error" and all(_broke_off(each.notes) for each in context.history):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
 
@@ -266,9 +266,9 @@ def _facts(state: TraderState) -> str:
     return "\n\n".join(part for part in day.split("\n\n") if "\nsymbol," not in part)
 
 
-def _had_replies(context: DecisionContext) -> bool:
-    """Whether the model replied in the session before."""
-    return any(each.notes.get("trader", {}).get("steps") for each in context.history[-1:])
+def _broke_off(notes: Mapping[str, Any]) -> bool:
+    """Whether a model ended a session by an error."""
+    return bool(notes.get("trader", {}).get("ended") == "error")
 
 
 def _keep(context: DecisionContext, step: int, action: Mapping[str, Any], result: Any) -> None:

@@ -24,7 +24,7 @@ from quantgraph.agents.trader._day_facts import (
 )
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
-from quantgraph.llm.messages import escape_tags, reply_text, without_thoughts, wrap
+from quantgraph.llm.messages import escape_tags, reply_text, reworded, without_thoughts, wrap
 from quantgraph.market import session_of
 from quantgraph.state import View
 from quantgraph.tools import MOST_SYMBOLS
@@ -229,7 +229,7 @@ def _short(message: AnyMessage) -> AnyMessage:
             {**each, "args": each["args"] if len(canonical_json(each["args"])) <= _OLD else {"…": "left out"}}
             for each in message.tool_calls
         ]
-        return AIMessage(text, tool_calls=calls)
+        return reworded(message, text, calls)
     if isinstance(message, ToolMessage):
         return ToolMessage(text, tool_call_id=message.tool_call_id)
     return HumanMessage(text)

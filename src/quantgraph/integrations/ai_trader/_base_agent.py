@@ -20,7 +20,7 @@ import pandas as pd
 from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import RunControl
 
-from quantgraph._util.files import new_run_id, storage_errors, write_atomic
+from quantgraph._util.files import MANIFEST_FILE, new_run_id, storage_errors, write_atomic
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.agents.trader import TraderAgent, TraderOptions, answer_text, first_message
 from quantgraph.broker import Account, Decider, SessionResult
@@ -40,7 +40,7 @@ from quantgraph.integrations.ai_trader._trades import PositionRecord, opening_re
 from quantgraph.llm import KEYLESS, Model, get_llm
 from quantgraph.market import Rulebook, session_of
 from quantgraph.runs import RunResult, RunSpec, read_result, resume_run, start_run
-from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, lock_folder, read_manifest
+from quantgraph.runs.folder import existing_ledger, lock_folder, read_manifest
 from quantgraph.runtime import Resources, run_database_path
 from quantgraph.runtime.dialogue import RunEvent
 from quantgraph.settings import ROLES, Settings, load_settings

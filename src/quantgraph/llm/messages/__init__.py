@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         is_too_deep,
         read,
         reply_text,
+        reworded,
         to_json,
         token_counts,
+        vendor_fields,
         without_thoughts,
         wrap,
     )
@@ -36,9 +38,11 @@ __all__ = [
     "read_json",
     "read_object",
     "reply_text",
+    "reworded",
     "to_json",
     "token_counts",
     "typed_args",
+    "vendor_fields",
     "without_thoughts",
     "wrap",
 ]

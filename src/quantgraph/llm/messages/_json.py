@@ -257,6 +257,27 @@ def reply_to_json(message: AIMessage) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value or name in _ALWAYS}
 
 
+_NOT_THE_SERVERS = frozenset({"tool_calls", "function_call", "refusal", "parsed", "audio", "quantgraph"})
+"""LangChain's keys, and that of the message which ends a request."""
+
+
+def vendor_fields(message: AIMessage) -> dict[str, Any]:
+    """What its server added to a reply, such as ``reasoning_content``; some want it back with the message."""
+    fields = message.additional_kwargs
+    return {name: fields[name] for name in fields if name not in _NOT_THE_SERVERS}
+
+
+def reworded(reply: AIMessage, text: str, tool_calls: Sequence[Any] = ()) -> AIMessage:
+    """A reply with another text and other calls, for the conversation that goes on."""
+    return AIMessage(
+        text,
+        id=reply.id,
+        tool_calls=list(tool_calls),
+        additional_kwargs=vendor_fields(reply),
+        response_metadata=reply.response_metadata,
+    )
+
+
 def message_from_json(reply: Mapping[str, Any]) -> AIMessage:
     """The message that :func:`reply_to_json` described."""
     return AIMessage(**reply)

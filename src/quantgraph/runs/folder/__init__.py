@@ -15,13 +15,10 @@ if TYPE_CHECKING:
         read_manifest,
         unpack_example_run,
     )
-    from quantgraph.runs.folder._places import MANIFEST_FILE, find_run_folder
 
 __all__ = [
-    "MANIFEST_FILE",
     "example_run_name",
     "existing_ledger",
-    "find_run_folder",
     "ledger_location",
     "lock_folder",
     "read_manifest",

@@ -31,13 +31,12 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph._util.files import MOST_JSON, read_stored, stored_file, write_atomic
+from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, read_stored, stored_file, write_atomic
 from quantgraph._util.packages import package_versions
 from quantgraph._util.values import json_of
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs._identity import Identity, with_setting_values
 from quantgraph.runs._specification import RunSpec
-from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import run_database_path
 from quantgraph.runtime.graph_state import changed
 from quantgraph.settings import Settings

@@ -16,7 +16,7 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import open_engine
-from quantgraph._util.files import MOST_JSON, check_sentence, read_stored, stored_file
+from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, check_sentence, read_stored, stored_file
 from quantgraph._util.packages import parse_code
 from quantgraph.audit.causality import (
     CodeTrials,
@@ -46,7 +46,6 @@ from quantgraph.runs._outputs import (
     rows_checksum,
 )
 from quantgraph.runs.folder._folder import ledger_location, read_manifest, stored_data
-from quantgraph.runs.folder._places import MANIFEST_FILE
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pandas as pd
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import AnyMessage, convert_to_messages
 
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.data import MarketDataSource
@@ -335,7 +335,7 @@ def with_read_messages(state: SignalSubgraphState) -> SignalSubgraphState:
         BadOption: A message that LangChain does not read.
     """
     try:
-        messages = convert_to_messages(state.get("messages", ()))
+        messages = cast("list[AnyMessage]", convert_to_messages(state.get("messages", ())))
     except (ValueError, NotImplementedError) as error:
         raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
     return {**state, "messages": messages} if messages else state
