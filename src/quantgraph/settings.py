@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -82,18 +82,14 @@ Temperature = Annotated[
 ]
 MaxTokens = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
-_PARAMETERS = ("temperature", "max_tokens", "seed")
 SystemRole = Literal["system", "user"]
 _TEMPERATURE = "a number from 0 to 2, or 'none' to send none"
 _MAX_TOKENS, _SEED = "a whole number, at least 1", "a whole number from 0 to 2**63 - 1"
-_STREAM = "true to have each reply streamed, or false for never"
-_EXTRA_BODY = "further fields of each request, like {enable_thinking = false}"
-_SYSTEM_ROLE = "system, or user for a server without a system role"
 _TABLE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class RoleModel(BaseModel):
-    """The model of one role; what is not set is all roles'."""
+    """The model of one role; what is not set is that of the role ``all``, then the setting of all roles."""
 
     model_config = _TABLE
 
@@ -104,9 +100,15 @@ class RoleModel(BaseModel):
     reply_limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
         "auto", description="auto, max_tokens or max_completion_tokens"
     )
-    stream: bool | None = Field(None, description=_STREAM)
-    extra_body: dict[str, Any] | None = Field(None, repr=False, description=_EXTRA_BODY)
-    system_role: SystemRole = Field("system", description=_SYSTEM_ROLE)
+    stream: bool | None = Field(None, description="true to have each reply streamed, or false for never")
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict,
+        repr=False,
+        description="further fields of requests, like {enable_thinking = false}",
+    )
+    system_role: SystemRole = Field(
+        "system", description="system, or user for a server without a system role"
+    )
     retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
 
 
@@ -204,9 +206,6 @@ class Settings(BaseSettings):
     temperature: Temperature = Field(0.0, description=_TEMPERATURE)
     max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
     seed: Seed | None = Field(None, description=_SEED)
-    stream: bool | None = Field(None, description=_STREAM)
-    extra_body: dict[str, Any] | None = Field(None, repr=False, description=_EXTRA_BODY)
-    system_role: SystemRole = Field("system", description=_SYSTEM_ROLE)
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
     tool_calling: Literal["auto", "native", "text"] = Field("auto", description="auto, native or text")
@@ -307,14 +306,17 @@ class Settings(BaseSettings):
         """Name the model configured for a role, or for all; or None."""
         return self.of_role(role).name or self.model
 
-    def parameters_for(self, role: Role, names: Sequence[str] = _PARAMETERS) -> dict[str, Any]:
+    def parameters_for(self, role: Role) -> dict[str, Any]:
         """``temperature``, ``max_tokens`` and ``seed`` of a role's requests; None is not sent.
 
         >>> Settings(seed=1, models={"decision": RoleModel(seed=42)}).parameters_for("decision")
         {'temperature': 0.0, 'max_tokens': None, 'seed': 42}
         """
         own = self.of_role(role)
-        return {name: getattr(own if name in own.model_fields_set else self, name) for name in names}
+        return {
+            name: getattr(own if name in own.model_fields_set else self, name)
+            for name in ("temperature", "max_tokens", "seed")
+        }
 
     def with_model(self, role: Role, fixed: Mapping[str, Any]) -> Settings:
         """A copy with other values for a role's model: by keys of its table, or by settings.
@@ -328,8 +330,13 @@ class Settings(BaseSettings):
         return self.model_copy(update={**others, "models": models})
 
     def of_role(self, role: Role) -> RoleModel:
-        """The model of a role, as far as it has settings of its own."""
-        return self.models.get(role, RoleModel())
+        """The model of a role, as far as it, or the table ``models.all``, has settings of its own.
+
+        >>> Settings(models={"all": RoleModel(seed=1), "trader": RoleModel(name="x")}).of_role("trader").seed
+        1
+        """
+        every, own = self.models.get("all", RoleModel()), self.models.get(role, RoleModel())
+        return every.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 class _LayerSource(PydanticBaseSettingsSource):
@@ -480,7 +487,7 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
 
 def _value(name: str, text: str, where: str) -> Any:
     """The value of a variable; a table is JSON."""
-    if name not in {*_TABLES, "extra_body"}:
+    if name not in _TABLES:
         return text
     try:
         table = json.loads(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from vendor_proxy import WANTS_THOUGHTS, Vendor, vendor_before
 
@@ -21,8 +23,8 @@ RUNS = {
 }
 THOUGHTS = {"reasoning_content": "Let me think about it.", "marks": [{"index": 0, "type": "mark"}]}
 SETTINGS = {
-    "streams": {"stream": "true"},
-    "no temperature": {"temperature": "none"},
+    "streams": {"stream": True},
+    "no temperature": {"temperature": None},
     "no system": {"system_role": "user"},
 }
 
@@ -38,8 +40,7 @@ def traded(url, decider, out, monkeypatch, **settings):
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-t")
     monkeypatch.setenv("QUANTGRAPH_MODEL", "vendor-model")
-    for name, value in settings.items():
-        monkeypatch.setenv(f"QUANTGRAPH_{name.upper()}", value)
+    monkeypatch.setenv("QUANTGRAPH_MODELS", json.dumps({"all": settings}))
     told = run_strategy(RUNS[decider], decider=decider, out=out)
     return told, open_run(told["run_dir"]).trades if told["ended_because"] == "done" else None
 

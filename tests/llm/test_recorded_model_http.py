@@ -301,7 +301,7 @@ def test_an_untrusted_certificate_is_not_retried(waits: Waits, monkeypatch: pyte
         ({"role": "assistant", "content": {"a": 1}}, {}),
         ({"role": "assistant", "content": "fine"}, [1]),
         ({"role": "assistant", "content": None, "tool_calls": "price"}, {}),
-        ({"role": "assistant", "tool_calls": [{"function": {"name": "price", "arguments": {"a": 1}}}]}, {}),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "price", "arguments": 5}}]}, {}),
     ],
 )
 def test_a_reply_of_another_shape_is_an_error_of_the_model(

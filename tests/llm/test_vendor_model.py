@@ -41,7 +41,7 @@ def settings(vendor, **options):
 @pytest.mark.parametrize("arguments", [str, json.loads, json.dumps])
 def test_what_a_server_adds_goes_back_to_it_and_arguments_are_read(vendor, arguments, stream):
     vendor.arguments = arguments if not stream else str
-    model = get_llm(settings=settings(vendor, stream=stream)).bind_tools([add])
+    model = get_llm(settings=settings(vendor, models={"all": RoleModel(stream=stream)})).bind_tools([add])
     reply = model.invoke([HumanMessage("1 + 2")])
     assert reply.tool_calls[0]["args"] == {"a": 1, "b": 2}
     assert vendor_fields(reply) == ADDED
@@ -54,7 +54,7 @@ def test_what_a_server_adds_goes_back_to_it_and_arguments_are_read(vendor, argum
 def test_arguments_that_are_encoded_twice_are_read_from_a_stream(vendor):
     text = json.dumps(json.dumps({"a": 1, "b": 2}))
     with OpenAIStub([Reply(tool_calls=(("add", text),))]) as stub:
-        options = load_settings(openai_base_url=stub.base_url, model="m", stream=True)
+        options = load_settings(openai_base_url=stub.base_url, model="m", models={"trader": {"stream": True}})
         model = role_model("trader", model=None, settings=options).bind_tools([add])
         assert model.invoke([HumanMessage("1 + 2")]).tool_calls[0]["args"] == {"a": 1, "b": 2}
         assert len(stub.requests) == 1
@@ -113,17 +113,17 @@ def test_a_refusal_that_names_a_parameter_names_our_setting(vendor, refuses, lin
     assert f"HTTP 400: {line}; settings that decide it: {named}" in str(refused.value)
 
 
-def test_extra_fields_of_requests_come_from_the_environment_by_role_and_as_json(vendor, monkeypatch):
-    monkeypatch.setenv("QUANTGRAPH_EXTRA_BODY", '{"enable_thinking": false}')
+def test_extra_fields_of_requests_come_from_the_environment_for_all_roles_and_for_one(vendor, monkeypatch):
+    tables = {"all": {"extra_body": {"enable_thinking": False}}, "trader": {"extra_body": {"top_k": 1}}}
+    monkeypatch.setenv("QUANTGRAPH_MODELS", json.dumps(tables))
     monkeypatch.setenv("QUANTGRAPH_MAX_TOKENS", "50")
-    own = {"trader": RoleModel(extra_body={"top_k": 1})}
     for role in ("reflection", "trader"):
-        get_llm(role, settings=settings(vendor, models=own)).invoke("hi")
+        get_llm(role, settings=settings(vendor)).invoke("hi")
     names = ("enable_thinking", "top_k", "max_tokens")
     assert [{name: body[name] for name in names if name in body} for body in vendor.asked] == [
         {"enable_thinking": False, "max_tokens": 50},
         {"top_k": 1, "max_tokens": 50},
     ]
-    monkeypatch.setenv("QUANTGRAPH_EXTRA_BODY", "enable_thinking")
-    with pytest.raises(BadOption, match=r"QUANTGRAPH_EXTRA_BODY .* is not a JSON object"):
+    monkeypatch.setenv("QUANTGRAPH_MODELS", '{"all": {"extra_body": "top_k"}}')
+    with pytest.raises(BadOption, match=r"models.all.extra_body|QUANTGRAPH_MODELS"):
         load_settings()

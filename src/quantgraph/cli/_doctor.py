@@ -101,7 +101,7 @@ def _roles_by_model(settings: Settings) -> list[list[Role]]:
     from quantgraph.settings import ROLES
 
     roles: dict[str | None, list[Role]] = {}
-    for role in dict.fromkeys((*ROLES, *settings.models)):
+    for role in dict.fromkeys((*ROLES, *(settings.models.keys() - {"all"}))):
         roles.setdefault(settings.model_for(role), []).append(role)
     return list(roles.values())
 

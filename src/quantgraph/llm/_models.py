@@ -150,17 +150,17 @@ def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, l
             f"the package langchain-openai cannot be imported ({error}); run: pip install langchain-openai",
             variable="model",
         ) from error
-    params, own = settings.parameters_for(role), settings.parameters_for(role, _OWN_PARAMETERS)
-    body = dict(own["extra_body"] or {})
+    params, own = settings.parameters_for(role), settings.of_role(role)
+    body = own.extra_body
     if _limit_field(name, role, settings) == "max_tokens" and params["max_tokens"]:
         # ChatOpenAI renames its own max_tokens, and sends extra_body as it is.
         body = {"max_tokens": params.pop("max_tokens"), **body}
     if body:
         params["extra_body"] = body
-    if own["stream"] is not None:
-        params["streaming"] = own["stream"]
+    if own.stream is not None:
+        params["streaming"] = own.stream
     return VendorChatOpenAI(
-        system_role=own["system_role"],
+        system_role=own.system_role,
         model=name,
         base_url=settings.openai_base_url,
         api_key=key,
@@ -171,9 +171,6 @@ def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, l
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )
-
-
-_OWN_PARAMETERS = ("stream", "extra_body", "system_role")
 
 
 def _limit_field(name: str, role: Role, settings: Settings) -> str:

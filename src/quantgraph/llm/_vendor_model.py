@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -26,8 +27,9 @@ class VendorChatOpenAI(ChatOpenAI):
     def _create_chat_result(self, response: Any, generation_info: Any = None) -> Any:
         messages = [choice.message for choice in getattr(response, "choices", None) or ()]
         for message in messages:
-            for call in getattr(message, "tool_calls", None) or ():
-                call.function.arguments = _arguments_text(call.function.arguments)
+            with suppress(AttributeError, TypeError):  # of another shape: the client says so
+                for call in message.tool_calls or ():
+                    call.function.arguments = _arguments_text(call.function.arguments)
         result = super()._create_chat_result(response, generation_info)
         for message, made in zip(messages, result.generations, strict=False):
             _keep(message.model_extra or {}, made.message)
@@ -35,8 +37,9 @@ class VendorChatOpenAI(ChatOpenAI):
 
     def _convert_chunk_to_generation_chunk(self, chunk: Any, *options: Any) -> Any:
         delta = next((choice.get("delta") for choice in chunk.get("choices") or ()), None) or {}
-        for call in delta.get("tool_calls") or ():
-            call["function"]["arguments"] = _arguments_text(call["function"].get("arguments"))
+        with suppress(AttributeError, KeyError, TypeError):
+            for call in delta.get("tool_calls") or ():
+                call["function"]["arguments"] = _arguments_text(call["function"].get("arguments"))
         made = super()._convert_chunk_to_generation_chunk(chunk, *options)
         if made is not None:
             known = ChoiceDelta.model_fields

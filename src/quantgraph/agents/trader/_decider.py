@@ -17,7 +17,7 @@ from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
 from quantgraph.agents.trader._day_facts import earlier_sessions, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
-from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.llm.messages import read
 from quantgraph.settings import Role
@@ -226,7 +226,8 @@ class TraderAgent(TraderOptions, ModelDecider):
                 keep=partial(_keep, context),
             )
             state = loop.run(TraderState())
-        if state["ended"] == "error" and all(_broke_off(each.notes) for each in context.history):
+        earlier, stands = context.history, context.market.account != context.account
+        if state["ended"] == "error" and all(map(_broke_off, earlier)) and (earlier or not stands):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
 
@@ -266,9 +267,9 @@ def _facts(state: TraderState) -> str:
     return "\n\n".join(part for part in day.split("\n\n") if "\nsymbol," not in part)
 
 
-def _broke_off(notes: Mapping[str, Any]) -> bool:
-    """Whether a model ended a session by an error."""
-    return bool(notes.get("trader", {}).get("ended") == "error")
+def _broke_off(session: SessionResult) -> bool:
+    """Whether a model's error ended a session."""
+    return bool(session.notes.get("trader", {}).get("ended") == "error")
 
 
 def _keep(context: DecisionContext, step: int, action: Mapping[str, Any], result: Any) -> None:
