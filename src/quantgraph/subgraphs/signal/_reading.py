@@ -595,7 +595,7 @@ def _invalid_request_update(
     first, last = (f"{source.sessions()[at]:%Y%m%d}" for at in (0, -1))
     reason = say(
         language(state),
-        zh=f"这段时间用不了：{source.name} 有 {first} 到 {last} 的数据。请问用哪段时间？（{error.message}）",
+        zh=f"这段时间用不了：{source.name} 有 {first} 到 {last} 的数据。请问用哪段时间？",
         en=f"These dates cannot be used: {source.name} has data from {first} to {last}. Which dates should I "
         f"use? ({error.message})",
     )

@@ -367,7 +367,7 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
         reason = say(
             language(state),
             zh=f"{what}试了 {count} 次都没有成功。换一种说法、换股票，还是换时间范围？"
-            f"（最后一次：{errors[0]}）",
+            f"（最后一次的错误代码：{errors[0].partition(':')[0]}）",
             en=f"{what} did not succeed in {count} tries. Shall I use other words, other stocks or other "
             f"dates? (The last one: {errors[0]})",
         )
