@@ -25,8 +25,8 @@ def test_fields_in_the_order_of_the_columns(header: str, fields: str) -> None:
 
 def test_of_two_names_of_a_field_the_vendors_own_counts() -> None:
     names = column_names(["symbol", "ts_code", "Adj Close", "close"])
-    assert dict(names.columns) == {"ts_code": "ts_code", "close": "close"}
-    assert names.ignored == ("symbol", "Adj Close")
+    assert dict(names.columns) == {"ts_code": "ts_code", "twin": "Adj Close", "close": "close"}
+    assert names.ignored == ("symbol",)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_what_nobody_tells_is_asked_for():
 
 def test_a_contradiction_names_the_units_that_fit():
     with pytest.raises(BadFile, match=r"they fit with volume_unit='shares', amount_unit='yuan'"):
-        units(1_200.0, 12_000.0, names=("vol", "amount"))
+        units(1_200.0, 12_000.0, names=("成交量(手)", "成交额(元)"))
+    assert units(1_200.0, 12_000.0, names=("vol", "amount")) == (1, YUAN)  # a custom, which numbers refute
     assert units(1_200.0, 12_000.0, names=("vol", "amount"), rows=5) == (
         100,
         1e3,

@@ -33,7 +33,9 @@ TableKind = Literal["bars", "extras", "events", "indicators", "members", "names"
 _KEYS = ["ts_code", "trade_date"]
 _NO_ROWS = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
 _PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
-_MAINLAND = re.compile(r"(?:SH|SZ|BJ)\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE)
+_MAINLAND = re.compile(
+    r"(?:SH|SZ|BJ|[01](?=\.))\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE
+)
 _VALID_CODE = "write a code such as 600519.SH"
 
 

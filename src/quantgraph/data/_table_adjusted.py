@@ -1,4 +1,4 @@
-"""Whether prices are adjusted for dividends and splits, and which rows have none."""
+"""Whether prices are adjusted for dividends and splits, which of these a table says, rows without prices."""
 
 from __future__ import annotations
 
@@ -9,34 +9,140 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data._source import LEVEL_FIELDS
-from quantgraph.data._table_columns import open_choice, row_name
+from quantgraph.data._table_columns import ColumnNames, open_choice, row_name
 from quantgraph.data._table_names import says_adjusted
 from quantgraph.errors import BadFile
 
 _FLAGS = {"1": Note(zh="后复权", en="backward-adjusted"), "2": Note(zh="前复权", en="forward-adjusted")}
 """Of baostock's column ``adjustflag``; 3 is unadjusted."""
 _IDLE = ("open", "high", "low", "vol")
+BY_YAHOO = "by_yahoo"
+"""Attribute of a table that had yfinance's header of two rows."""
+_STOCK_SPLITS = "stock splits"
+_LEAST_SPLIT = 0.2
+"""A smaller step of the ratio of adjusted to traded closes is a dividend."""
+_DENOMINATOR = 60.0
+"""Splits are fractions of small numbers."""
+_ROOM = 1.5
+_LOOKED_AT = 1000
+_MOST_ACTIONS = 0.05
+"""Part of the rows that may follow an action."""
 _DOWNLOADED = ["Close", "High", "Low", "Open", "Volume"]
 """Columns in the order of yfinance's ``download``, which adjusts unless there is an ``Adj Close``, too."""
 
 
-def adjusted_note(table: pd.DataFrame, about: str) -> Note | None:
-    """What the headings and the words ``about`` a table say about adjusted prices; None if nothing."""
+def adjusted_note(table: pd.DataFrame, names: ColumnNames, about: str) -> Note | None:
+    """What says that the prices are adjusted for dividends, too; None if nothing does.
+
+    That is the headings of prices and the words ``about`` a table; beside a column of adjusted closes the
+    other one is what was traded.
+    """
     heads = {str(column).strip().lower(): column for column in table.columns}
     if "adjustflag" in heads:
         flags = table[heads["adjustflag"]].astype("str").str.strip().str.removesuffix(".0").unique()
         found = [_FLAGS[flag] for flag in flags if flag in _FLAGS]
         return _warn(found[0].zh, f"{found[0].en}, by adjustflag") if found else None
-    by_yahoo = [head for head in map(str, table.columns) if head in _DOWNLOADED] == _DOWNLOADED
-    if (by_yahoo or {"dividends", "stock splits"} <= heads.keys()) and "adj close" not in heads:
+    if "twin" in names.fields:
+        return None
+    downloaded = [head for head in map(str, table.columns) if head in _DOWNLOADED] == _DOWNLOADED
+    if downloaded or table.attrs.get(BY_YAHOO) or {"dividends", "stock splits"} <= heads.keys():
         return _warn("雅虎已复权", "adjusted by Yahoo for dividends and splits, which are not paid again")
-    if "adj close" in heads:
-        return Note(
-            zh="采用 Close 而不用 Adj Close：雅虎的 Close 只按拆分复权",
-            en="Close is taken and not Adj Close: Yahoo's Close is adjusted for splits only",
-        )
-    named = next((text for text in (about, *heads) if says_adjusted(text)), None)
+    prices = [names.columns[field] for field in LEVEL_FIELDS if field in names.fields]
+    named = next((text for text in (about, *prices) if says_adjusted(text)), None)
     return None if named is None else _warn("按名称为复权价", "adjusted, as the name says")
+
+
+def actions_in(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.DataFrame, list[Note]]:
+    """Dividends and splits that the columns of raw bars say, in the columns ``dividend`` and ``split``.
+
+    Without such columns the ratio of adjusted to traded closes has them: it steps by a split, or by a
+    dividend over the close before.
+
+    Parameters
+    ----------
+    rows
+        Checked numbers of bars: ``ts_code``, ``trade_date``, ``close``, and what there is of ``twin``,
+        ``dividend`` and ``split``.
+    """
+    rows = rows.sort_values(["ts_code", "trade_date"], kind="stable")
+    steps = _steps(rows) if "twin" in rows else None
+    if "split" in rows:
+        split = rows["split"].where(rows["split"] != 0)
+        if steps is not None:  # the ratio moves at a split that the prices are not adjusted for
+            moved = (np.log(steps) / np.log(split.where(split != 1))) > 1 / 2
+            split = split.where(moved)
+        elif names.columns["split"].strip().lower() == _STOCK_SPLITS:
+            split[:] = np.nan  # Yahoo's prices are always adjusted for them
+        rows = rows.assign(split=split)
+    if steps is None or {"dividend", "split"} & {*rows.columns}:
+        return rows, []
+    before = rows.groupby("ts_code", sort=False)["close"].shift()
+    by_split = (steps - 1).abs() >= _LEAST_SPLIT
+    ratio = (steps * _DENOMINATOR).round() / _DENOMINATOR
+    cash = (before * (1 - 1 / steps)).round(4)
+    found = {"split": ratio.where(by_split & (steps > 0)), "dividend": cash.where(~by_split & (steps > 1))}
+    head, count = names.columns["twin"], int(steps.notna().sum())
+    if not count:
+        return rows, []
+    note = Note(
+        zh=f"由 {head} 与收盘价之比得出 {count} 次分红或拆分",
+        en=f"{count} dividends or splits are from the ratio of {head} to the close",
+    )
+    return rows.assign(**found), [note]
+
+
+def _steps(rows: pd.DataFrame) -> pd.Series:
+    """By how much the adjusted close gains on the traded one since the row before; NaN if by rounding."""
+    ratio = rows["twin"] / rows["close"]
+    room = (_unit(rows["twin"]) / rows["twin"] + _unit(rows["close"]) / rows["close"]) / 2
+    codes = rows["ts_code"]
+    step = ratio / ratio.groupby(codes, sort=False).shift() - 1
+    jumps = step.abs() > (room + room.groupby(codes, sort=False).shift()) * _ROOM
+    # Between jumps the ratio is one number, which its mean tells better than a rounded row.
+    level = ratio.groupby([codes, jumps.groupby(codes, sort=False).cumsum()], sort=False).transform("mean")
+    return (level / level.groupby(codes, sort=False).shift()).where(jumps)
+
+
+def _unit(column: pd.Series) -> float:
+    """The last digit with which the numbers are written, at most six behind the point."""
+    numbers = column.dropna().to_numpy()[:_LOOKED_AT]
+    digits = (d for d in range(7) if np.allclose(numbers, numbers.round(d), rtol=0, atol=1e-9))
+    return float(10.0 ** -next(digits, 6))
+
+
+def reference_of(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.Series | None, list[Note]]:
+    """The previous closes that a column of changes, or of changes in percent, states; None if it does not.
+
+    It is the close of the row before but where an action was between them. A column that says so for many
+    rows is another thing, and is named.
+    """
+    stated = next((field for field in ("change", "pct_chg") if field in rows), None)
+    if stated is None or "pre_close" in rows:
+        return None, []
+    order = rows.sort_values(["ts_code", "trade_date"], kind="stable")
+    before = order.groupby("ts_code", sort=False)["close"].shift()
+    if stated == "change":
+        implied = order["close"] - order["change"]
+        room: pd.Series | float = _unit(order["change"]) * 1.5
+    else:
+        percent = order["pct_chg"] / (1.0 if _are_fractions(order, before) else 100.0)
+        implied, room = order["close"] / (1 + percent), order["close"] * 2e-4 + 0.01
+    off = ((implied - before).abs() > room) & before.notna()
+    if off.mean() > _MOST_ACTIONS and off.sum() > 1:
+        first, head = f"{order['trade_date'][off].iloc[0]:%Y-%m-%d}", names.columns[stated]
+        return None, [
+            Note(
+                zh=f"{head} 与 {int(off.sum())} 行的收盘价不符（如 {first}），未采用",
+                en=f"{head} contradicts the closes of {int(off.sum())} rows, the first on {first}; not used",
+            )
+        ]
+    return implied.round(2).where(off, before).reindex(rows.index), []
+
+
+def _are_fractions(rows: pd.DataFrame, before: pd.Series) -> bool:
+    """Whether changes are written as 0.01 and not as 1 percent."""
+    real = (rows["close"] / before - 1).abs().median()
+    return bool(abs(rows["pct_chg"].abs().median() - real) < abs(rows["pct_chg"].abs().median() - 100 * real))
 
 
 def _warn(zh: str, en: str) -> Note:

@@ -44,31 +44,82 @@ def open_choice(problem: str, parameter: str, choices: Sequence[str], **data: ob
 
 
 TEXT_FIELDS = frozenset(
-    {"ts_code", "trade_date", "index_code", "con_code", "name", "stock_name", "start_date"}
+    {"ts_code", "exchange", "trade_date", "index_code", "con_code", "name", "stock_name", "start_date"}
 )
 """Fields that are read as text: ``000001`` keeps its zeros, and ``NA`` is a symbol."""
 
 _SPELLINGS: dict[str, tuple[str, ...]] = {
-    "ts_code": ("ts_code", "symbol", "ticker", "code", "股票代码", "证券代码", "代码"),
-    "trade_date": ("trade_date", "date", "datetime", "timestamp", "日期", "交易日期", "交易时间", "时间"),
-    "open": ("open", "开盘", "开盘价", "今开"),
-    "high": ("high", "最高", "最高价"),
-    "low": ("low", "最低", "最低价"),
-    "close": ("close", "收盘", "收盘价", "close/last", "price"),
+    "ts_code": (
+        *(
+            "ts_code",
+            "symbol",
+            "ticker",
+            "code",
+            "instrument",
+            "thscode",
+            "windcode",
+            "order_book_id",
+            "secid",
+        ),
+        *("股票代码", "证券代码", "代码"),
+    ),
+    "trade_date": (
+        *("trade_date", "date", "datetime", "timestamp", "time", "day", "trade_time", "window_start"),
+        *("日期", "交易日期", "交易时间", "时间"),
+    ),
+    "open": ("open", "open_price", "开盘", "开盘价", "今开"),
+    "high": ("high", "high_price", "最高", "最高价"),
+    "low": ("low", "low_price", "最低", "最低价"),
+    "close": ("close", "close_price", "收盘", "收盘价", "close/last", "price"),
     "pre_close": ("pre_close", "preclose", "昨收", "昨收价", "前收盘", "前收盘价"),
     "vol": ("vol", "volume", "成交量", "vol.", "<vol>", "总手"),
-    "amount": ("amount", "成交额", "成交金额", "金额", "总金额"),
+    "amount": ("amount", "money", "total_turnover", "成交额", "成交金额", "金额", "总金额"),
     "turnover_rate": ("turnover_rate", "换手率", "换手%", "换手率%"),
     "name": ("name", "名称", "股票名称", "证券名称"),
+    "up_limit": ("up_limit", "limit_up", "涨停价"),
+    "down_limit": ("down_limit", "limit_down", "跌停价"),
+    "exchange": ("exchange",),
+    "dividend": ("dividend", "dividends", "dividend_amount", "div_cash", "cash_dividend", "每股分红"),
+    "split": ("split", "stock_splits", "split_coefficient", "split_factor", "split_ratio"),
+    "twin": ("adj_close", "adjusted_close", "adj_close_price", "close_adj", "复权收盘价"),
+    "change": ("change", "price_change", "涨跌额", "涨跌"),
+    "pct_chg": ("pct_chg", "pct_change", "change_percent", "change_%", "涨跌幅", "涨幅", "涨幅%", "涨跌幅%"),
 }
-"""Names of each field, in small letters; of several in a table the first counts."""
+"""Names of each field, as they are folded; of several in a table the first counts.
+
+``twin`` is a close that is adjusted, beside the one that was traded.
+"""
+
+_HARMLESS = re.compile(
+    r"(?:adj|adjusted)_(?:open|high|low|volume|vol)|v?wap|vw|(?:trade|tick)s?_?(?:count|num)?|tickvol|num_trades"
+    r"|transactions|振幅|amplitude|openint|open_interest|interval|gateway_name"
+    r"|year|month|hour|minute|weekday|per|currency|unnamed.*|"
+)
+"""Headings of what a daily bar does not need."""
 
 _SHARES = "股票代码"
 _UNIT = re.compile(r"(.+?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _OF_PRICES = re.compile(r"(?<=[开收高低盘价])\s*[(\[](?:元|前复权|后复权|不复权|qfq|hfq)[)\]]$")
-_UNITS: dict[str, Mapping[str, float]] = {
+_SCALES = {
+    "": 1.0,
+    "百": 1e2,
+    "千": 1e3,
+    "万": 1e4,
+    "十万": 1e5,
+    "百万": 1e6,
+    "千万": 1e7,
+    "亿": 1e8,
+    "k": 1e3,
+    "thousand": 1e3,
+    "m": 1e6,
+    "mn": 1e6,
+    "million": 1e6,
+    "bn": 1e9,
+    "billion": 1e9,
+}
+_MEASURES: dict[str, Mapping[str, float]] = {
     "vol": {"股": 1, "shares": 1, "手": 100, "hands": 100, "lots": 100},
-    "amount": {"元": 1, "yuan": 1, "cny": 1, "千元": 1e3, "万元": 1e4, "亿元": 1e8},
+    "amount": {"元": 1, "yuan": 1, "cny": 1, "rmb": 1, "usd": 1, "$": 1, "": 1},
 }
 _CUSTOMS: dict[str, float] = {"vol": 100, "volume": 1, "vol.": 1, "<vol>": 1, "总手": 100}
 """Shares in a unit of a column of volumes, by its name: tushare's is in hands."""
@@ -101,9 +152,9 @@ class ColumnNames:
 def column_names(columns: Iterable[object]) -> ColumnNames:
     """Read the header of a table.
 
-    >>> names = column_names(["Date", "开盘", "成交量(手)", "Adj Close"])
+    >>> names = column_names(["Date", "成交量(万股)", "AdjClose", "Note"])
     >>> dict(names.columns), dict(names.stated), names.ignored
-    ({'trade_date': 'Date', 'open': '开盘', 'vol': '成交量(手)'}, {'vol': 100}, ('Adj Close',))
+    ({'trade_date': 'Date', 'vol': '成交量(万股)', 'twin': 'AdjClose'}, {'vol': 10000.0}, ('Note',))
     """
     listed = [str(column) for column in columns]
     plain = {column: _plain_name(column) for column in listed}
@@ -126,9 +177,21 @@ def column_names(columns: Iterable[object]) -> ColumnNames:
 
 
 def _plain_name(column: str) -> str:
-    """A heading in small letters, without ``<>`` and what says that prices are in yuan or adjusted."""
-    name = unicodedata.normalize("NFKC", column).strip().lower()
-    return name if name in _CUSTOMS else _OF_PRICES.sub("", name.strip("<>"))
+    """A heading in small letters with ``_`` between words, without ``<>`` and what is said of its prices.
+
+    >>> [_plain_name(head) for head in ("Adj Close", "adjClose", "<CLOSE>", "收盘价(元)")]
+    ['adj_close', 'adj_close', 'close', '收盘价']
+    """
+    name = unicodedata.normalize("NFKC", column).strip()
+    if name.lower() in _CUSTOMS:
+        return name.lower()
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s.-]+", "_", name.strip("<>"))
+    return _OF_PRICES.sub("", parted.lower())
+
+
+def is_harmless(head: str) -> bool:
+    """Whether a heading names what changes nothing of a daily bar, such as a count of trades."""
+    return _HARMLESS.fullmatch(_plain_name(head)) is not None
 
 
 def _customary(names: Mapping[str, str], listed: Collection[str]) -> dict[str, float]:
@@ -144,12 +207,23 @@ def _customary(names: Mapping[str, str], listed: Collection[str]) -> dict[str, f
 
 def _column_of(name: str, plain: Mapping[str, str], listed: Sequence[str]) -> tuple[str | None, float | None]:
     """The column of a field, and the unit that its name says."""
-    units = _UNITS.get(name, {})
+    units = _MEASURES.get(name, {})
     for spelling in _SPELLINGS.get(name, (name,)):
         for column in listed:
             if plain[column] == spelling:
                 return column, None
             match = _UNIT.fullmatch(plain[column]) if units else None
-            if match and match[1] == spelling and match[2] in units:
-                return column, units[match[2]]
+            if match and match[1].strip("_") == spelling and (size := _size(match[2], units)):
+                return column, size
     return None, None
+
+
+def _size(unit: str, measures: Mapping[str, float]) -> float | None:
+    """The size of a written unit, of a scale and a measure: ``万股``, ``百万``, ``m usd``; None of others."""
+    sizes = (
+        scale * measure
+        for word, scale in _SCALES.items()
+        for name, measure in measures.items()
+        if unit.replace("_", "").replace(" ", "") == word + name
+    )
+    return next(sizes, None)

@@ -1,13 +1,15 @@
 """How dates are written in a column of a table.
 
 A column is read as a whole: whether ``01/02/2024`` is in January or in February is shown by another cell of
-it, or asked for.
+it, or asked for; one time of day on all rows is the vendor's mark of a session; and instants, such as epochs,
+are read in the time zone in which they have one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +24,12 @@ DateOrder = Literal["month_first", "day_first"]
 _VALID = "write YYYYMMDD or YYYY-MM-DD"
 _MIDNIGHT = re.compile(r"[ T]0?0:00(?::00(?:\.0+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?")
 _TIME = re.compile(r"\d:\d{2}")
+_CLOCK = re.compile(
+    r"(.*?\d)[ T]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?", re.DOTALL
+)
+_EPOCH = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(?:\.0)?")
+_EPOCH_UNITS = {3: "s", 4: "ms", 5: "us", 6: "ns"}
+_ZONES = ("America/New_York", "Asia/Shanghai", "UTC")
 _YEAR_FIRST = re.compile(
     r"(\d{4})(?:-?(\d{2})-?(\d{2})|[-/.](\d{1,2})[-/.](\d{1,2})|年(\d{1,2})月(\d{1,2})日)"
 )
@@ -36,6 +44,15 @@ _EXCEL_DAY_0 = dt.date(1899, 12, 30)
 _MONTHS = re.findall(
     r"\w+", "january february march april may june july august september october november december"
 )
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A day with a time, in seconds of the day, and the instant if the cell has a zone."""
+
+    day: dt.date
+    seconds: int
+    instant: pd.Timestamp | None = None
 
 
 @dataclass(frozen=True)
@@ -61,10 +78,11 @@ def dates_in_order(
 ) -> tuple[pd.Series, DateOrder | None]:
     """Sessions from integers, text or timestamps, as naive ``datetime64[us]``.
 
-    A time must be midnight, and with a zone midnight in that zone: the session is the date it shows.
+    A time must be midnight, or the same on all rows: the session is the date it shows, in its own zone or in
+    that of an exchange.
     """
     codes, values = pd.factorize(column)
-    parsed = [_parse(value) for value in values]
+    parsed = _without_times([_parse(value) for value in values])
     order = _order(parsed, column, file, order)
     serial = [_SERIAL.fullmatch(str(value).strip()) is not None for value in values]
     if any(serial) and not all(serial):
@@ -82,6 +100,29 @@ def dates_in_order(
     if (codes < 0).any():
         raise bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID}")
     return pd.Series(dates[codes], index=column.index, name=column.name), order
+
+
+def _without_times(parsed: list[dt.date | _YearLast | _Timed | str]) -> list[dt.date | _YearLast | str]:
+    """The days of times that are one time of the day; of others what is wrong with them."""
+    timed = [each for each in parsed if isinstance(each, _Timed)]
+    days = _days_of(timed) if 1 < len(timed) == len(parsed) else None
+    if days is not None:
+        return [*days]
+    return [_INTRADAY if isinstance(each, _Timed) else each for each in parsed]
+
+
+def _days_of(timed: Sequence[_Timed]) -> list[dt.date] | None:
+    """The days of a column of times; None if they differ in their time of day."""
+    if len({each.seconds for each in timed}) == 1 and timed[0].instant is None:
+        return [each.day for each in timed]
+    if any(each.instant is None for each in timed):
+        return None
+    instants = pd.DatetimeIndex([each.instant for each in timed])
+    local = [instants.tz_convert(zone) for zone in _ZONES]
+    fits = [each for each in local if len((each - each.normalize()).unique()) == 1]
+    # A session is no Saturday, and most vendors mean the midnight with which it begins.
+    fits.sort(key=lambda each: ((each.dayofweek > 4).sum(), (each != each.normalize()).any()))
+    return [*fits[0].date] if fits else None
 
 
 def _order(
@@ -137,22 +178,41 @@ def _date(found: dt.date | _YearLast | str, order: DateOrder | None) -> np.datet
         return "is not a day of the calendar"
 
 
-def _parse(value: object) -> dt.date | _YearLast | str:
-    """A date, a date whose order is open, or what is wrong with the value."""
+def _parse(value: object) -> dt.date | _YearLast | _Timed | str:
+    """A date, a date whose order is open, a time, or what is wrong with the value."""
     if isinstance(value, (dt.datetime, np.datetime64)):
         stamp = pd.Timestamp(value)
-        return stamp.date() if stamp == stamp.normalize() else _time_of_day(stamp.tz is not None)
+        return stamp.date() if stamp == stamp.normalize() else _timed(stamp)
     text = _WEEKDAY.sub("", str(value).strip())
-    if isinstance(value, float):
-        text = text.removesuffix(".0")
     if not text:
         return "(an empty cell) is not a date"
+    if match := _EPOCH.fullmatch(text):
+        return _timed(pd.Timestamp(int(match[1]), unit=_EPOCH_UNITS[(len(match[1]) + 2) // 3 - 1], tz="UTC"))
     midnight = _MIDNIGHT.search(text)
     if midnight is not None and midnight.end() == len(text):
         text = text[: midnight.start()]
+    elif match := _CLOCK.fullmatch(text):
+        return _with_clock(match)
     elif _TIME.search(text):
-        return _time_of_day(bool(re.search(r"(?:Z|UTC|:\d{2}[+-]\d{2}:?\d{2})$", text)))
-    return _from_text(text)
+        return _INTRADAY
+    return _from_text(re.sub(r"(?<=^\d{8})\.0$", "", text))
+
+
+def _timed(stamp: pd.Timestamp) -> _Timed:
+    seconds = int((stamp.replace(tzinfo=None) - stamp.replace(tzinfo=None).normalize()).total_seconds())
+    return _Timed(stamp.date(), seconds, stamp.tz_convert("UTC") if stamp.tz else None)
+
+
+def _with_clock(match: re.Match[str]) -> _Timed | str:
+    """A written day with a time; 24:00 is the end of the day that it shows."""
+    day, clock, zone = _from_text(match[1]), [int(part or 0) for part in match.group(2, 3, 4)], match[5]
+    if not isinstance(day, dt.date):
+        return _INTRADAY if isinstance(day, _YearLast) else day
+    seconds = clock[0] * 3600 + clock[1] * 60 + clock[2]
+    if zone is None:
+        return _Timed(day, seconds)
+    moment = pd.Timestamp(day, tz="UTC" if zone in {"Z", "UTC"} else dt.datetime.strptime(zone, "%z").tzinfo)
+    return _Timed(day, seconds, (moment + pd.Timedelta(seconds=seconds)).tz_convert("UTC"))
 
 
 def hold_dates(column: pd.Series) -> bool:
@@ -168,9 +228,11 @@ def are_day_numbers(column: pd.Series) -> bool:
     return bool(len(column)) and _SERIAL.fullmatch(str(column.iloc[0]).strip()) is not None
 
 
-def _time_of_day(zoned: bool) -> str:
-    where, there = (" in its time zone", " in the exchange's zone") if zoned else ("", "")
-    return f"has a time of day{where}, and these are daily bars: it must be midnight{there}"
+_INTRADAY = (
+    "has a time of day, and the rows have several: these are not daily bars; make them so: "
+    "frame.resample('D').agg({'open': 'first', 'high': 'max', 'low': 'min', 'close': 'last', "
+    "'volume': 'sum'}).dropna()"
+)
 
 
 def _from_text(text: str) -> dt.date | _YearLast | str:

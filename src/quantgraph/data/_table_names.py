@@ -10,7 +10,7 @@ from quantgraph.data._checked_tables import full_codes
 from quantgraph.data.symbols._codes import is_code, is_index_code
 from quantgraph.market.rules import find_board
 
-_PARTS = re.compile(r"[\s_()（）\[\]#+]+")
+_PARTS = re.compile(r"[\s_,()（）\[\]#+]+")
 _OTHER_MARKETS = re.compile(
     r"\d{4,5}\.HK|[A-Z0-9]{2,10}-(?:USDT?|EUR|BTC)|[A-Z]{1,6}\.(?:DE|F|L|PA|T|TO|V|AX|SW|MI)"
 )
@@ -20,14 +20,15 @@ _LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")
 _ADJUSTED = re.compile(r"(?:^|[^a-z])(?:adj|adjusted|qfq|hfq)(?:[^a-z]|$)|前复权|后复权", re.IGNORECASE)
 _COMMON_WORDS = frozenset(
     """
-    a adj adjusted all back backtest bao baostock bar bars book candles chart china cleaned close closes
-    cn copy csv d daily data dataframe dataset date dates day days demo df download downloads eod equity
-    etf example excel export feed file files final frame fund funds hfq hist historical historicaldata
-    history hk hourly in index input item kline klines latest list long main market markets master
-    merged mine minute month monthly my names new noadj ohlc ohlcv old out output panel plain portfolio
-    price prices qfq qlib quote quotes raw report result results sample series share shares sheet sheet1
-    sina stock stocks stooq symbols table tdx temp test ths ticker tickers time tmp trade trades tushare
-    txt us v vol volume week weekly wide work xls xlsx y yahoo year years yf yfinance
+    1d a adj adjusted all amex arca back backtest bao baostock bar bars book candles chart china cleaned
+    close closes cn copy csv d daily data dataframe dataset date dates day days demo df download
+    downloads eod equity etf example excel export feed file files final frame fund funds hfq hist
+    historical historicaldata history hk hourly in index input item kline klines latest list long main
+    market markets master merged mine minute month monthly my names nasdaq new noadj nyse ohlc ohlcv old
+    only out output panel plain portfolio price prices qfq qlib quote quotes raw report result results
+    sample series share shares sheet sheet1 sina sse stock stocks stooq symbols szse table tdx temp test
+    ths ticker tickers time tmp trade trades tushare tx txt us v vol volume week weekly wide work xls
+    xlsx y yahoo year years yf yfinance
     """.split()  # noqa: SIM905 - a table of words
 )
 """Words of file names that are not symbols in small letters."""

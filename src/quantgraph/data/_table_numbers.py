@@ -21,7 +21,7 @@ from quantgraph.errors import BadFile
 NumberKind = Literal["price", "quantity", "number"]
 Decimal = Literal["point", "comma"]
 
-_PERCENT_FIELDS = frozenset({"turnover_rate", "turnover_rate_f", "dv_ratio", "dv_ttm"})
+_PERCENT_FIELDS = frozenset({"pct_chg", "turnover_rate", "turnover_rate_f", "dv_ratio", "dv_ttm"})
 _SCALED_FIELDS = frozenset(
     {"vol", "amount", "total_mv", "circ_mv", "total_share", "float_share", "free_share"}
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +21,8 @@ from quantgraph.data._checked_tables import (
     unique_rows,
 )
 from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
-from quantgraph.data._table_adjusted import adjusted_note, traded_rows
-from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names
+from quantgraph.data._table_adjusted import BY_YAHOO, actions_in, adjusted_note, reference_of, traded_rows
+from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names, is_harmless
 from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_order, hold_dates
 from quantgraph.data._table_names import NamedSymbol, symbol_in
 from quantgraph.data._table_numbers import NumberKind, plain_numbers, read_numbers
@@ -32,8 +33,28 @@ from quantgraph.settings import TableOptions
 
 _EXTRAS = BAR_FIELDS[7:]
 _BARS = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
-_QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
+_ACTIONS = ("dividend", "split")
+_TAKEN_AS = {
+    "twin": Note(zh="复权收盘价；按成交价交易", en="adjusted closes; orders trade at the prices as traded"),
+    "dividend": Note(zh="每股现金分红", en="cash a share"),
+    "split": Note(zh="拆分后的股数", en="shares after the split of one"),
+    "change": Note(zh="与收盘价核对", en="held against the closes"),
+    "pct_chg": Note(zh="与收盘价核对", en="held against the closes"),
+}
+"""What is not a field of bars, and what it is taken for."""
+_NOT_PAID = {
+    **_TAKEN_AS,
+    **dict.fromkeys(
+        _ACTIONS, Note(zh="复权价中已有，不再计算", en="in adjusted prices already; not paid again")
+    ),
+}
+_QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
+_EXCHANGES = {
+    **dict.fromkeys(("SSE", "SHSE", "XSHG", "SH", "上交所"), "SH"),
+    **dict.fromkeys(("SZSE", "XSHE", "SZ", "深交所"), "SZ"),
+    **dict.fromkeys(("BSE", "BJSE", "BJ", "北交所"), "BJ"),
+}
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
 _SHOWN = 8
 _TICKER_OF_STOOQ = "<TICKER>"
@@ -79,8 +100,15 @@ def read_table(
         return TableReading(ignored_because=_unknown_columns(table, have))
     if table.empty:
         raise BadFile(f"{file} has a header and no row", file=file)
-    reader = _Reader(file, table, names, options or TableOptions(), symbol if named else None)
-    adjusted = adjusted_note(table, about) if "bars" in kinds else None
+    adjusted = adjusted_note(table, names, about) if "bars" in kinds else None
+    reader = _Reader(
+        file,
+        table,
+        names,
+        options or TableOptions(),
+        symbol if named else None,
+        adjusted=adjusted is not None,
+    )
     reader.notes += [*notes, *changed, *([adjusted] if adjusted else [])]
     return TableReading(tables=tuple(reader.checked(kinds)))
 
@@ -141,9 +169,15 @@ def _looks_like_bars(have: set[str]) -> bool:
 
 def _unknown_columns(table: pd.DataFrame, have: Collection[str]) -> str:
     shown = ", ".join(map(str, table.columns[:6]))
+    if sum(map(_is_number, table.columns)) > len(table.columns) / 2:
+        return f"its first row ({shown}) is of data: put one with the names date, open, high, … above it"
     reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
     by_symbol = "; head a column of closes by its code, such as AAPL or 600519.SH"
     return reason + (by_symbol if set(have) == {"trade_date"} else "")
+
+
+def _is_number(head: object) -> bool:
+    return re.fullmatch(r"-?\d[\d.:/-]*", str(head).strip()) is not None
 
 
 def _incomplete(have: Collection[str], file: str) -> BadFile:
@@ -174,7 +208,10 @@ class _Reader:
         names: ColumnNames,
         options: TableOptions,
         symbol: NamedSymbol | None,
+        *,
+        adjusted: bool,
     ) -> None:
+        self._adjusted = adjusted
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
         self.notes: list[Note] = []
@@ -186,12 +223,26 @@ class _Reader:
         if "members" in kinds and "stock_name" in self._names.fields:
             names = {"ts_code": self._codes("con_code", shares_only=True), "name": self._texts("stock_name")}
             tables.append(self._as("names", pd.DataFrame(names)))
-        if {"bars", "extras"} & set(kinds):
-            rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
+        if {"bars", "extras"} & set(kinds) and not self._adjusted:
+            rows = self._with_actions(is_bars="bars" in kinds)
             if {*rows.columns} & {"dividend", "split", "split_from", "stk_div", "delisting"}:
-                keys = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
-                tables += _event_tables(events_from_rows(rows.assign(**keys), self._file), self._file)
+                tables += _event_tables(events_from_rows(rows, self._file), self._file)
         return tables
+
+    def _with_actions(self, *, is_bars: bool) -> pd.DataFrame:
+        """The table with its columns of actions by their meaning."""
+        rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
+        rows = rows.assign(ts_code=self._symbols, trade_date=self._sessions[0])
+        fields = [field for field in ("close", "twin", *_ACTIONS) if field in self._names.fields]
+        if not is_bars or not {"twin", *_ACTIONS} & {*fields}:
+            return rows
+        numbers = self._numbers(fields)
+        checked = pd.DataFrame({"ts_code": rows["ts_code"], "trade_date": rows["trade_date"], **numbers})
+        found, notes = actions_in(checked.dropna(subset="close"), self._names)
+        self.notes += notes
+        return rows.assign(
+            **{field: found[field].reindex(rows.index) for field in _ACTIONS if field in found}
+        )
 
     def _of_kind(self, kind: TableKind) -> CheckedTable:
         if kind == "bars":
@@ -209,7 +260,12 @@ class _Reader:
         return self._as(kind, self._daily(fields))
 
     def _bars(self) -> CheckedTable:
-        rows = self._daily(_BARS)
+        rows = self._daily((*_BARS, "change", "pct_chg"))
+        if all(find_board(code) not in {None, "us"} for code in rows["ts_code"].unique()):
+            reference, notes = reference_of(rows, self._names)
+            self.notes += notes
+            rows = rows if reference is None else rows.assign(pre_close=reference)
+        rows = rows.drop(columns=["change", "pct_chg"], errors="ignore")
         numbers = {field: rows[field] for field in ("low", "high", "vol", "amount") if field in rows}
         units = units_of(
             self._names,
@@ -287,6 +343,9 @@ class _Reader:
         column = self._column(field)
         if str(column.name).strip().upper() == _TICKER_OF_STOOQ:
             column = column.str.removesuffix(".US")
+        if field == "ts_code" and "exchange" in self._names.fields:
+            marks = self._texts("exchange").str.upper().map(_EXCHANGES)
+            column = (column.astype("str").str.strip() + ("." + marks)).fillna(column)
         return read_codes(column, self._file, shares_only=shares_only)
 
     def _texts(self, field: str) -> pd.Series:
@@ -302,19 +361,25 @@ class _Reader:
     def _read_as(self, rows: pd.DataFrame, units: TableUnits) -> tuple[Note, ...]:
         """Which column was taken for what, where its name alone does not say it."""
         about = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
+        about |= _NOT_PAID if self._adjusted else _TAKEN_AS
         notes = []
         if self._symbol is not None:
             by = self._symbol.origin
             notes.append(Note(zh=f"ts_code = {by.zh}", en=f"ts_code = {by.en}"))
         for field, head in self._names.columns.items():
             note = about.get(field)
-            if field in rows and (note or head.lower() != field):
+            if (field in rows or field in _TAKEN_AS) and (note or head.lower() != field):
                 read = f"{field} = {head.strip()}"
                 zh, en = (f"（{note.zh}）", f" ({note.en})") if note else ("", "")
                 notes.append(Note(zh=read + zh, en=read + en))
-        if ignored := [head for head in self._names.ignored if not head.startswith("Unnamed: ")]:
-            shown = ", ".join(ignored[:_SHOWN]) + (" …" if len(ignored) > _SHOWN else "")
-            notes.append(Note(zh=f"未使用 {shown}", en=f"not used: {shown}"))
+        ignored = [head for head in self._names.ignored if not head.startswith("Unnamed: ")]
+        unknown = [head for head in ignored if not is_harmless(head)]
+        for heads, zh, en in (
+            (unknown, "不认识的列，未使用", "unknown, so not used:"),
+            ([head for head in ignored if head not in unknown], "未使用", "not used:"),
+        ):
+            shown = ", ".join(heads[:_SHOWN]) + (" …" if len(heads) > _SHOWN else "")
+            notes += [Note(zh=f"{zh} {shown}", en=f"{en} {shown}")] if heads else []
         return (*notes, *self.notes)
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
@@ -343,6 +408,7 @@ def _number_kind(field: str) -> NumberKind:
 
 
 _LEVELS = 2
+_YAHOOS_LEVELS = {"Price", "Ticker"}
 
 
 def long_table(table: pd.DataFrame, file: str) -> pd.DataFrame:
@@ -376,7 +442,9 @@ def _with_one_header(table: pd.DataFrame, file: str) -> pd.DataFrame:
         table = table.set_index(keys).rename_axis(index=["".join(each) for each in keys])
     names = ["ts_code" if level == of_symbols else "field" for level in range(_LEVELS)]
     long = table.rename_axis(columns=names).stack(level="ts_code")  # noqa: PD013 (melt would lose the fields)
-    return pd.DataFrame(long).dropna(how="all")
+    long = pd.DataFrame(long).dropna(how="all")
+    long.attrs[BY_YAHOO] = {*columns.names} == _YAHOOS_LEVELS
+    return long
 
 
 def _with_plain_index(table: pd.DataFrame) -> pd.DataFrame:

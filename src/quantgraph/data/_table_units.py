@@ -60,10 +60,13 @@ def units_of(
     """Units of the columns ``vol`` and ``amount`` of bars; the US has no hands."""
     present = [field for field in ("vol", "amount") if field in numbers and (numbers[field] > 0).any()]
     sizes = {field: _stated_unit(field, names, file, options, is_us=is_us) for field in present}
-    likely = _fitting(numbers) if len(present) == 2 and {"low", "high"} <= numbers.keys() else []
+    both = len(present) == 2 and {"low", "high"} <= numbers.keys()
+    likely = _fitting(numbers, {field: size for field, (size, _) in sizes.items()}) if both else []
     fits = [pair for pair in likely if all(sizes[f][0] in {None, pair[f]} for f in present)]
     if len(likely) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
-        raise _contradiction(names, sizes, likely[0], file)
+        if any(sizes[f][0] != likely[0][f] and f not in names.customary for f in present if sizes[f][0]):
+            raise _contradiction(names, sizes, likely[0], file)
+        sizes, fits = dict.fromkeys(present, (None, Note(zh="", en=""))), likely  # numbers beat a custom
     notes, found = {}, {"vol": 1.0, "amount": 1.0}
     for name in present:
         size, how = sizes[name]
@@ -101,7 +104,7 @@ def _stated_unit(
     return None, Note(zh="", en="")
 
 
-def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
+def _fitting(numbers: Mapping[str, pd.Series], stated: Mapping[str, float | None]) -> list[dict[str, float]]:
     """Pairs of units with which nearly all average prices lie between low and high."""
     step = max(1, len(numbers["vol"]) // _LOOKED_AT)
     low, high, volume, amount = (
@@ -112,7 +115,8 @@ def _fitting(numbers: Mapping[str, pd.Series]) -> list[dict[str, float]]:
         return []
     price = amount[traded] / volume[traded]
     low, high = low[traded] * (1 - _TOLERANCE), high[traded] * (1 + _TOLERANCE)
-    pairs = product(_SIZES["vol"].values(), _SIZES["amount"].values())
+    said = {field: {size} if size else set() for field, size in stated.items()}
+    pairs = product(*({*_SIZES[field].values(), *said[field]} for field in ("vol", "amount")))
     fitting = []
     for of_volume, of_amount in pairs:
         average = price * (of_amount / of_volume)

@@ -186,8 +186,7 @@ def _read_as(path: Path, max_bytes: int, form: _Form) -> CsvTable:
         table = _read(path, max_bytes, form, header=[0, 1], index_col=0, dtype="str")
         return CsvTable(table=long_table(table, path.name), notes=form.notes())
     table = _read_numbers(path, max_bytes, form, column_names(header))
-    table, ending = _without_ending(table)
-    return CsvTable(table=table, notes=(*form.notes(), *ending), title=" ".join(form.title))
+    return CsvTable(table=table, notes=form.notes(), title=" ".join(form.title))
 
 
 def _read_numbers(path: Path, max_bytes: int, form: _Form, names: ColumnNames) -> pd.DataFrame:
@@ -209,18 +208,19 @@ def _read_numbers(path: Path, max_bytes: int, form: _Form, names: ColumnNames) -
     return table if plain else _read(path, max_bytes, form, dtype="str", **options)
 
 
-def _without_ending(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Note, ...]]:
-    """Leave out last rows with one cell that is not a date: the source of the table."""
+def without_ending(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Note, ...]]:
+    """Leave out last rows with one cell that is not a date, or none: the source of the table."""
     kept = len(table)
     while kept > 1 and kept > len(table) - _MOST_ENDING:
         row = [str(cell).strip() for cell in table.iloc[kept - 1] if not pd.isna(cell)]
         filled = [cell for cell in row if cell]
-        if len(filled) != 1 or re.match(r"[\d.'-]+$|\d{1,4}[-/.年]", filled[0]):
+        if len(filled) > 1 or (filled and re.match(r"[\d.'-]+$|\d{1,4}[-/.年]", filled[0])):
             break
         kept -= 1
     if kept == len(table):
         return table, ()
-    shown = " / ".join(str(cell).strip() for cell in table.iloc[kept:, 0])[:80]
+    ending = table.iloc[kept:].to_numpy().ravel()
+    shown = " / ".join(str(cell).strip() for cell in ending if not pd.isna(cell) and str(cell).strip())[:80]
     return table.iloc[:kept], (Note(zh=f"未采用末行：{shown}", en=f"last row left out: {shown}"),)
 
 

@@ -17,7 +17,7 @@ from quantgraph._util.texts import Note
 from quantgraph.data._checked_tables import CheckedTable
 from quantgraph.data._table_names import NamedSymbol, symbol_in, symbol_of_file
 from quantgraph.data._table_reader import long_table, read_table
-from quantgraph.data.files._csv_table import read_csv_table
+from quantgraph.data.files._csv_table import read_csv_table, without_ending
 from quantgraph.data.files._records import (
     FileRecord,
     is_feed,
@@ -61,27 +61,34 @@ class _Reader:
     symbol: str | None
 
     def table(
-        self, table: pd.DataFrame, *, named: str = "", notes: Iterable[Note] = (), title: str = ""
+        self,
+        table: pd.DataFrame,
+        *,
+        sheet: str = "",
+        is_one: bool = True,
+        notes: Iterable[Note] = (),
+        title: str = "",
     ) -> FileContents:
         """Read one table of the file, with what was found around it."""
-        name = self.path.name
+        name, (table, ending) = self.path.name, without_ending(table)
         if is_filing_table(list(table.columns)):
             return FileContents(file=name, records=read_filings(table, name))
         found = read_table(
             table,
-            f"{name}, sheet {named}" if named else name,
+            name if is_one else f"{name}, sheet {sheet}",
             self.options,
-            symbol=self._symbol(named or self.stem, title),
-            notes=tuple(notes),
-            about=f"{self.stem} {named} {title}",
+            symbol=self._symbol(sheet, title),
+            notes=(*notes, *ending),
+            about=f"{self.stem} {sheet} {title}",
         )
         return FileContents(file=name, tables=found.tables, ignored_because=found.ignored_because)
 
-    def _symbol(self, named: str, title: str) -> NamedSymbol | None:
-        """The symbol that the title says, else the table's name, else the file's."""
-        if title and symbol_in(named) is None and symbol_in(title):
-            return symbol_of_file(title, self.symbol)
-        return symbol_of_file(named, self.symbol) or symbol_of_file(_stem(self.path.name), self.symbol)
+    def _symbol(self, sheet: str, title: str) -> NamedSymbol | None:
+        """The symbol that the sheet's name says, else the title, else the file's name."""
+        sure = next((name for name in (sheet, self.stem, title) if name and symbol_in(name)), None)
+        if sure is not None:
+            return symbol_of_file(sure, self.symbol)
+        return symbol_of_file(self.stem, self.symbol) or symbol_of_file(_stem(self.path.name), self.symbol)
 
 
 def read_file(
@@ -141,10 +148,16 @@ def _from_workbook(reader: _Reader) -> FileContents:
     """The tables of all sheets; one without columns of data is left out, unless it is the only one."""
     sheets = read_workbook(reader.path, reader.max_bytes)
     if len(sheets) == 1:
-        (table,) = sheets.values()
-        return reader.table(long_table(table, reader.path.name))
+        ((name, table),) = sheets.items()
+        title = table.attrs["title"]
+        return reader.table(long_table(table, reader.path.name), sheet=name, title=title)
     parts = [
-        reader.table(long_table(table, f"{reader.path.name}, sheet {name}"), named=name)
+        reader.table(
+            long_table(table, f"{reader.path.name}, sheet {name}"),
+            sheet=name,
+            is_one=False,
+            title=table.attrs["title"],
+        )
         for name, table in sheets.items()
     ]
     reasons = [part.ignored_because for part in parts if part.ignored_because]

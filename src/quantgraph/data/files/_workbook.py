@@ -81,6 +81,7 @@ def _table(sheet: Any, path: Path) -> pd.DataFrame | None:
             labels.append(number)
     table = pd.DataFrame(rows, columns=names, index=pd.Index(labels))
     table.attrs["first_row"] = top + 2
+    table.attrs["title"] = " ".join(str(cell) for row in first[:top] for cell in row if cell is not None)
     return table
 
 

@@ -10,7 +10,8 @@ from quantgraph.market.rules import find_board
 
 _CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
-_PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
+_PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.))\.?(\d{6})")
+_EXCHANGES = {"0": "SZ", "1": "SH"}  # of a secid
 _SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
 
 
@@ -35,13 +36,13 @@ def is_index_code(code: str) -> bool:
 def standard_code(text: str) -> str:
     """Code in tushare's form, from any of the usual forms; bare digits stay as they are.
 
-    >>> [standard_code(text) for text in ("sh600519", "SZ.000001", "600519.ss", "000001.XSHE", "brk.b")]
-    ['600519.SH', '000001.SZ', '600519.SH', '000001.SZ', 'BRK.B']
+    >>> [standard_code(text) for text in ("sh600519", "SZ.000001", "600519.ss", "000001.XSHE", "1.600519")]
+    ['600519.SH', '000001.SZ', '600519.SH', '000001.SZ', '600519.SH']
     """
     code = text.strip().upper()
     prefixed = _PREFIXED.fullmatch(code)
     if prefixed:
-        return f"{prefixed[2]}.{prefixed[1]}"
+        return f"{prefixed[2]}.{_EXCHANGES.get(prefixed[1], prefixed[1])}"
     stem, dot, suffix = code.rpartition(".")
     return f"{stem}.{_SUFFIXES.get(suffix, suffix)}" if dot else code
 
