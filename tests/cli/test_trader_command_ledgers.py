@@ -119,6 +119,7 @@ def test_one_call_repeats_both_ledgers(whole, published):
         assert ours[-1].cash == theirs[-1].cash
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.proof
 def test_the_same_call_goes_on_after_each_kill(whole, us, published, tmp_path):
     desk = Desk(published, us, tmp_path / "agents")

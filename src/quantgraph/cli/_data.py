@@ -194,7 +194,10 @@ def open_own(
     none = OwnSource(source=None, settings=settings, symbols=symbols)
     if source in {"sample", "tushare"}:
         return none
-    from quantgraph.data import FrameSource, open_source
+    from quantgraph.data import open_source
+
+    open_source(source, settings=settings)  # a wrong name needs no pandas
+    from quantgraph.data import FrameSource
     from quantgraph.data.symbols import symbol_list
 
     for _ in range(_MOST_QUESTIONS):

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quantgraph._util.packages import call_entry, entries, find_entry, is_of_package, package_of
 from quantgraph._util.texts import SOURCES
-from quantgraph.data._source import MarketDataSource, SourceLike
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
+
+if TYPE_CHECKING:  # they load pandas, and a wrong name is refused at once
+    from quantgraph.data._source import MarketDataSource, SourceLike
 
 _GROUP = "quantgraph.sources"
 _VALID = f"valid: {SOURCES}, a DataFrame, or a MarketDataSource"
@@ -59,6 +62,8 @@ def open_source(
 
 def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
     """The source of another package; its class is of that package, so that a run knows its code."""
+    from quantgraph.data._source import MarketDataSource
+
     found = call_entry(entry, place)
     kind = type(found)
     if isinstance(found, MarketDataSource) and is_of_package(kind.__module__, entry):
@@ -106,6 +111,8 @@ def _by_name(name: str, place: str, settings: Settings) -> MarketDataSource:
 def _from_object(spec: object, settings: Settings | None, symbol: str | None) -> MarketDataSource:
     import pandas as pd
 
+    from quantgraph.data._source import MarketDataSource
+
     if isinstance(spec, pd.Series):
         spec = spec.to_frame()
     if isinstance(spec, (pd.DataFrame, Mapping)):
@@ -119,12 +126,12 @@ def _from_object(spec: object, settings: Settings | None, symbol: str | None) ->
 
 
 def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> MarketDataSource:
-    from quantgraph.data.files._source import FileSource
-
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}"
             + "".join(f", {each.name}" for each in entries(_GROUP)),
             parameter="source",
         )
+    from quantgraph.data.files._source import FileSource
+
     return FileSource(spec, max_file_mb=settings.max_file_mb, options=settings.tables, symbol=symbol)

