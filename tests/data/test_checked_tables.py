@@ -20,7 +20,10 @@ from quantgraph.data.files import FileSource
         ),
         ("600519.SH,20240230,10,10,10,10,10,1,1", "20240230 is not a day of the calendar; write YYYYMMDD"),
         ("600519.SH,,10,10,10,10,10,1,1", "row 2, column trade_date:"),
-        ("600519.SH,2024-01-03T16:00:00+00:00,10,10,10,10,10,1,1", "has a time of day in its time zone"),
+        (
+            "600519.SH,2024-01-03T16:00:00+00:00,10,10,10,10,10,1,1",
+            "has a time of day, and the rows have several",
+        ),
         ("600519.SH,2024-01-03 09:30:00,10,10,10,10,10,1,1", "has a time of day"),
         ("600519.SH,20240103,10,ten,10,10,10,1,1", "row 2, column high: 'ten' is not a number"),
         ("600519.SH,20240103,10,10,-1,10,10,1,1", "row 2, column low: -1 is too small; a price is above 0"),
@@ -58,7 +61,7 @@ def test_midnight_in_a_zone_is_the_date_that_it_shows(tmp_path: Path) -> None:
     table.to_parquet(path)
     assert FileSource(path).sessions().tolist() == [pd.Timestamp("2024-01-02")]
     table.assign(trade_date=dates.tz_convert("UTC")).to_parquet(path)
-    assert "2024-01-01 16:00:00+00:00 has a time of day in its time zone" in refusal(path)
+    assert "2024-01-01 16:00:00+00:00 has a time of day, and the rows have several" in refusal(path)
 
 
 def test_a_time_of_day_is_refused(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd
     return codes.map(meant)
 
 
+def hold_codes(column: pd.Series) -> bool:
+    """Whether all cells are codes with an exchange of China: such a column is the symbol."""
+    if pd.api.types.is_numeric_dtype(column) or column.empty:
+        return False
+    return all(isinstance(code, str) and _MAINLAND.fullmatch(code.strip()) for code in column.unique())
+
+
 def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
     """Codes that a text may mean; none if its zeros are lost. Codes of other markets stay as written.
 

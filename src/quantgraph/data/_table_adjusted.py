@@ -9,7 +9,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data._source import LEVEL_FIELDS
-from quantgraph.data._table_columns import ColumnNames, open_choice, row_name
+from quantgraph.data._table_columns import ColumnNames, bad_cell, open_choice, row_name
 from quantgraph.data._table_names import says_adjusted
 from quantgraph.errors import BadFile
 
@@ -52,7 +52,9 @@ def adjusted_note(table: pd.DataFrame, names: ColumnNames, about: str) -> Note |
     return None if named is None else _warn("按名称为复权价", "adjusted, as the name says")
 
 
-def actions_in(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.DataFrame, list[Note]]:
+def actions_in(
+    rows: pd.DataFrame, table: pd.DataFrame, names: ColumnNames, file: str
+) -> tuple[pd.DataFrame, list[Note]]:
     """Dividends and splits that the columns of raw bars say, in the columns ``dividend`` and ``split``.
 
     Without such columns the ratio of adjusted to traded closes has them: it steps by a split, or by a
@@ -63,8 +65,16 @@ def actions_in(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.DataFrame, li
     rows
         Checked numbers of bars: ``ts_code``, ``trade_date``, ``close``, and what there is of ``twin``,
         ``dividend`` and ``split``.
+    table
+        The table as it came, for the message about a dividend that is not below the close before.
     """
     rows = rows.sort_values(["ts_code", "trade_date"], kind="stable")
+    before = rows.groupby("ts_code", sort=False)["close"].shift()
+    if "dividend" in rows and (wrong := rows["dividend"] >= before).any():
+        place = int(table.index.get_indexer([wrong.idxmax()])[0])
+        much = rows["dividend"][wrong].iloc[0]
+        reason = f"{much:g} is not below the close before; is it in another currency or unit?"
+        raise bad_cell(file, table[names.columns["dividend"]], place, reason)
     steps = _steps(rows) if "twin" in rows else None
     if "split" in rows:
         split = rows["split"].where(rows["split"] != 0)
@@ -76,7 +86,6 @@ def actions_in(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.DataFrame, li
         rows = rows.assign(split=split)
     if steps is None or {"dividend", "split"} & {*rows.columns}:
         return rows, []
-    before = rows.groupby("ts_code", sort=False)["close"].shift()
     by_split = (steps - 1).abs() >= _LEAST_SPLIT
     ratio = (steps * _DENOMINATOR).round() / _DENOMINATOR
     cash = (before * (1 - 1 / steps)).round(4)

@@ -93,9 +93,11 @@ def dates_in_order(
     for number, found in enumerate(parsed):
         date = _date(found, order)
         if isinstance(date, str):
-            raise bad_cell(
-                file, column, int(np.argmax(codes == number)), f"{values[number]!s} {date}; {_VALID}"
-            )
+            reason = f"{values[number]!s} {date}" + ("" if date == _INTRADAY else f"; {_VALID}")
+            error = bad_cell(file, column, int(np.argmax(codes == number)), reason)
+            if date == _INTRADAY:
+                error.data["unreadable"] = True  # in a folder of daily bars it is left out
+            raise error
         dates[number] = date
     if (codes < 0).any():
         raise bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID}")
@@ -121,7 +123,7 @@ def _days_of(timed: Sequence[_Timed]) -> list[dt.date] | None:
     local = [instants.tz_convert(zone) for zone in _ZONES]
     fits = [each for each in local if len((each - each.normalize()).unique()) == 1]
     # A session is no Saturday, and most vendors mean the midnight with which it begins.
-    fits.sort(key=lambda each: ((each.dayofweek > 4).sum(), (each != each.normalize()).any()))
+    fits.sort(key=lambda each: ((each.day_of_week > 4).sum(), (each != each.normalize()).any()))
     return [*fits[0].date] if fits else None
 
 

@@ -16,6 +16,7 @@ from quantgraph.data._checked_tables import (
     events_from_rows,
     events_from_table,
     full_codes,
+    hold_codes,
     is_event_table,
     read_codes,
     unique_rows,
@@ -85,7 +86,7 @@ def read_table(
     """
     if is_event_table(list(table.columns)):
         return TableReading(tables=_event_tables(events_from_table(table, file), file))
-    table, changed = _closes_by_symbol(*_with_named_dates(table))
+    table, changed = _closes_by_symbol(*_named_by_content(table))
     names = column_names(table.columns)
     have = set(names.fields)
     named = symbol is not None and "ts_code" not in have and "bars" in table_kinds({*have, "ts_code"})
@@ -113,14 +114,24 @@ def read_table(
     return TableReading(tables=tuple(reader.checked(kinds)))
 
 
-def _with_named_dates(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Note]]:
-    """Name the first column if it has no name and holds dates, as an index without a name is saved."""
-    heads = [str(column) for column in table.columns]
-    unnamed = bool(heads) and (not heads[0].strip() or heads[0].startswith("Unnamed: "))
-    if not unnamed or "trade_date" in column_names(heads).fields or not hold_dates(table.iloc[:, 0]):
-        return table, []
-    note = Note(zh="trade_date = 没有名称的首列", en="trade_date = the first column, which has no name")
-    return table.set_axis(["trade_date", *table.columns[1:]], axis="columns"), [note]
+def _named_by_content(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Note]]:
+    """Name a column of dates, or of codes of an exchange, whose heading says neither."""
+    names, notes = column_names(table.columns), []
+    for field, holds, zh, en in (
+        ("trade_date", hold_dates, "日期", "dates"),
+        ("ts_code", hold_codes, "代码", "codes"),
+    ):
+        if field in names.fields:
+            continue
+        head = next((each for each in names.ignored if each in table and holds(table[each])), None)
+        if head is None:
+            continue
+        table = table.rename(columns={head: field})
+        shown = ("没有名称的首列", "the first column, which has no name")
+        if head.strip() and not head.startswith("Unnamed: "):
+            shown = (f"{head}（{zh}）", f"{head}, whose cells are {en}")
+        notes.append(Note(zh=f"{field} = {shown[0]}", en=f"{field} = {shown[1]}"))
+    return table, notes
 
 
 def _closes_by_symbol(table: pd.DataFrame, notes: list[Note]) -> tuple[pd.DataFrame, list[Note]]:
@@ -238,7 +249,7 @@ class _Reader:
             return rows
         numbers = self._numbers(fields)
         checked = pd.DataFrame({"ts_code": rows["ts_code"], "trade_date": rows["trade_date"], **numbers})
-        found, notes = actions_in(checked.dropna(subset="close"), self._names)
+        found, notes = actions_in(checked.dropna(subset="close"), self._table, self._names, self._file)
         self.notes += notes
         return rows.assign(
             **{field: found[field].reindex(rows.index) for field in _ACTIONS if field in found}
@@ -260,7 +271,7 @@ class _Reader:
         return self._as(kind, self._daily(fields))
 
     def _bars(self) -> CheckedTable:
-        rows = self._daily((*_BARS, "change", "pct_chg"))
+        rows = self._daily(_BARS if "pre_close" in self._names.fields else (*_BARS, "change", "pct_chg"))
         if all(find_board(code) not in {None, "us"} for code in rows["ts_code"].unique()):
             reference, notes = reference_of(rows, self._names)
             self.notes += notes
@@ -404,7 +415,7 @@ def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTab
 def _number_kind(field: str) -> NumberKind:
     if field in _QUANTITIES:
         return "quantity"
-    return "price" if field in BAR_FIELDS else "number"
+    return "price" if field in BAR_FIELDS or field == "twin" else "number"
 
 
 _LEVELS = 2

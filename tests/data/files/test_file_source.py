@@ -189,6 +189,8 @@ def test_a_file_of_a_folder_that_is_no_daily_table_is_left_out_and_named(tmp_pat
     source = FileSource(tmp_path)
     assert source.symbols() == ("600519.SH",)
     (note,) = [note for note in source.notes if "hourly.csv" in note]
-    assert note.startswith("hourly.csv was left out: misses the column(s) ts_code")
+    assert note.startswith(
+        "hourly.csv was left out: hourly.csv, row 1, column trade_date: 2025-01-02 10:30 has a time"
+    )
     with pytest.raises(BadFile, match=r"hourly\.csv misses the column\(s\) ts_code"):
         FileSource(hourly).symbols()
