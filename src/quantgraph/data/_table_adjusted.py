@@ -71,7 +71,7 @@ def actions_in(
     rows = rows.sort_values(["ts_code", "trade_date"], kind="stable")
     before = rows.groupby("ts_code", sort=False)["close"].shift()
     if "dividend" in rows and (wrong := rows["dividend"] >= before).any():
-        place = int(table.index.get_indexer([wrong.idxmax()])[0])
+        place = int(table.index.get_indexer(pd.Index([wrong.idxmax()]))[0])
         much = rows["dividend"][wrong].iloc[0]
         reason = f"{much:g} is not below the close before; is it in another currency or unit?"
         raise bad_cell(file, table[names.columns["dividend"]], place, reason)

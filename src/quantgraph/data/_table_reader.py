@@ -235,25 +235,23 @@ class _Reader:
             names = {"ts_code": self._codes("con_code", shares_only=True), "name": self._texts("stock_name")}
             tables.append(self._as("names", pd.DataFrame(names)))
         if {"bars", "extras"} & set(kinds) and not self._adjusted:
-            rows = self._with_actions(is_bars="bars" in kinds)
-            if {*rows.columns} & {"dividend", "split", "split_from", "stk_div", "delisting"}:
-                tables += _event_tables(events_from_rows(rows, self._file), self._file)
+            tables += self._actions(is_bars="bars" in kinds)
         return tables
 
-    def _with_actions(self, *, is_bars: bool) -> pd.DataFrame:
-        """The table with its columns of actions by their meaning."""
+    def _actions(self, *, is_bars: bool) -> tuple[CheckedTable, ...]:
+        """Dividends, splits and delistings of the rows."""
         rows = self._table.rename(columns={head: field for field, head in self._names.columns.items()})
-        rows = rows.assign(ts_code=self._symbols, trade_date=self._sessions[0])
+        if not {"twin", *_ACTIONS, "split_from", "stk_div", "delisting"} & {*rows.columns}:
+            return ()
+        keys = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
+        rows = rows.assign(**keys)
         fields = [field for field in ("close", "twin", *_ACTIONS) if field in self._names.fields]
-        if not is_bars or not {"twin", *_ACTIONS} & {*fields}:
-            return rows
-        numbers = self._numbers(fields)
-        checked = pd.DataFrame({"ts_code": rows["ts_code"], "trade_date": rows["trade_date"], **numbers})
-        found, notes = actions_in(checked.dropna(subset="close"), self._table, self._names, self._file)
-        self.notes += notes
-        return rows.assign(
-            **{field: found[field].reindex(rows.index) for field in _ACTIONS if field in found}
-        )
+        if is_bars and {"twin", *_ACTIONS} & {*fields}:
+            checked = pd.DataFrame(keys | self._numbers(fields)).dropna(subset="close")
+            found, notes = actions_in(checked, self._table, self._names, self._file)
+            self.notes += notes
+            rows = rows.assign(**{field: found[field] for field in _ACTIONS if field in found})
+        return _event_tables(events_from_rows(rows, self._file), self._file)
 
     def _of_kind(self, kind: TableKind) -> CheckedTable:
         if kind == "bars":
