@@ -130,6 +130,9 @@ class TableOptions(BaseModel):
     adjusted: Literal["keep"] | None = Field(
         None, description="keep, for adjusted prices that fall below 0: the other rows are read"
     )
+    bar: Literal["daily", "weekly", "monthly", "irregular"] | None = Field(
+        None, description="weekly, monthly or irregular, for rows that are not days"
+    )
     record_zone: dict[str, str] | None = Field(
         None, description="a time zone, like Asia/Shanghai, or one by publisher, like {Reuters = 'UTC'}"
     )

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.market._calendar import FeedZones, local_zone, sessions, surely_known
+    from quantgraph.market._calendar import (
+        FeedZones,
+        bar_of,
+        local_zone,
+        sessions,
+        sessions_in_a_year,
+        surely_known,
+    )
     from quantgraph.market._moment import (
         PHASE_TIME,
         PHASES,
@@ -33,12 +40,14 @@ __all__ = [
     "Moment",
     "Phase",
     "Rulebook",
+    "bar_of",
     "instant_of",
     "known_from",
     "local_zone",
     "session_of",
     "sessions",
     "sessions_between",
+    "sessions_in_a_year",
     "surely_known",
 ]
 

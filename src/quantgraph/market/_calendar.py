@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
@@ -94,6 +95,45 @@ def _load(exchange: str) -> pd.DatetimeIndex:
             parameter="exchange",
         ) from error
     return pd.DatetimeIndex(calendar.sessions.to_numpy().astype("datetime64[us]"), name="trade_date")
+
+
+Bar = Literal["daily", "weekly", "monthly", "irregular"]
+"""What one row of bars is of."""
+_DAY_GAPS, _WEEK_GAPS, _MONTH_GAPS = (0, 4), (5, 9), (25, 38)  # calendar days from a row to the next
+_CALENDAR_YEAR, DAYS_IN_A_YEAR = 365.25, 252
+_FEWEST_GAPS, _MOST_OTHERS = 6, 0.2
+
+
+def bar_of(sessions: pd.DatetimeIndex) -> Bar:
+    """What one row is of, by the days between the rows; a few rows are taken for days.
+
+    >>> bar_of(pd.date_range("2024-01-05", periods=20, freq="W-FRI"))
+    'weekly'
+    """
+    gaps = np.diff(sessions.to_numpy()) / np.timedelta64(1, "D")
+    if len(gaps) < _FEWEST_GAPS:
+        return "daily"
+    kinds: tuple[tuple[Bar, tuple[int, int]], ...] = (
+        ("daily", _DAY_GAPS),
+        ("weekly", _WEEK_GAPS),
+        ("monthly", _MONTH_GAPS),
+    )
+    for bar, (least, most) in kinds:
+        if np.mean((gaps < least) | (gaps > most)) <= _MOST_OTHERS:
+            return bar
+    return "irregular"
+
+
+def sessions_in_a_year(sessions: pd.DatetimeIndex) -> int:
+    """Periods of yearly numbers: 252 of daily bars, as is usual, else as many as the rows make.
+
+    >>> sessions_in_a_year(pd.date_range("2020-01-03", periods=260, freq="W-FRI"))
+    52
+    """
+    if bar_of(sessions) == "daily":
+        return DAYS_IN_A_YEAR
+    days = (sessions[-1] - sessions[0]).days
+    return max(1, round((len(sessions) - 1) * _CALENDAR_YEAR / days))
 
 
 _MAINLAND = (".SH", ".SZ", ".BJ")

@@ -137,6 +137,7 @@ def _trade_tables(view: RunView, rows: pd.DataFrame, trips: pd.DataFrame) -> dic
 def _return_tables(view: RunView) -> dict[str, Any]:
     columns = [view.result.get(name) for name in ("account", "benchmark", "index")]
     return {
+        "periods": view.result.get("periods_per_year") or 252,
         "numbers": list(metric_rows(columns)) if columns[0] else [],
         "months": _months(view),
         "month_names": _month_names(view.language),

@@ -17,11 +17,10 @@ from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
 from quantgraph.broker.ledger import CHARGES, Ledger, OrderTable
 from quantgraph.broker.session import advance, split_buys, trade_days
 from quantgraph.errors import BadWindow, NoData
+from quantgraph.market._calendar import DAYS_IN_A_YEAR
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.report.metrics._registry import RunData, Track
 
-_SESSIONS_A_YEAR = 252
-"""The default of every metric."""
 _RULE = "signal_rule"
 """Name of the decider that orders what a signal says and nothing else."""
 
@@ -177,7 +176,7 @@ def summarise(
         "index": None
         if levels is None
         else {"dividends": False, **Track(values=levels, run=run).numbers("each", "benchmark")},
-        "periods_per_year": _SESSIONS_A_YEAR,
+        "periods_per_year": run.account.periods,
         "purchase": _mean_purchase(run.orders),
         "reply_errors": _reply_errors(ledger.notes(run_id).values()),
         "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
@@ -254,6 +253,12 @@ _OF_REPLIES = ("replies", "schema", "logic", "cash")
 def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     """Notes for results whose numbers are easily misread."""
     account, benchmark = summary["account"], summary["benchmark"]
+    if (periods := summary["periods_per_year"]) != DAYS_IN_A_YEAR:
+        yield Note(
+            zh=f"行情不是日线：年化按每年 {periods} 根计算；涨跌停、T+1 和费用是按日的规则",
+            en=f"the bars are not daily: yearly numbers are of {periods} bars a year; price limits, T+1 and "
+            "fees are rules of days",
+        )
     refused, reasons = account["rejections"], format_counts(account["rejections_by_reason"])
     if refused and not account["trades"]:
         yield Note(

@@ -192,5 +192,7 @@ def test_a_file_of_a_folder_that_is_no_daily_table_is_left_out_and_named(tmp_pat
     assert note.startswith(
         "hourly.csv was left out: hourly.csv, row 1, column trade_date: 2025-01-02 10:30 has a time"
     )
-    with pytest.raises(BadFile, match=r"hourly\.csv, row 1, column trade_date: 2025-01-02 10:30 has a time of day"):
+    with pytest.raises(
+        BadFile, match=r"hourly\.csv, row 1, column trade_date: 2025-01-02 10:30 has a time of day"
+    ):
         FileSource(hourly).symbols()

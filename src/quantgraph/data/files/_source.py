@@ -39,6 +39,7 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
+from quantgraph.data._table_columns import open_choice
 from quantgraph.data._table_names import NamedSymbol, symbol_of_file, symbol_of_frame
 from quantgraph.data._table_reader import long_table, read_table
 from quantgraph.data.files._reader import KNOWN_ENDINGS, FileContents, read_file
@@ -47,7 +48,8 @@ from quantgraph.data.files._unpacked import MEGABYTE
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption, NotConfigured
-from quantgraph.market import FeedZones
+from quantgraph.market import FeedZones, bar_of
+from quantgraph.market._calendar import Bar
 from quantgraph.settings import TableOptions
 
 _SHOWN = 3
@@ -150,7 +152,7 @@ class FileSource(FrameSource):
     def _load(self) -> MarketTables:
         try:
             files = _read_files(self._path, self._file_reader())
-            return market_tables(files, self._name)
+            return market_tables(files, self._name, self._options.bar)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
@@ -175,8 +177,8 @@ def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents
         return FileContents(file=path.name, ignored_because=error.message.removeprefix(f"{path.name} "))
 
 
-def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
-    """The market that the tables and records of some files make."""
+def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = None) -> MarketTables:
+    """The market that the tables and records of some files make; ``bar`` is what its rows are said to be."""
     lists = _member_lists(_tables(files, "members"))
     of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
     stocks, notes = merge_tables(of_stocks)
@@ -188,6 +190,7 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
         found = f". Found {found}" if found else ""
         raise BadFile(f"{name} holds no daily bar of a stock; {_VALID}{found}", file=name)
     sessions, symbols = session_index(traded["trade_date"]), sorted(traded["ts_code"].unique())
+    _check_bar(sessions, bar, name)
     levels = _levels(merge_tables(of_indices)[0])
     indicators, _ = merge_tables(_tables(files, "indicators"))
     bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
@@ -216,6 +219,21 @@ def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
         ),
         records=(*to_records((record for each in files for record in each.records), symbols), *others),
     )
+
+
+def _check_bar(sessions: pd.DatetimeIndex, said: Bar | None, name: str) -> None:
+    """See that the rows are of days, or are said to be of something else."""
+    found = bar_of(sessions)
+    if said is None and found != "daily":
+        raise open_choice(
+            f"{name}: its {len(sessions)} rows from {sessions[0]:%Y-%m-%d} on are {found} bars; price limits, "
+            "T+1 and fees are rules of days, so a run trades them only if it is told",
+            "bar",
+            (found,),
+            file=name,
+        )
+    if said not in {None, found}:
+        raise BadFile(f"{name}: bar={said!r} is set, and its rows are {found}", file=name, parameter="bar")
 
 
 def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTable]:
@@ -373,6 +391,7 @@ class CallerTables(FrameSource):
             for name, table in named.items()
         ]
         self._name = ", ".join(named) if len(named) <= 3 else f"{len(named)} frames"
+        self._bar = options.bar if options else None
         self._hashes = {name: _hash(table) for name, table in named.items()}
 
     @property
@@ -385,7 +404,7 @@ class CallerTables(FrameSource):
         return self._hashes
 
     def _load(self) -> MarketTables:
-        market = market_tables(self._contents or [], self._name)
+        market = market_tables(self._contents or [], self._name, self._bar)
         self._contents = None  # the market holds what they held
         return market
 

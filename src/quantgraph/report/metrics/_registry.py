@@ -22,6 +22,7 @@ from quantgraph.broker import TradePlan
 from quantgraph.broker.accounts import Delisting, Event, Split
 from quantgraph.broker.ledger import OrderTable
 from quantgraph.broker.session import last_of_each
+from quantgraph.market import sessions_in_a_year
 from quantgraph.report._periods import (
     expected_shortfall,
     months_of,
@@ -120,6 +121,11 @@ class Track:
         """Simple returns per session."""
         return session_returns(self.values)
 
+    @cached_property
+    def periods(self) -> int:
+        """The sessions that make a year."""
+        return sessions_in_a_year(pd.DatetimeIndex(self.values.index[1:]))
+
     def numbers(self, *of: Owner) -> dict[str, Any]:
         """The numbers of these owners by name, as plain JSON; None where one is not defined."""
         return {metric.name: _json(metric.formula(self)) for metric in METRICS if metric.of in of}
@@ -166,9 +172,9 @@ class Metric:
         """What tables call the number."""
         return self._parts(language)[0]
 
-    def explained(self, language: Language) -> str:
-        """Its formula in words."""
-        return self._parts(language)[2]
+    def explained(self, language: Language, periods: int = 252) -> str:
+        """Its formula in words, with so many sessions in a year."""
+        return self._parts(language)[2].replace("252", str(periods))
 
     def _parts(self, language: Language) -> tuple[str, str, str]:
         return self.zh.partition("：") if language == "zh" else self.en.partition(": ")
@@ -211,21 +217,25 @@ def _json(value: Any) -> Any:
     return value
 
 
-def _of_values(measure: Callable[[Series[float]], float]) -> Formula:
-    return lambda track: measure(track.values) if track.is_positive else None
+def _of_values(measure: Callable[..., float], *, yearly: bool = False) -> Formula:
+    return lambda track: measure(track.values, **_year(track, yearly)) if track.is_positive else None
 
 
-def _of_returns(measure: Callable[[Series[float]], float]) -> Formula:
-    return lambda track: measure(track.returns) if track.is_positive else None
+def _of_returns(measure: Callable[..., float], *, yearly: bool = False) -> Formula:
+    return lambda track: measure(track.returns, **_year(track, yearly)) if track.is_positive else None
 
 
-def _against(measure: Callable[[Series[float], Series[float]], float]) -> Formula:
+def _against(measure: Callable[..., float], *, yearly: bool = True) -> Formula:
     def of_account_and_benchmark(track: Track) -> float | None:
         account = track.run.account
         both = account.is_positive and track.is_positive
-        return measure(account.returns, track.returns) if both else None
+        return measure(account.returns, track.returns, **_year(track, yearly)) if both else None
 
     return of_account_and_benchmark
+
+
+def _year(track: Track, yearly: bool) -> dict[str, int]:
+    return {"periods_per_year": track.periods} if yearly else {}
 
 
 def drawdown_dates(track: Track) -> dict[str, str | None]:
@@ -361,34 +371,34 @@ METRICS: tuple[Metric, ...] = (
     Metric("drawdown", drawdown_dates),
     Metric(
         "annual_return",
-        _of_values(annual_return),
+        _of_values(annual_return, yearly=True),
         zh="年化收益：(期末 ÷ 期初)^(252 ÷ 交易日数) − 1",
         en="annual return: (final / initial) ^ (252 / sessions) - 1",
         format="percent",
     ),
     Metric(
         "volatility",
-        _of_returns(volatility),
+        _of_returns(volatility, yearly=True),
         zh="年化波动：日收益标准差（ddof 1）× √252",
         en="volatility: deviation of daily returns (ddof 1) x root of 252",
         format="percent",
     ),
     Metric(
         "sharpe",
-        _of_returns(sharpe_ratio),
+        _of_returns(sharpe_ratio, yearly=True),
         zh="夏普比率：日收益均值 ÷ 标准差 × √252，无风险利率 0",
         en="Sharpe ratio: mean of daily returns / deviation x root of 252, riskless rate 0",
     ),
     Metric(
         "sortino",
-        _of_returns(sortino_ratio),
+        _of_returns(sortino_ratio, yearly=True),
         zh="索提诺比率：日收益均值 ÷ 亏损的均方根 × √252",
         en="Sortino ratio: mean of daily returns / root mean square of losses x root of 252",
         on_terminal=False,
     ),
     Metric(
         "calmar",
-        _of_values(calmar_ratio),
+        _of_values(calmar_ratio, yearly=True),
         zh="卡玛比率：年化收益 ÷ |最大回撤|",
         en="Calmar ratio: annual return / |max drawdown|",
         on_terminal=False,
@@ -481,7 +491,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "beta",
-        _against(beta),
+        _against(beta, yearly=False),
         zh="贝塔：账户与它的协方差 ÷ 它的方差",
         en="beta: covariance with it / its variance",
         of="benchmark",
