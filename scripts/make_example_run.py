@@ -18,6 +18,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.runs import replay, run_strategy
 from quantgraph.testing import ScriptedChatModel
 
@@ -140,6 +141,18 @@ def record(out: Path) -> Path:
     return Path(done["run_dir"])
 
 
+def without_place(folder: Path) -> None:
+    """Take the place on this machine out of the result, and renew its checksum."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    text = json.dumps({**result, "run_dir": f"runs/{folder.name}"}, ensure_ascii=False, indent=2) + "\n"
+    (folder / "result.json").write_text(text, encoding="utf-8")
+    sums = json.loads((folder / "checksums.json").read_text(encoding="utf-8"))
+    sums |= {"result.json": [content_hash(text.encode())]}
+    del sums["checksums.json"]
+    stored = {**sums, "checksums.json": content_hash(canonical_json(sums))}
+    (folder / "checksums.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
 def pack(folder: Path, archive: Path) -> None:
     """Write what a replay needs of a run: all but its checkpoints."""
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as ledger:
@@ -160,6 +173,7 @@ def main() -> None:
         replayed = replay(folder)
         if not replayed.identical:
             raise SystemExit(f"the run does not replay: {replayed.differences}")
+        without_place(folder)
         pack(folder, ARCHIVE)
     print(f"{ARCHIVE.name}: {ARCHIVE.stat().st_size:,} bytes")
 

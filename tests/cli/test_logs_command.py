@@ -36,7 +36,7 @@ ACTIONS = [
         "action": {"action": "hold", "reason": "没有 <突破>\x1b[2J", "confidence": 0.75},
     },
 ]
-RESULTS = [[{"close": 1.5}] * 40, {"checked": True, "matches": False, "talib": {"ma30": 50100.5}}, None]
+RESULTS = [[{"close": 1.5}] * 40, {"talib": {"ma(30)": 50100.5}}, None]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_every_step_is_a_row_of_the_table(run_dir: Path) -> None:
     ]
     assert len(told) == 13
     assert "get_kline_data: timeframe=1d, limit=40" in out
-    assert "≠ TA-Lib: ma30=50100.5 | ma30=50200" in out
+    assert "TA-Lib: ma(30)=50100.5 | ma30=50200" in out
     assert "共 40 条，末条：close=1.5" in out
     assert "交易日" in out  # headings are in the language of the rule
     assert r"hold: 没有 <突破>\x1b[2J" in out
@@ -179,7 +179,7 @@ def test_one_execution_is_drawn(run_dir: Path, tmp_path: Path) -> None:
     assert call(*chosen, picture)[:2] == (0, f"{picture}\n")
     texts = [element.text for element in ET.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == f"600519.SH · 2024-01-02 · {RULE}"
-    assert "核对: ≠ TA-Lib: ma30=50100.5" in texts
+    assert "TA-Lib: ma(30)=50100.5" in texts
     status, _, err = call(*chosen, tmp_path / "one.png")
     assert status == 2
     assert "must end in .svg" in err

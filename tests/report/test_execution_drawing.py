@@ -26,7 +26,7 @@ HISTORY = [
         "formula": "sum(close[-20:]) / 20",
         "inputs": {"period": 20},
         "intermediate_result": 1690.25,
-        "result": {"checked": True, "matches": False, "talib": {"ma": 1700.5}},
+        "result": {"talib": {"ma(20)": 1700.5}},
     },
     {
         "type": "decision",
@@ -84,7 +84,7 @@ def test_the_steps_are_drawn_in_order_with_inputs_outputs_and_numbers():
         "why: the average",
         "input: sum(close[-20:]) / 20 | period=20",
         "result: 1690.25",
-        "check: ≠ TA-Lib: ma=1700.5",
+        "TA-Lib: ma(20)=1700.5",
         "3 · decision · buy",
         "why: above",
         "reason: close above MA20",
@@ -92,15 +92,14 @@ def test_the_steps_are_drawn_in_order_with_inputs_outputs_and_numbers():
     ]
 
 
-def test_a_number_that_talib_does_not_confirm_is_drawn_in_another_colour():
-    def colours(svg):
-        return {element.text: element.get("fill") for element in ET.fromstring(svg).iter(f"{SVG}text")}
-
-    told = colours(draw_execution(HISTORY).svg)
-    assert told["check: ≠ TA-Lib: ma=1700.5"] != told["result: 1690.25"]
-    fine = [{**HISTORY[1], "result": {"checked": True, "matches": True, "talib": {"ma": 1690.25}}}]
-    told = colours(draw_execution(fine).svg)
-    assert told["check: TA-Lib: ma=1690.25"] == told["result: 1690.25"]
+def test_the_result_of_a_tool_that_failed_is_drawn_in_another_colour_and_no_calculation_is():
+    failed = {**HISTORY[0], "result": {"error": "tool_timeout: 30 s"}}
+    judged = {**HISTORY[1], "result": {"checked": True, "matches": False, "talib": {"ma": 1700.5}}}
+    svg = ET.fromstring(draw_execution([failed, HISTORY[1], judged]).svg)
+    colours = {element.text: element.get("fill") for element in svg.iter(f"{SVG}text")}
+    assert colours["result: tool_timeout: 30 s"] != colours["result: 1690.25"]
+    assert colours["TA-Lib: ma(20)=1700.5"] == colours["result: 1690.25"]
+    assert colours["TA-Lib: ma=1700.5"] == colours["result: 1690.25"]
 
 
 def test_labels_are_in_the_language_that_is_asked_for():

@@ -46,7 +46,7 @@ HISTORY = [
 
 def texts(history):
     return [
-        (each.step, each.type, each.what, each.inputs, each.result, each.check, each.mark)
+        (each.step, each.type, each.what, each.inputs, each.result, each.talib, each.failed)
         for each in step_texts(history)
     ]
 
@@ -60,7 +60,7 @@ def test_the_steps_of_a_history_are_told_in_order():
             "exchange=Binance, symbol=BTCUSDT, timeframe=1h, limit=100",
             "time=1234567890, open=50000, high=51000, low=49000, close=50500, volume=1000",
             "",
-            "",
+            False,
         ),
         (
             2,
@@ -69,9 +69,9 @@ def test_the_steps_of_a_history_are_told_in_order():
             "MA30 = sum(close[-30:]) / 30 | period=30, data=kline_data",
             "ma30=50200, current_price=50500, price_above_ma=true",
             "",
-            "",
+            False,
         ),
-        (4, "decision", "buy", "价格突破30日均线，趋势向上，RSI未超买", "confidence 0.75", "", ""),
+        (4, "decision", "buy", "价格突破30日均线，趋势向上，RSI未超买", "confidence 0.75", "", False),
     ]
 
 
@@ -104,37 +104,29 @@ def test_a_logged_execution_is_told_as_its_history_is():
 
 
 @pytest.mark.parametrize(
-    ("result", "check", "mark"),
+    ("result", "talib"),
     [
-        ({"checked": True, "matches": True, "talib": {"ma30": 50200.0}}, "TA-Lib: ma30=50200", "match"),
+        ({"talib": {"ma(5)": 7.25, "ma(30)": 50100.5}}, "ma(5)=7.25, ma(30)=50100.5"),
+        (None, ""),
+        ("odd", ""),
+        # As earlier ledgers have it.
         (
-            {"checked": True, "matches": False, "talib": {"ma30": 50100.5}},
-            "≠ TA-Lib: ma30=50100.5",
-            "mismatch",
+            {"checked": True, "matches": False, "talib": {"ma30": 50100.5}, "why": "does not match"},
+            "ma30=50100.5",
         ),
-        (
-            {"checked": True, "matches": False, "talib": {}, "formula": {"ma30": 2.5}},
-            "≠ its formula: ma30=2.5",
-            "mismatch",
-        ),
-        (
-            {"checked": False, "matches": None, "why": "not checked: no such formula"},
-            "not checked: no such formula",
-            "",
-        ),
-        ({"error": "bad_option: period"}, "bad_option: period", "error"),
-        (None, "", ""),
-        ("odd", "", ""),
+        ({"checked": True, "matches": False, "talib": {}, "formula": {"ma30": 2.5}}, ""),
+        ({"checked": False, "matches": None, "talib": {}, "why": "not checked: no such formula"}, ""),
     ],
 )
-def test_a_calculation_has_talibs_number_beside_it(result, check, mark):
+def test_a_calculation_has_talibs_number_beside_it(result, talib):
     (told,) = step_texts([{**HISTORY[1], "result": result}])
-    assert (told.check, told.mark) == (check, mark)
+    assert (told.talib, told.failed) == (talib, False)
+    assert told.result == "ma30=50200, current_price=50500, price_above_ma=true"
 
 
 def test_a_tool_that_failed_is_marked():
     (told,) = step_texts([{**HISTORY[0], "result": {"error": "rate_limited: wait"}}])
-    assert (told.result, told.mark) == ("rate_limited: wait", "error")
+    assert (told.result, told.failed) == ("rate_limited: wait", True)
 
 
 def test_values_are_short():
@@ -187,11 +179,11 @@ def test_a_reply_shows_its_calls_and_what_each_answered():
         ],
     }
     (text,) = step_texts([record])
-    assert (text.what, text.reasoning, text.mark) == ("buy, multiply", "I buy", "error")
+    assert (text.what, text.reasoning, text.failed) == ("buy, multiply", "I buy", True)
     assert text.inputs == "buy(symbol=AAPL, amount=10); multiply(a=145.2, b=20); buy(symbol=MSFT, amount=99)"
     assert text.result == "AAPL=10, CASH=8500; 2904; insufficient_cash: cash is missing"
 
 
 def test_a_reply_without_calls_is_its_text():
     (text,) = step_texts([{"type": "model_reply", "content": "done", "tool_calls": [], "result": None}])
-    assert (text.what, text.reasoning, text.inputs, text.result, text.mark) == ("", "done", "", "", "")
+    assert (text.what, text.reasoning, text.inputs, text.result, text.failed) == ("", "done", "", "", False)

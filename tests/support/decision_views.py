@@ -22,7 +22,6 @@ def tools_at(
     *,
     account: Account | None = None,
     records: tuple = (),
-    runner=None,
 ) -> ToolContext:
     """The context of an agent's tools at the open of a day, over a panel of bars."""
     store = DataState()
@@ -30,7 +29,7 @@ def tools_at(
     if records:
         store.record(records)
     view = store.view(Moment.at(day, "open"))
-    return ToolContext(view, account or Account.opening(100_000), Rulebook.mainland(), code=runner)
+    return ToolContext(view, account or Account.opening(100_000), Rulebook.mainland())
 
 
 def trading_tools_at(

@@ -498,12 +498,13 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
         table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=width)
     for execution in executions:
         for text in step_texts(execution, language):
+            beside = f"TA-Lib: {text.talib}" if text.talib else ""
             table.add_row(
                 f"{execution.session:%Y-%m-%d}",
                 execution.symbol,
                 str(text.step),
                 text.type,
                 cut(": ".join(filter(None, (text.what, text.inputs or text.reasoning))), _WHAT_WIDTH),
-                cut(" | ".join(filter(None, (text.check, text.result))), _RESULT_WIDTH),
+                cut(" | ".join(filter(None, (beside, text.result))), _RESULT_WIDTH),
             )
     console.print(table)

@@ -11,16 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from quantgraph._util.files import write_atomic
 from quantgraph._util.texts import Language, escape_controls, say
 from quantgraph.broker.ledger import LoggedExecution
 from quantgraph.errors import BadOption
-
-Mark = Literal["", "error", "match", "mismatch"]
-"""What is notable about a step: its tool failed; TA-Lib agrees with the calculation, or does not."""
 
 _LONGEST = 4_000
 """Characters of a text that are looked at: what is shown is shorter."""
@@ -32,7 +29,10 @@ _NOT_XML = str.maketrans({"\ufffe": "?", "\uffff": "?"})
 
 @dataclass(frozen=True, kw_only=True)
 class StepText:
-    """One step for people; each text is one line without control characters."""
+    """One step for people; each text is one line without control characters.
+
+    ``talib`` has TA-Lib's numbers beside a calculation; ``failed``: its tool did.
+    """
 
     step: int
     type: str
@@ -40,8 +40,8 @@ class StepText:
     reasoning: str
     inputs: str
     result: str
-    check: str = ""
-    mark: Mark = ""
+    talib: str = ""
+    failed: bool = False
 
 
 def record_of_step(action: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def execution_title(execution: LoggedExecution | Sequence[Mapping[str, Any]]) ->
 
 def _text_of(record: Mapping[str, Any], number: int, language: Language) -> StepText:
     kind = str(record.get("type", ""))
-    what, inputs, result, check, mark = {
+    what, inputs, result, talib, failed = {
         "tool_call": _tool_call,
         "calculation": _calculation,
         "decision": _decision,
@@ -99,21 +99,21 @@ def _text_of(record: Mapping[str, Any], number: int, language: Language) -> Step
         reasoning=one_line(str(record.get("reasoning") or record.get("content") or "")),
         inputs=one_line(inputs),
         result=one_line(result),
-        check=one_line(check),
-        mark=mark,
+        talib=one_line(talib),
+        failed=failed,
     )
 
 
-_Parts = tuple[str, str, str, str, Mark]
-"""What, inputs, result, check, mark."""
+_Parts = tuple[str, str, str, str, bool]
+"""What, inputs, result, TA-Lib's numbers, whether it failed."""
 
 
 def _tool_call(record: Mapping[str, Any], language: Language) -> _Parts:
     result = record.get("result")
     error = result.get("error") if isinstance(result, Mapping) and len(result) == 1 else None
-    shown = str(error) if error is not None else brief(result, language)
-    mark: Mark = "error" if error is not None else ""
-    return str(record.get("tool_name", "")), brief(record.get("params"), language), shown, "", mark
+    failed = error is not None
+    shown = str(error) if failed else brief(result, language)
+    return str(record.get("tool_name", "")), brief(record.get("params"), language), shown, "", failed
 
 
 def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
@@ -121,30 +121,15 @@ def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
     if inputs:
         formula += f" | {inputs}"
     number = brief(record.get("intermediate_result"), language)
-    check, mark = _check_of(record.get("result"), language)
-    return str(record.get("calculation_type", "")), formula, number, check, mark
-
-
-def _check_of(check: Any, language: Language) -> tuple[str, Mark]:
-    """Return what a calculation was held against, and how it came out."""
-    if not isinstance(check, Mapping):
-        return "", ""
-    if check.get("error") is not None:
-        return str(check["error"]), "error"
-    if not isinstance(check.get("matches"), bool):
-        return str(check.get("why") or ""), ""
-    by_talib = bool(check.get("talib"))
-    source = "TA-Lib" if by_talib else say(language, zh="公式", en="its formula")
-    compared = f"{source}: {brief(check['talib'] if by_talib else check.get('formula'), language)}"
-    rest = brief(check.get("not_compared"), language)
-    compared += say(language, zh=f"；未核对：{rest}", en=f"; not compared: {rest}") if rest else ""
-    return (compared, "match") if check["matches"] else (f"≠ {compared}", "mismatch")
+    result = record.get("result")
+    talib = brief(result.get("talib"), language) if isinstance(result, Mapping) else ""
+    return str(record.get("calculation_type", "")), formula, number, talib, False
 
 
 def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
     confidence = say(language, zh="信心", en="confidence")
     result = f"{confidence} {brief(record.get('confidence'), language)}"
-    return str(record.get("action", "")), str(record.get("reason", "")), result, "", ""
+    return str(record.get("action", "")), str(record.get("reason", "")), result, "", False
 
 
 def _model_reply(record: Mapping[str, Any], language: Language) -> _Parts:
@@ -157,7 +142,7 @@ def _model_reply(record: Mapping[str, Any], language: Language) -> _Parts:
     ]
     failed = any(isinstance(each.get("result"), Mapping) and "error" in each["result"] for each in answers)
     names = ", ".join(dict.fromkeys(str(call["name"]) for call in calls))
-    return names, inputs, "; ".join(results), "", "error" if failed else ""
+    return names, inputs, "; ".join(results), "", failed
 
 
 def _answer(args: Mapping[str, Any], result: Any, language: Language) -> str:
@@ -171,7 +156,7 @@ def _answer(args: Mapping[str, Any], result: Any, language: Language) -> str:
 
 
 def _other(record: Mapping[str, Any], language: Language) -> _Parts:
-    return "", "", brief(record.get("result"), language), "", ""
+    return "", "", brief(record.get("result"), language), "", False
 
 
 def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
@@ -315,24 +300,21 @@ def _lines(step: StepText, language: Language) -> Iterator[tuple[str, str]]:
         say(language, zh="思考", en="why"): step.reasoning,
         say(language, zh=label[0], en=label[1]): step.inputs,
         say(language, zh="结果", en="result"): step.result,
-        say(language, zh="核对", en="check"): step.check,
+        "TA-Lib": step.talib,
     }
     yield from ((label, text) for label, text in named.items() if text)
 
 
-def _is_alarming(step: StepText) -> bool:
-    return step.mark in ("error", "mismatch")
-
-
 def _svg(title: str, steps: Sequence[StepText], language: Language) -> str:
     boxes = [([("", line) for line in _wrapped(title, _COLUMNS)], ("none", "none"))] if title else []
+    alarming = say(language, zh="结果", en="result")
     for step in steps:
         texts = [("bold", cut(" · ".join(filter(None, (str(step.step), step.type, step.what))), _COLUMNS))]
         for label, text in _lines(step, language):
-            style = "alert" if _is_alarming(step) and label == _alarm_label(step, language) else ""
+            style = "alert" if step.failed and label == alarming else ""
             texts += [(style, line) for line in _wrapped(f"{label}: {text}", _COLUMNS)]
         fill, border = _COLOURS.get(step.type, _COLOURS["observation"])
-        boxes.append((texts, (fill, _ALERT if _is_alarming(step) else border)))
+        boxes.append((texts, (fill, _ALERT if step.failed else border)))
     heights = [len(texts) * _LINE_HEIGHT + 2 * _PADDING for texts, _ in boxes]
     height = sum(heights) + _GAP * max(0, len(boxes) - 1) + 2 * _MARGIN
     root = ET.Element(
@@ -357,11 +339,6 @@ def _svg(title: str, steps: Sequence[StepText], language: Language) -> str:
             _draw_arrow(root, top)
         top += _GAP
     return ET.tostring(root, encoding="unicode")
-
-
-def _alarm_label(step: StepText, language: Language) -> str:
-    is_check = step.type == "calculation"
-    return say(language, zh="核对", en="check") if is_check else say(language, zh="结果", en="result")
 
 
 def _draw_box(

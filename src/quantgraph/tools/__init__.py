@@ -2,8 +2,7 @@
 
 A tool is a function with a docstring, decorated as LangChain's tool; it reads its context and nothing else.
 ``tools_of`` knows the tools of every agent. ``call_tool`` makes every call: checked, recorded, its error a
-message with a stable code. ``check_calculation`` holds what a model claims to have calculated against the
-data.
+message with a stable code. ``talib_values`` stand beside what a model calculated itself.
 
 To add a tool: a function in the module of its kind and its name in ``_catalog``, or a package with an entry
 point of the group ``quantgraph.tools``.
@@ -17,7 +16,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.tools._account import MOST_SYMBOLS
-    from quantgraph.tools._calculations import ModelNumber, check_calculation
+    from quantgraph.tools._calculations import talib_values
     from quantgraph.tools._call import call_tool, tools_catalog
     from quantgraph.tools._catalog import TRADES, named_tool, tools_of
     from quantgraph.tools._code import code_runner
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_SYMBOLS",
     "TRADES",
-    "ModelNumber",
     "ToolContext",
     "call_tool",
-    "check_calculation",
     "code_runner",
     "known_symbol",
     "named_tool",
@@ -42,6 +39,7 @@ __all__ = [
     "refusal",
     "shortened",
     "split_codes",
+    "talib_values",
     "tools_catalog",
     "tools_of",
     "tushare_daily_bar",

@@ -195,10 +195,6 @@ class ToolContext:
                 self._keep_signals(result)
             return result
 
-    def evaluate(self, cell: str) -> CodeResult:
-        """Run a cell alone, after none and before none; nothing of it is kept."""
-        return self._result([cell])
-
     def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
         """Set the cells that ran before, perhaps in another process; nothing runs now."""
         with self._lock:

@@ -87,7 +87,7 @@ def called(name, **args):
 
 def test_a_model_that_calls_tools_is_offered_them_and_answered_as_such(market):
     replies = [
-        called("get_position", symbol=SYMBOL),
+        called("get_kline_data", symbol=SYMBOL, limit=9),
         called(
             "calculation", calculation_type="MA", formula="MA5", inputs={"period": 5}, intermediate_result=1
         ),
@@ -95,10 +95,12 @@ def test_a_model_that_calls_tools_is_offered_them_and_answered_as_such(market):
     ]
     done = graph(market, *replies, calling="native").invoke(told(market))
     assert [each["type"] for each in done["execution_history"]] == ["tool_call", "calculation", "decision"]
-    assert done["execution_history"][1]["result"]["matches"] is False
+    closes = [bar["close"] for bar in done["execution_history"][0]["result"]]
+    average = sum(closes[-5:]) / 5
+    assert done["execution_history"][1]["result"] == {"talib": {"ma(5)": pytest.approx(average, abs=1e-6)}}
     assert done["decision"] == {"action": "buy", "reason": "it rises", "confidence": 0.6}
     answers = [each for each in done["conversation"] if isinstance(each, ToolMessage)]
-    assert [each.tool_call_id for each in answers] == ["call_get_position", "call_calculation"]
+    assert [each.tool_call_id for each in answers] == ["call_get_kline_data", "call_calculation"]
 
 
 def test_without_a_key_it_decides_where_tools_are_offered_too(market):

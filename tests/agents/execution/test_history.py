@@ -78,9 +78,10 @@ def test_each_record_of_the_document_is_made_with_its_keys_in_their_order(record
     assert list(made.items()) == list(record.items())
 
 
-def test_the_check_of_a_calculation_stands_in_its_record():
-    check = {"checked": True, "matches": False, "talib": {"ma30": 50210.0}, "model": {"ma30": 50200}}
-    assert record_of(action_of(EXECUTION_HISTORY[1]), check, "2024-01-01")["result"] == check
+def test_ta_libs_number_stands_in_the_record_of_a_calculation():
+    beside = {"talib": {"ma(30)": 50210.0}}
+    made = record_of(action_of(EXECUTION_HISTORY[1]), beside, "2024-01-01")
+    assert (made["result"], made["intermediate_result"]["ma30"]) == (beside, 50200)
 
 
 def test_an_observation_keeps_what_it_notes():

@@ -26,8 +26,8 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "e6653da040f3c8ef114c81e4c44dbc5e",
-    "execution_zh": "67ed52d77a43868a91f36bd2863e07f3",
+    "execution_en": "16977edacdda341bdcfe5a8979a8d838",
+    "execution_zh": "64aa4bd9b126b6d5cbc06aaa57121a56",
     "action_json_en": "7602d6a7a16dfa4cc6be527746b2006e",
     "action_json_zh": "f65e0afc577d910a85f52bffda538fc8",
     "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
@@ -244,7 +244,7 @@ def test_a_prompt_of_the_callers_stands_for_the_shipped_one_in_both_languages(ow
 
 
 def test_a_shipped_prompt_is_chosen_by_its_name():
-    prompts = ExecutionAgent(prompt="execution_v2_zh.txt", calling="native").prompts
+    prompts = ExecutionAgent(prompt="execution_v3_zh.txt", calling="native").prompts
     assert prompts["execution_zh"] == ExecutionAgent(calling="native").prompts["execution_zh"]
     parts = (prompt_texts()[name].rstrip() for name in ("execution_zh", "action_native_en"))
     assert prompts["execution_en"] == "\n\n".join(parts)

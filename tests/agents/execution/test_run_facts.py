@@ -111,7 +111,7 @@ WRONG_MEAN = json.dumps(
         ([decide()], {}),
         (["what?", decide("buy", 7), decide()], {"replies": 3, "schema": 2}),
         ([decide("buy", 0), decide()], {"replies": 2, "logic": 1}),
-        ([WRONG_MEAN, decide()], {"replies": 2, "logic": 1}),
+        ([WRONG_MEAN, decide()], {"replies": 2}),
         ([call("get_moon"), call("get_rules", code="A"), decide()], {"replies": 3, "schema": 2}),
         ([call("get_rules", symbol="TSLA"), decide()], {"replies": 2, "logic": 1}),
         ([*[call("get_rules", symbol=SYMBOL)] * 3, decide()], {"replies": 4, "logic": 1}),

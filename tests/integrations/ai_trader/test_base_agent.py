@@ -189,19 +189,15 @@ def test_sessions_and_a_whole_run_give_the_same_files(prices):
         assert (daily.folder / file.relative_to(whole.folder)).read_bytes() == file.read_bytes()
 
 
-def test_a_number_that_the_ledger_does_not_have_is_named_in_notes_result_and_log(prices):
+def test_the_closing_text_is_kept_as_it_was_written(prices):
     said = "Bought 10 shares of AAA at $11; cash is $49,449 now. <FINISH_SIGNAL>"
     told = agent(prices, plays(buys("AAA", 10), said), end_date="2025-08-29")
     result = told.run_for_dates()
     with Ledger(told.run_dir / "ledger.sqlite") as book:
         (notes,) = book.notes(told.run_dir.name).values()
-    assert notes["trader"]["unresolved_numbers"] == ["$49,449"]
-    assert lines(told.files.log_file("2025-08-29"))[-1] == {
-        "role": "assistant",
-        "content": said,
-        "unresolved_numbers": ["$49,449"],
-    }
-    assert any("$49,449" in note for note in result["notes"])
+    assert notes["trader"]["final_text"] == said
+    assert lines(told.files.log_file("2025-08-29"))[-1] == {"role": "assistant", "content": said}
+    assert not any("49,449" in note for note in result["notes"])
 
 
 def test_agents_side_by_side_do_not_mix(prices):

@@ -10,15 +10,13 @@ SAID = [
     SessionMessage(role="user", content="Begin."),
     SessionMessage(role="assistant", content="买入 \u2028", of_step=True),
     SessionMessage(role="user", content="Tool results: 1\n2", of_step=True),
-    SessionMessage(role="assistant", content="Done, 49,449 cash.", unresolved=("49,449",)),
+    SessionMessage(role="assistant", content="Done, 49,449 cash."),
 ]
 
 
 def test_a_line_is_a_role_and_its_content():
     lines = [json.loads(line) for line in session_log(SAID).split(b"\n")[:-1]]
     assert [(each["role"], each["content"]) for each in lines] == [(each.role, each.content) for each in SAID]
-    assert lines[3]["unresolved_numbers"] == ["49,449"]
-    assert "unresolved_numbers" not in lines[1]
 
 
 def test_the_public_form_has_lists_for_the_first_and_the_last_and_objects_for_steps():

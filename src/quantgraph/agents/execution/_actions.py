@@ -137,7 +137,7 @@ CALCULATION_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
     "function": {
         "name": "calculation",
-        "description": "a number that you calculate yourself; it is checked against TA-Lib",
+        "description": "a number that you calculate yourself; TA-Lib's is put beside it",
         "parameters": {
             "type": "object",
             "properties": _INPUTS,

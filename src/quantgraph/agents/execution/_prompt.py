@@ -57,8 +57,8 @@ def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 _FILES: Final = {
-    "execution_en": "execution_v2.txt",
-    "execution_zh": "execution_v2_zh.txt",
+    "execution_en": "execution_v3.txt",
+    "execution_zh": "execution_v3_zh.txt",
     "action_json_en": "action_json_v1.txt",
     "action_json_zh": "action_json_v1_zh.txt",
     "action_native_en": "action_native_v1.txt",
@@ -164,8 +164,6 @@ def observed(
 
     The result is data: it stands inside ``observation``, and no text in it can end that part.
     """
-    if action.type == "calculation" and isinstance(result, Mapping):
-        result = {name: result[name] for name in ("error", "why") if name in result}
     observation = {"step": action.step, "result": shortened(as_table(result), LONGEST_RESULT)}
     answer = f"{_observation(observation)}\n{_question(next_step, rounds, language)}"
     text = without_thoughts(reply_text(reply.content))[:LONGEST_REPLY]

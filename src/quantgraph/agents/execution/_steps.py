@@ -67,9 +67,8 @@ from quantgraph.state import View
 from quantgraph.tools import (
     ToolContext,
     call_tool,
-    check_calculation,
-    known_symbol,
     named_tool,
+    talib_values,
     tools_catalog,
 )
 
@@ -298,8 +297,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             raise
         except QuantGraphError as error:  # the model can answer it
             return {"result": {"error": error.line}, "reply_errors": _counted(state, _error_of_call(error))}
-        is_wrong = action.type == "calculation" and result["matches"] is False
-        return {"result": result, "reply_errors": _counted(state, "logic" if is_wrong else None)}
+        return {"result": result}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
         """Keep the action with its result, tell the model, and end with its decision."""
@@ -386,7 +384,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         }
 
     def _carried_out(self, action: Action, history: Sequence[Mapping[str, Any]]) -> Any:
-        """What a tool answers, or TA-Lib makes of a calculation; None of a decision or an observation."""
+        """What a tool answers, or TA-Lib's values beside a calculation; None if there is nothing."""
         done = action.action
         if isinstance(done, ToolCall):
             tool = allowed_tool(
@@ -400,9 +398,10 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             )
             return call_tool(tool, done.params, self.context, timeout=self.options.tool_timeout)
         if isinstance(done, Calculation):
-            shown, timeframe = _last_bars(history, self)
+            timeframe, shown = _shown_bars(history, self.symbol)
             calculation = {**done.model_dump(), "intermediate_result": action.intermediate_result}
-            return check_calculation(calculation, self.context, self.symbol, shown=shown, timeframe=timeframe)
+            values = talib_values(calculation, self.context, self.symbol, timeframe=timeframe, shown=shown)
+            return {"talib": values} if values else None
         return None
 
 
@@ -447,14 +446,15 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     return done[0]
 
 
-def _last_bars(history: Sequence[Mapping[str, Any]], loop: ExecutionLoop) -> tuple[Any, str]:
-    """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
+def _shown_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[str, int]:
+    """Timeframe and number of a symbol's bars that the model was shown last."""
+    spellings = (symbol, symbol.partition(".")[0])
     for each in reversed(history):
         params, result = each.get("params") or {}, each.get("result")
         is_bars = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
-        if is_bars and known_symbol(loop.context.view, str(params.get("symbol"))) == loop.symbol:
-            return result, str(params.get("timeframe", "1d"))
-    return (), "1d"
+        if is_bars and str(params.get("symbol")).strip().upper() in spellings:
+            return str(params.get("timeframe", "1d")), sum(isinstance(row, Mapping) for row in result)
+    return "1d", 0
 
 
 def rule_id(rule: str) -> str:

@@ -13,13 +13,11 @@ from langchain_core.tools import BaseTool
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
 from quantgraph.agents._model_decider import SESSIONS, log_step, plan_text
-from quantgraph.agents.trader._closing_facts import unexplained_numbers
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
 from quantgraph.agents.trader._day_facts import earlier_sessions, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.errors import BadOption, ModelUnavailable
-from quantgraph.llm.messages import read
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
@@ -59,7 +57,6 @@ def open_toolset(
 
 
 _ROLE: Role = "trader"
-_SHOWN = 5
 _ALL = "*"
 """What a trader decides: everything that can be traded."""
 
@@ -193,15 +190,6 @@ class TraderAgent(TraderOptions, ModelDecider):
                     en=f"{ends['max_steps']} sessions took all their steps",
                 )
             )
-        if unexplained := [each for day in days for each in day.get("unresolved_numbers", ())]:
-            shown = ", ".join(unexplained[:_SHOWN])
-            found.append(
-                Note(
-                    zh=f"结束语中有 {len(unexplained)} 个数字在账本、价格和工具结果中都找不到：{shown}",
-                    en=f"{len(unexplained)} numbers of the closing texts are neither in the ledger nor in "
-                    f"the prices nor in what the tools answered: {shown}",
-                )
-            )
         return found
 
     def decide(self, context: DecisionContext) -> Decision:
@@ -241,9 +229,6 @@ class TraderAgent(TraderOptions, ModelDecider):
             "traded": market.account is not context.account and market.account != context.account,
             "final_text": state.get("final_text", ""),
         }
-        answers = [each["content"] for each in state.get("log", ())[1:] if each["role"] == "user"]
-        if unexplained := unexplained_numbers(note["final_text"], context, [_facts(state), *answers]):
-            note["unresolved_numbers"] = unexplained
         if tools.dropped_news:
             note["dropped_news"] = dict(Counter(tools.dropped_news))
         if "error" in state:
@@ -258,13 +243,6 @@ class TraderAgent(TraderOptions, ModelDecider):
             },
             "decisions": traded_decisions(market.orders, context.account, market.account, opens),
         }
-
-
-def _facts(state: TraderState) -> str:
-    """What the prompt of a day has, without the table of shares."""
-    messages = state.get("conversation") or ()
-    day = read("trader_day", messages[0].text) or "" if messages else ""
-    return "\n\n".join(part for part in day.split("\n\n") if "\nsymbol," not in part)
 
 
 def _broke_off(session: SessionResult) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
@@ -118,8 +118,7 @@ class TraderFiles:
     def _write_log(self, book: Ledger, run_id: str, result: SessionResult) -> None:
         date = f"{result.session:%Y-%m-%d}"
         done = [each for each in book.executions(run_id, session=result.session) if each.symbol == "*"]
-        notes = result.notes.get("trader", {})
-        messages = session_messages(date, done[0] if done else None, notes, self._language)
+        messages = session_messages(date, done[0] if done else None, self._language)
         name = self.folder.name
         content = session_log(messages, self._log_form, signature=name)
         others = [form for form in _FORMS if form != self._log_form]
@@ -149,21 +148,14 @@ class TraderFiles:
 
 
 def session_messages(
-    date: str, execution: LoggedExecution | None, notes: Mapping[str, Any], language: Language = "en"
+    date: str, execution: LoggedExecution | None, language: Language = "en"
 ) -> list[SessionMessage]:
     """Return the messages of a session: the first, each step with its results, and the final answer."""
     messages = [SessionMessage(role="user", content=first_message(date, language))]
     for step in execution.steps if execution else ():
         answers = step.result
-        ends = answers is None or step is execution.steps[-1]  # type: ignore[union-attr]  # it has steps
-        messages.append(
-            SessionMessage(
-                role="assistant",
-                content=str(step.action.get("content", "")),
-                of_step=answers is not None,
-                unresolved=tuple(notes.get("unresolved_numbers", ())) if ends else (),
-            )
-        )
+        content = str(step.action.get("content", ""))
+        messages.append(SessionMessage(role="assistant", content=content, of_step=answers is not None))
         if answers is not None:
             answer = answer_text([each["result"] for each in answers], language)
             messages.append(SessionMessage(role="user", content=answer, of_step=True))

@@ -531,7 +531,6 @@ class SessionMessage:
     role: Literal["user", "assistant"]
     content: str
     of_step: bool = False
-    unresolved: Sequence[str] = ()
 
 
 def session_log(
@@ -551,8 +550,6 @@ def session_log(
     lines = []
     for each in messages:
         line: dict[str, Any] = {"role": each.role, "content": each.content}
-        if each.unresolved:
-            line["unresolved_numbers"] = list(each.unresolved)
         if form == "ai-trader":
             line = {"signature": signature, "new_messages": line if each.of_step else [line]}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
