@@ -21,7 +21,7 @@ MONTHS = DAYS.to_series().groupby(DAYS.to_period("M")).last().pipe(pd.DatetimeIn
 
 def bars(index, symbol="KO"):
     close = 100 * np.exp(np.cumsum(np.random.default_rng(3).normal(0.004, 0.02, len(index))))
-    prices = {name: close for name in ("open", "high", "low", "close")}
+    prices = dict.fromkeys(("open", "high", "low", "close"), close)
     return pd.DataFrame({"date": index, "symbol": symbol, **prices, "volume": 1e6})
 
 

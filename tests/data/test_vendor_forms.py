@@ -305,5 +305,5 @@ def test_a_file_without_a_header_is_named_as_one(tmp_path):
     text = io.StringIO()
     share_of({}).raw.to_csv(text, header=False)
     (tmp_path / "MSFT.csv").write_text(text.getvalue())
-    with pytest.raises(BadFile, match="its first row .* is of data: put one with the names"):
+    with pytest.raises(BadFile, match=r"its first row .* is of data: put one with the names"):
         open_source(tmp_path / "MSFT.csv").symbols()

@@ -14,6 +14,8 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.market._calendar import (
+        DAYS_IN_A_YEAR,
+        Bar,
         FeedZones,
         bar_of,
         local_zone,
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
     from quantgraph.market.rules._rulebook import Rulebook
 
 __all__ = [
+    "DAYS_IN_A_YEAR",
     "PHASES",
     "PHASE_TIME",
+    "Bar",
     "FeedZones",
     "Moment",
     "Phase",

@@ -17,7 +17,7 @@ from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
 from quantgraph.broker.ledger import CHARGES, Ledger, OrderTable
 from quantgraph.broker.session import advance, split_buys, trade_days
 from quantgraph.errors import BadWindow, NoData
-from quantgraph.market._calendar import DAYS_IN_A_YEAR
+from quantgraph.market import DAYS_IN_A_YEAR
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.report.metrics._registry import RunData, Track
 

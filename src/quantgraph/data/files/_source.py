@@ -48,8 +48,7 @@ from quantgraph.data.files._unpacked import MEGABYTE
 from quantgraph.data.symbols._codes import is_index_code
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption, NotConfigured
-from quantgraph.market import FeedZones, bar_of
-from quantgraph.market._calendar import Bar
+from quantgraph.market import Bar, FeedZones, bar_of
 from quantgraph.settings import TableOptions
 
 _SHOWN = 3
@@ -226,7 +225,7 @@ def _check_bar(sessions: pd.DatetimeIndex, said: Bar | None, name: str) -> None:
     found = bar_of(sessions)
     if said is None and found != "daily":
         raise open_choice(
-            f"{name}: its {len(sessions)} rows from {sessions[0]:%Y-%m-%d} on are {found} bars; price limits, "
+            f"{name}: its {len(sessions)} rows from {sessions[0]:%Y-%m-%d} on are {found} bars; limits, "
             "T+1 and fees are rules of days, so a run trades them only if it is told",
             "bar",
             (found,),
