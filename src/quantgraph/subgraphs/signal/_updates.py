@@ -327,18 +327,18 @@ def _also_waived(text: str, task: Clarification) -> list[str]:
     ]
 
 
-def with_read_messages(state: SignalSubgraphState) -> SignalSubgraphState:
-    """Return the state of a node that runs alone, its messages in any form that LangChain reads.
+def read_messages(messages: Any) -> list[AnyMessage]:
+    """Return the messages of a node that runs alone, which may be in any form that LangChain reads.
 
     Raises
     ------
-        BadOption: A message that LangChain does not read.
+    BadOption
+        If one of them is no message.
     """
     try:
-        messages = cast("list[AnyMessage]", convert_to_messages(state.get("messages", ())))
+        return cast("list[AnyMessage]", convert_to_messages(messages))
     except (ValueError, NotImplementedError) as error:
         raise BadOption(f"messages: {str(error).splitlines()[0]}", parameter="messages") from None
-    return {**state, "messages": messages} if messages else state
 
 
 _STEPS = {

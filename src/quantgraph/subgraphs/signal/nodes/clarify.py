@@ -48,9 +48,9 @@ from quantgraph.subgraphs.signal._updates import (
     is_waiver,
     open_lines,
     question_update,
+    read_messages,
     sentence_text,
     typical_answers,
-    with_read_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -89,7 +89,8 @@ def clarify_node(
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    state = with_read_messages(state)
+    if state.get("messages"):
+        state = {**state, "messages": read_messages(state["messages"])}
     return written(state, _clarify(state, open_resources(resources), model))
 
 

@@ -39,7 +39,7 @@ from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import (
     failure_update,
     question_update,
-    with_read_messages,
+    read_messages,
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -88,7 +88,8 @@ def data_fetch_node(
     dict
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
-    state = with_read_messages(state)
+    if state.get("messages"):
+        state = {**state, "messages": read_messages(state["messages"])}
     resources = open_resources(resources)
     return written(state, _run_fetch(with_request(state, resources), resources, agent))
 

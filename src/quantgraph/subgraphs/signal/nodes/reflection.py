@@ -86,11 +86,11 @@ from quantgraph.subgraphs.signal._updates import (
     answered_questions,
     initial_state,
     question_update,
+    read_messages,
     request_text,
     sentence_text,
     user_text,
     whole_request,
-    with_read_messages,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -133,7 +133,8 @@ def reflection_node(
     dict
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
-    state = with_read_messages(state)
+    if state.get("messages"):
+        state = {**state, "messages": read_messages(state["messages"])}
     resources = open_resources(resources)
     changes = _begin(state)
     if thanked := thanked_update(state):

@@ -22,7 +22,14 @@ from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
-from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, written
+from quantgraph.runtime.graph_state import (
+    Attempt,
+    Update,
+    dialogue_of,
+    progress_of,
+    request_of,
+    written,
+)
 from quantgraph.state import View
 from quantgraph.subgraphs.signal._agents import (
     build_agent,
@@ -45,7 +52,7 @@ from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._proof import run_strategy_first
 from quantgraph.subgraphs.signal._reading import with_request
-from quantgraph.subgraphs.signal._updates import failure_update, question_update, with_read_messages
+from quantgraph.subgraphs.signal._updates import failure_update, question_update, read_messages
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, fix_window, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -73,7 +80,8 @@ def signal_generate_node(
         The commit with the signal and the strategy that made it; the errors of this attempt; a question; or
         the end.
     """
-    state = with_read_messages(state)
+    if state.get("messages"):
+        state = {**state, "messages": read_messages(state["messages"])}
     resources = open_resources(resources)
     count = progress_of(state)["generated"] + 1
     if (own := request_of(state)["own"]) is not None:

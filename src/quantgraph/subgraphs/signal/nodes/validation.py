@@ -63,7 +63,7 @@ from quantgraph.subgraphs.signal._send_backs import (
     sent_back_update,
     with_conventions,
 )
-from quantgraph.subgraphs.signal._updates import failure_update, with_read_messages
+from quantgraph.subgraphs.signal._updates import failure_update, read_messages
 from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -90,7 +90,8 @@ def validation_node(
     dict
         The report; the ending if all that was requested is there and valid; or the errors.
     """
-    state = with_read_messages(state)
+    if state.get("messages"):
+        state = {**state, "messages": read_messages(state["messages"])}
     resources = open_resources(resources)
     return written(state, _validate(with_request(state, resources), resources, agent))
 
