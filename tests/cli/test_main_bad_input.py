@@ -96,7 +96,7 @@ def test_a_window_after_all_data_is_refused(command):
 
 def test_a_file_with_wrong_columns_is_named_with_the_right_ones(command, tmp_path):
     path = tmp_path / "prices.csv"
-    path.write_text("symbol,day,price\n600519.SH,20250102,1500\n", encoding="utf-8")
+    path.write_text("symbol,week,price\n600519.SH,W01,1500\n", encoding="utf-8")
     status, out, err = command("run", SENTENCE, "--source", path, "--headless", "--json")
     assert (status, out) == (2, "")
     assert "prices.csv" in err

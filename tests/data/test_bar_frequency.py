@@ -10,7 +10,7 @@ from quantgraph.data import open_source
 from quantgraph.errors import BadFile
 from quantgraph.market import bar_of, sessions, sessions_in_a_year
 from quantgraph.report import value_numbers
-from quantgraph.runs import run_signal
+from quantgraph.runs import run_signal, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
@@ -74,4 +74,4 @@ def test_a_run_of_weekly_bars_says_so_first(tmp_path):
     result = run_signal(signal, resources=told, out=tmp_path)
     assert result["periods_per_year"] == 52
     assert result["notes"][0].startswith("the bars are not daily: yearly numbers are of 52 bars a year")
-    assert "52 / sessions" in (result.folder / "report.html").read_text(encoding="utf-8")
+    assert "52 / sessions" in write_page([result.folder]).read_text(encoding="utf-8")

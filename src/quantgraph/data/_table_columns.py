@@ -177,7 +177,7 @@ def column_names(columns: Iterable[object]) -> ColumnNames:
 
 
 def _plain_name(column: str) -> str:
-    """A heading in small letters with ``_`` between words, without ``<>`` and what is said of its prices.
+    """A heading in small letters with ``_`` between words, without ``<>`` and the words about its prices.
 
     >>> [_plain_name(head) for head in ("Adj Close", "adjClose", "<CLOSE>", "收盘价(元)")]
     ['adj_close', 'adj_close', 'close', '收盘价']

@@ -115,8 +115,8 @@ def _fitting(numbers: Mapping[str, pd.Series], stated: Mapping[str, float | None
         return []
     price = amount[traded] / volume[traded]
     low, high = low[traded] * (1 - _TOLERANCE), high[traded] * (1 + _TOLERANCE)
-    said = {field: {size} if size else set() for field, size in stated.items()}
-    pairs = product(*({*_SIZES[field].values(), *said[field]} for field in ("vol", "amount")))
+    known = {field: {size} if size else set() for field, size in stated.items()}
+    pairs = product(*({*_SIZES[field].values(), *known[field]} for field in ("vol", "amount")))
     fitting = []
     for of_volume, of_amount in pairs:
         average = price * (of_amount / of_volume)

@@ -177,7 +177,7 @@ def _in_folder(path: Path, read: Callable[[Path], FileContents]) -> FileContents
 
 
 def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = None) -> MarketTables:
-    """The market that the tables and records of some files make; ``bar`` is what its rows are said to be."""
+    """The market that some files make; ``bar`` is what its rows are, as the caller says."""
     lists = _member_lists(_tables(files, "members"))
     of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
     stocks, notes = merge_tables(of_stocks)
@@ -220,19 +220,19 @@ def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = No
     )
 
 
-def _check_bar(sessions: pd.DatetimeIndex, said: Bar | None, name: str) -> None:
-    """See that the rows are of days, or are said to be of something else."""
+def _check_bar(sessions: pd.DatetimeIndex, bar: Bar | None, name: str) -> None:
+    """See that the rows are of days, or are what the caller knows them to be."""
     found = bar_of(sessions)
-    if said is None and found != "daily":
+    if bar is None and found != "daily":
         raise open_choice(
             f"{name}: its {len(sessions)} rows from {sessions[0]:%Y-%m-%d} on are {found} bars; limits, "
-            "T+1 and fees are rules of days, so a run trades them only if it is told",
+            "T+1 and fees are rules of days, so a run trades them only if you say so",
             "bar",
             (found,),
             file=name,
         )
-    if said not in {None, found}:
-        raise BadFile(f"{name}: bar={said!r} is set, and its rows are {found}", file=name, parameter="bar")
+    if bar not in {None, found}:
+        raise BadFile(f"{name}: bar={bar!r} is set, and its rows are {found}", file=name, parameter="bar")
 
 
 def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTable]:
