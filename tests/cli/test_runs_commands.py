@@ -135,7 +135,7 @@ def test_a_run_that_is_not_done_says_why_and_what_to_do(two_runs: Any, tmp_path:
     assert status == 0
     assert err.startswith("unknown_symbol: '999999.SH' is not known to sample")
     assert "[data_unavailable, " in err
-    assert "Check symbols, dates, token and network" in err
+    assert "Check symbols and dates, and of a vendor token and network" in err
     first = two_runs[0][0]
     failed = edited(
         first, place / "failed", "result.json", state="failed", ended_because=None, error="bad: x"

@@ -8,6 +8,7 @@ import pytest
 from quantgraph import open_source
 from quantgraph.data.symbols._resolution import rules_of
 from quantgraph.errors import BadOption
+from quantgraph.market.rules import market_elsewhere
 
 
 def source(*symbols):
@@ -55,3 +56,24 @@ def test_two_markets_that_nothing_tells_apart_are_an_error(symbols, said):
 
 def test_the_sample_is_of_the_mainland():
     assert rules_of(open_source("sample")).market == "cn"
+
+
+@pytest.mark.parametrize(
+    ("code", "market"),
+    [
+        ("0700.HK", "Hong Kong"),
+        ("2330.TW", "Taiwan"),
+        ("7203.T", "Tokyo"),
+        ("005930.KS", "Korea"),
+        ("BTC-USD", "crypto"),
+        ("900901.SH", "B shares"),
+        ("113050.SH", "bonds"),
+        ("SAP.DE", "an exchange outside of mainland China and the US"),
+        ("BRK-B", None),
+        ("600519.SH", None),
+        ("510300.SH", None),
+        ("nothing", None),
+    ],
+)
+def test_codes_of_markets_without_rules_are_known(code, market):
+    assert market_elsewhere(code) == market

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from quantgraph._util.texts import Note
 from quantgraph.data._checked_tables import full_codes
 from quantgraph.data.symbols._codes import is_code, is_index_code
-from quantgraph.market.rules import find_board
+from quantgraph.market.rules import find_board, market_elsewhere
 
 _PARTS = re.compile(r"[\s_,()（）\[\]#+]+")
-_OTHER_MARKETS = re.compile(
-    r"\d{4,5}\.HK|[A-Z0-9]{2,10}-(?:USDT?|EUR|BTC)|[A-Z]{1,6}\.(?:DE|F|L|PA|T|TO|V|AX|SW|MI)"
-)
 _HASH = re.compile(r"(?<![A-Za-z])(S[HZ]|BJ)#(?=\d{6})", re.IGNORECASE)
 _OF_US = re.compile(r"(?<=[A-Za-z])\.US$", re.IGNORECASE)
 _LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")
@@ -116,7 +113,7 @@ def says_adjusted(text: str) -> bool:
 
 
 def _sure(text: str) -> str | None:
-    if _OTHER_MARKETS.fullmatch(text):
+    if market_elsewhere(text):
         return text
     codes = full_codes(text) if is_code(text) else ()
     if len(codes) > 1:

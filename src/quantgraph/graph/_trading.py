@@ -26,6 +26,7 @@ from quantgraph.errors import BadFile, BadOption, NoOpenPrices, NoSignal, Unknow
 from quantgraph.graph._state import TradingState
 from quantgraph.llm import role_model
 from quantgraph.market import Moment, Rulebook, session_of, sessions_between
+from quantgraph.market.rules import market_elsewhere
 from quantgraph.recording.scope import branch, current_scope
 from quantgraph.runtime import OpenResources, Resources, open_resources, run_database_path, settings_of
 from quantgraph.runtime.endings import language
@@ -169,6 +170,12 @@ class Trading:
         wanted = list(symbols)
         unknown = [symbol for symbol in wanted if not self._has_board(symbol)]
         if unknown:
+            if elsewhere := market_elsewhere(unknown[0]):
+                raise UnknownSymbol(
+                    f"{unknown[0]} is of {elsewhere}, whose trading rules are not built: a signal can be "
+                    "made and checked (--signal-only, in Python trade=False), and not traded",
+                    symbols=tuple(unknown),
+                )
             raise UnknownSymbol(
                 f"the rulebook {self.rules.name} has no board for {', '.join(unknown[:5])}"
                 f"{' …' if len(unknown) > 5 else ''}; {_KNOWN_CODES[self.rules.market]}",

@@ -171,7 +171,8 @@ def test_what_no_market_has_is_refused_before_it_is_fetched(code, store, tmp_pat
     state = graph.invoke({"messages": [("user", f"{code}, {RULE}, 20240102 to 20240229")]})
     assert state["ended_because"] == "data_unavailable"
     (line,) = state["error_messages"]
-    assert line.startswith("unknown_symbol: the rulebook us has no board for " + code)
+    assert line.startswith(f"unknown_symbol: {code} is of ")
+    assert "whose trading rules are not built: a signal can be made and checked (--signal-only" in line
 
 
 class OwnFields(MessagesState, total=False):

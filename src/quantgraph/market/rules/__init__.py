@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         find_board,
         halt_days,
         load_rules,
+        market_elsewhere,
     )
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "find_board",
     "halt_days",
     "load_rules",
+    "market_elsewhere",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -136,6 +136,30 @@ def find_board(symbol: str) -> Board | None:
         return None
 
 
+_ELSEWHERE = {
+    r"\d{4,5}\.HK": "Hong Kong",
+    r"\d{4}\.TWO?": "Taiwan",
+    r"\d{4}\.T": "Tokyo",
+    r"\d{6}\.K[SQ]": "Korea",
+    r"[A-Z]{1,6}\.(?:L|DE|F|PA|TO|V|AX|SW|MI)": "an exchange outside of mainland China and the US",
+    r"[A-Z0-9]{2,10}-(?:USDT?|EUR|BTC)": "crypto",
+    r"900\d{3}\.SH|200\d{3}\.SZ": "B shares",
+    r"1[0-3]\d{4}\.S[HZ]": "bonds",
+}
+"""Codes of markets without rules here."""
+
+
+def market_elsewhere(symbol: str) -> str | None:
+    """The market of a symbol, if there are no rules of it; None of others.
+
+    >>> market_elsewhere("0700.HK"), market_elsewhere("BTC-USD"), market_elsewhere("AAPL")
+    ('Hong Kong', 'crypto', None)
+    """
+    if find_board(symbol):
+        return None
+    return next((name for code, name in _ELSEWHERE.items() if re.fullmatch(code, symbol)), None)
+
+
 def fund_kind(symbol: str) -> FundKind:
     """Kind of a fund by its code; ``UnknownSymbol`` if its code segment holds funds of many kinds.
 

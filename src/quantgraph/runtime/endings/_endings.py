@@ -132,8 +132,8 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
     "data_unavailable": (
         Note(zh="取不到数据", en="the data are not available"),
         Note(
-            zh="请检查代码、时间范围、令牌和网络；数据就绪后可以继续。",
-            en="Check symbols, dates, token and network; resume once the data are available.",
+            zh="请检查代码和时间范围，数据来自服务商时还有令牌和网络；数据就绪后可以继续。",
+            en="Check symbols and dates, and of a vendor token and network; resume once they are there.",
         ),
     ),
     "no_open_prices": (
