@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -64,6 +64,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     user_language = language(state)
     notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]
     summary["notes"] = [
+        *_bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language),
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
         *notes,
@@ -82,6 +83,26 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in closing)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
+
+
+_OF_BARS = {
+    "no_actions": Note(
+        zh="昨收低于前收盘 {count} 次（首次 {symbol} {session}），而数据没有分红和拆分：账户按下跌计算",
+        en="pre_close is below the close before {count} times, first of {symbol} on {session}, and the data "
+        "has no dividends or splits: the account takes it as a fall",
+    ),
+    "extreme_return": Note(
+        zh="{count} 次涨跌超过 50%（首次 {symbol} {session}），数据没有说明：请检查是否少了拆分",
+        en="{count} moves are beyond 50%, first of {symbol} on {session}, and the data has no action for "
+        "them: is a split missing?",
+    ),
+}
+"""Findings about bars that change the account, as its notes say them."""
+
+
+def _bar_notes(found: Iterable[Mapping[str, Any]], user_language: Language) -> list[str]:
+    known = [each for each in found if each["code"] in _OF_BARS]
+    return [_OF_BARS[each["code"]].text(user_language).format(**each) for each in known]
 
 
 def _plan_notes(state: TradingState, trading: Trading, user_language: Language) -> list[str]:
