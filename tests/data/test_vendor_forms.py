@@ -206,6 +206,12 @@ def test_a_change_states_the_previous_close(actions, stated, tmp_path):
     assert read.iloc[1:].to_numpy() == pytest.approx(before.iloc[1:].to_numpy(), abs=0.0051)
 
 
+def test_a_split_in_the_prices_already_is_named(tmp_path):
+    yahoo(share_of({30: (0.0, 4.0)})).to_csv(tmp_path / "MSFT.csv", index=False)
+    (told, *_) = open_source(tmp_path / "MSFT.csv").provenance("en")
+    assert "prices are adjusted already for 1 splits, left out" in told
+
+
 @pytest.mark.parametrize(
     ("cells", "told"),
     [

@@ -77,14 +77,9 @@ def actions_in(
         raise bad_cell(file, table[names.columns["dividend"]], place, reason)
     steps = _steps(rows) if "twin" in rows else None
     if "split" in rows:
-        split = rows["split"].where(rows["split"] != 0)
-        if steps is not None:  # the ratio moves at a split that the prices are not adjusted for
-            moved = (np.log(steps) / np.log(split.where(split != 1))) > 1 / 2
-            split = split.where(moved)
-        elif names.columns["split"].strip().lower() == _STOCK_SPLITS:
-            split[:] = np.nan  # Yahoo's prices are always adjusted for them
-        rows = rows.assign(split=split)
-    if steps is None or {"dividend", "split"} & {*rows.columns}:
+        rows, notes = _with_shown_splits(rows, steps, names.columns["split"])
+        return rows, notes
+    if steps is None or "dividend" in rows:
         return rows, []
     by_split = (steps - 1).abs() >= _LEAST_SPLIT
     ratio = (steps * _DENOMINATOR).round() / _DENOMINATOR
@@ -98,6 +93,24 @@ def actions_in(
         en=f"{count} dividends or splits are from the ratio of {head} to the close",
     )
     return rows.assign(**found), [note]
+
+
+def _with_shown_splits(
+    rows: pd.DataFrame, steps: pd.Series | None, head: str
+) -> tuple[pd.DataFrame, list[Note]]:
+    """The rows with the splits that their prices are not adjusted for: the ratio of the two closes moves."""
+    split = rows["split"].where((rows["split"] != 0) & (rows["split"] != 1))
+    if steps is not None:
+        shown = split.where(np.log(steps) / np.log(split) > 1 / 2)
+    else:  # Yahoo's prices are always adjusted for them
+        shown = split * np.nan if head.strip().lower() == _STOCK_SPLITS else split
+    if not (gone := int((split.notna() & shown.isna()).sum())):
+        return rows.assign(split=shown), []
+    note = Note(
+        zh=f"价格已按 {gone} 次拆分复权，未再计算",
+        en=f"prices are adjusted already for {gone} splits, left out",
+    )
+    return rows.assign(split=shown), [note]
 
 
 def _steps(rows: pd.DataFrame) -> pd.Series:
@@ -145,7 +158,7 @@ def reference_of(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.Series | No
                 en=f"{head} contradicts the closes of {int(off.sum())} rows, the first on {first}; not used",
             )
         ]
-    return implied.round(2).where(off, before).reindex(rows.index), []
+    return implied.round(2).where(off | before.isna(), before).reindex(rows.index), []
 
 
 def _are_fractions(rows: pd.DataFrame, before: pd.Series) -> bool:

@@ -230,12 +230,12 @@ class _Reader:
 
     def checked(self, kinds: Sequence[TableKind]) -> list[CheckedTable]:
         """Tables of these kinds, and of the names and events among their columns."""
-        tables = [self._of_kind(kind) for kind in kinds]
+        has_events = bool({"bars", "extras"} & set(kinds)) and not self._adjusted
+        events = self._actions(is_bars="bars" in kinds) if has_events else ()  # first: bars tell their notes
+        tables = [*(self._of_kind(kind) for kind in kinds), *events]
         if "members" in kinds and "stock_name" in self._names.fields:
             names = {"ts_code": self._codes("con_code", shares_only=True), "name": self._texts("stock_name")}
             tables.append(self._as("names", pd.DataFrame(names)))
-        if {"bars", "extras"} & set(kinds) and not self._adjusted:
-            tables += self._actions(is_bars="bars" in kinds)
         return tables
 
     def _actions(self, *, is_bars: bool) -> tuple[CheckedTable, ...]:
@@ -389,7 +389,7 @@ class _Reader:
         ):
             shown = ", ".join(heads[:_SHOWN]) + (" …" if len(heads) > _SHOWN else "")
             notes += [Note(zh=f"{zh} {shown}", en=f"{en} {shown}")] if heads else []
-        return (*notes, *self.notes)
+        return (*notes, *dict.fromkeys(self.notes))
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
         written = None if self._symbol else str(self._column("ts_code").iloc[0]).strip()
