@@ -27,7 +27,7 @@ from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import progress_of, request_of
-from quantgraph.subgraphs.signal import EVALUATION_FIELDS, market_source, restrict_to_request
+from quantgraph.subgraphs.signal import market_source, restrict_to_request
 
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
 """Errors of a source without levels of the index; the run is then reported without them."""
@@ -58,8 +58,6 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     if isinstance(trading.decider, ModelDecider | SignalRule):
         own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
-    found = progress_of(state)["validation"].get("data_summary", {})
-    summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     summary["plan"] = trading.plan_of(state).to_json()
     user_language = language(state)
     notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]

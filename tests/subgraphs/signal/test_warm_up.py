@@ -135,7 +135,7 @@ def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
     # Rows 0 to 7 are cold, row 8 is the first that counts, and it is traded at the open of session 9.
     assert flat(final)["strategy"]["evaluated_from"] == f"{sample_sessions[9]:%Y%m%d}"
     assert final["summary"]["equity"]["sessions"][1] == f"{sample_sessions[9]:%Y%m%d}"
-    assert final["summary"]["warm_up"] == 9
+    assert flat(final)["validation"]["data_summary"]["warm_up"] == 9
     held = traded(BuyAndHold(), "held")
     assert held["summary"]["equity"]["sessions"][1] == FIRST_OF_SAMPLE, "what is not traded is not waited for"
 
