@@ -195,14 +195,13 @@ def open_own(
     if source in {"sample", "tushare"}:
         return none
     from quantgraph.data import open_source
-
-    open_source(source, settings=settings)  # a wrong name needs no pandas
-    from quantgraph.data import FrameSource
     from quantgraph.data.symbols import symbol_list
 
     for _ in range(_MOST_QUESTIONS):
         codes = symbol_list(symbols or ())
         opened = open_source(source, settings=settings, symbol=codes[0] if len(codes) == 1 else None)
+        from quantgraph.data import FrameSource  # loads pandas, which a wrong name needs not
+
         if not isinstance(opened, FrameSource):
             return none
         try:

@@ -7,7 +7,6 @@ Known tables are tushare's ``dividend``, Polygon's exports, and bars with such c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +19,12 @@ from quantgraph.data._source import EVENT_FIELDS, Panel, long_to_panel, session_
 from quantgraph.data._table_columns import bad_cell, row_name
 from quantgraph.data._table_dates import read_dates
 from quantgraph.data._table_numbers import read_numbers
-from quantgraph.data.symbols._codes import is_code, is_index_code, possible_codes, standard_code
+from quantgraph.data.symbols._codes import (
+    is_code,
+    is_index_code,
+    mainland_code,
+    possible_codes,
+)
 from quantgraph.errors import BadFile
 from quantgraph.market.actions import actions_of
 from quantgraph.state import Record
@@ -33,9 +37,6 @@ TableKind = Literal["bars", "extras", "events", "indicators", "members", "names"
 _KEYS = ["ts_code", "trade_date"]
 _NO_ROWS = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
 _PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
-_MAINLAND = re.compile(
-    r"(?:SH|SZ|BJ|[01](?=\.))\.?\d{6}|\d{6}\.(?:SH|SZ|BJ|SS|XSHG|XSHE|XBSE)", re.IGNORECASE
-)
 _VALID_CODE = "write a code such as 600519.SH"
 
 
@@ -77,7 +78,7 @@ def hold_codes(column: pd.Series) -> bool:
     """Whether all cells are codes with an exchange of China: such a column is the symbol."""
     if pd.api.types.is_numeric_dtype(column) or column.empty:
         return False
-    return all(isinstance(code, str) and _MAINLAND.fullmatch(code.strip()) for code in column.unique())
+    return all(isinstance(code, str) and mainland_code(code) for code in column.unique())
 
 
 def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
@@ -86,8 +87,8 @@ def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
     >>> full_codes("sz000001"), full_codes("000001"), full_codes("1"), full_codes("brk-b")
     (('000001.SZ',), ('000001.SZ', '000001.SH'), (), ('brk-b',))
     """
-    if _MAINLAND.fullmatch(code):
-        return (standard_code(code),)
+    if at_home := mainland_code(code):
+        return (at_home,)
     if code.isascii() and code.isdecimal():
         codes = possible_codes(code) if len(code) == 6 else ()
         if shares_only:

@@ -28,6 +28,7 @@ from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_or
 from quantgraph.data._table_names import NamedSymbol, symbol_in
 from quantgraph.data._table_numbers import NumberKind, plain_numbers, read_numbers
 from quantgraph.data._table_units import TableUnits, units_of
+from quantgraph.data.symbols._codes import mainland_code
 from quantgraph.errors import BadFile
 from quantgraph.market.rules import find_board
 from quantgraph.settings import TableOptions
@@ -51,11 +52,6 @@ _NOT_PAID = {
 }
 _QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
-_EXCHANGES = {
-    **dict.fromkeys(("SSE", "SHSE", "XSHG", "SH", "上交所"), "SH"),
-    **dict.fromkeys(("SZSE", "XSHE", "SZ", "深交所"), "SZ"),
-    **dict.fromkeys(("BSE", "BJSE", "BJ", "北交所"), "BJ"),
-}
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
 _SHOWN = 8
 _TICKER_OF_STOOQ = "<TICKER>"
@@ -353,8 +349,9 @@ class _Reader:
         if str(column.name).strip().upper() == _TICKER_OF_STOOQ:
             column = column.str.removesuffix(".US")
         if field == "ts_code" and "exchange" in self._names.fields:
-            marks = self._texts("exchange").str.upper().map(_EXCHANGES)
-            column = (column.astype("str").str.strip() + ("." + marks)).fillna(column)
+            listed = self._texts(field) + "." + self._texts("exchange")
+            codes = listed.map({text: mainland_code(text) for text in listed.unique()})
+            column = column.where(codes.isna(), codes)
         return read_codes(column, self._file, shares_only=shares_only)
 
     def _texts(self, field: str) -> pd.Series:

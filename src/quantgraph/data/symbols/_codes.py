@@ -10,9 +10,15 @@ from quantgraph.market.rules import find_board
 
 _CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
+_DIGITS = re.compile(r"\d{6}", re.ASCII)
+_MAINLAND = re.compile(r"\d{6}\.(?:SH|SZ|BJ)", re.ASCII)
 _PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.))\.?(\d{6})")
-_EXCHANGES = {"0": "SZ", "1": "SH"}  # of a secid
-_SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
+_EXCHANGES = {
+    **dict.fromkeys(("SH", "SS", "SSE", "SHSE", "XSHG", "上交所", "1"), "SH"),  # 1 and 0 are of a secid
+    **dict.fromkeys(("SZ", "SZSE", "XSHE", "深交所", "0"), "SZ"),
+    **dict.fromkeys(("BJ", "BSE", "BJSE", "XBSE", "北交所"), "BJ"),
+}
+"""Exchanges of China by the names that vendors give them."""
 
 
 def is_code(text: str) -> bool:
@@ -40,11 +46,20 @@ def standard_code(text: str) -> str:
     ['600519.SH', '000001.SZ', '600519.SH', '000001.SZ', '600519.SH']
     """
     code = text.strip().upper()
-    prefixed = _PREFIXED.fullmatch(code)
-    if prefixed:
-        return f"{prefixed[2]}.{_EXCHANGES.get(prefixed[1], prefixed[1])}"
-    stem, dot, suffix = code.rpartition(".")
-    return f"{stem}.{_SUFFIXES.get(suffix, suffix)}" if dot else code
+    if prefixed := _PREFIXED.fullmatch(code):
+        return f"{prefixed[2]}.{_EXCHANGES[prefixed[1]]}"
+    stem, _, exchange = code.rpartition(".")
+    return f"{stem}.{_EXCHANGES[exchange]}" if _DIGITS.fullmatch(stem) and exchange in _EXCHANGES else code
+
+
+def mainland_code(text: str) -> str | None:
+    """Code of six digits at an exchange of China, from any of the usual forms; None of other texts.
+
+    >>> mainland_code("600519.SSE"), mainland_code("600519"), mainland_code("RELIANCE.BSE")
+    ('600519.SH', None, None)
+    """
+    code = standard_code(text)
+    return code if _MAINLAND.fullmatch(code) else None
 
 
 def possible_codes(digits: str) -> tuple[str, ...]:
