@@ -133,6 +133,9 @@ class TableOptions(BaseModel):
     bar: Literal["daily", "weekly", "monthly", "irregular"] | None = Field(
         None, description="weekly, monthly or irregular, for rows that are not days"
     )
+    unexplained: Literal["ask", "action", "keep", "leave_out"] | None = Field(
+        None, description="ask, action, keep or leave_out, for moves that no action in the data explains"
+    )
     record_zone: dict[str, str] | None = Field(
         None, description="a time zone, like Asia/Shanghai, or one by publisher, like {Reuters = 'UTC'}"
     )

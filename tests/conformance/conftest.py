@@ -15,6 +15,7 @@ from typing import get_args
 from uuid import uuid4
 
 import pytest
+from faulty_models import MISBEHAVING, FaultyChatModel, misbehaving_in
 from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -32,7 +33,6 @@ from quantgraph.sandbox import default_runner
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
-from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
 
 child = load_script(Path(__file__).parents[1] / "support" / "clarify_child.py")
 

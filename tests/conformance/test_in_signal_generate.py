@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quantgraph.testing import misbehaving_in, slow_model
+from faulty_models import misbehaving_in, slow_model
 
 ROLE = "signal_generate"
 

@@ -9,13 +9,14 @@ from datetime import datetime
 
 import pandas as pd
 import pytest
+from faulty_models import INJECTIONS, MISBEHAVING, FaultyChatModel
 from states import flat
 
 from quantgraph.broker import Fill
 from quantgraph.data.sample import SampleSource
 from quantgraph.settings import ROLES
 from quantgraph.state import DataState, Record
-from quantgraph.testing import INJECTIONS, MISBEHAVING, FaultyChatModel, ScriptedChatModel
+from quantgraph.testing import ScriptedChatModel
 
 CODES = ["000341.SZ", "000342.SZ", "000343.SZ"]
 SENTENCE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"

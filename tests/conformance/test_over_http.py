@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from faulty_models import MISBEHAVING
 from langchain_openai import ChatOpenAI
 
 from quantgraph.settings import ROLES
-from quantgraph.testing import MISBEHAVING, OpenAIStub
+from quantgraph.testing import OpenAIStub
 
 
 @pytest.mark.parametrize(

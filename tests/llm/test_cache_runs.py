@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_models import MISBEHAVING, FaultContext, FaultyChatModel, misbehaving_in
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -13,8 +14,6 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
-from quantgraph.testing._faults import FaultContext
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LEAK = """\

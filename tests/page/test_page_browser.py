@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from faulty_models import FaultyChatModel, misbehaving_in
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 
@@ -22,7 +23,6 @@ from quantgraph.runs import RunSpec, run_strategy, write_index, write_page
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.testing import FaultyChatModel, misbehaving_in
 
 from .page_views import hostile_view, view_of
 

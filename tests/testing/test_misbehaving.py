@@ -7,6 +7,7 @@ from functools import reduce
 from operator import add
 
 import pytest
+from faulty_models import INJECTIONS, MISBEHAVING, FaultyChatModel, flaky_model, misbehaving_in, slow_model
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -15,17 +16,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm.messages import _json as tags
 from quantgraph.llm.messages import read_json
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.testing import (
-    INJECTIONS,
-    MISBEHAVING,
-    FaultyChatModel,
-    OpenAIStub,
-    flaky_model,
-    misbehaving_in,
-    sample_store,
-    signal_state,
-    slow_model,
-)
+from quantgraph.testing import OpenAIStub, sample_store, signal_state
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，20240102到20240131"
 FACTS = '{"first_session": "20230103", "last_session": "20251231"}'

@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,15 @@ TableFacts = Annotated[
         "--table",
         metavar="KEY=VALUE",
         help="What files leave open: decimal=comma, date_order=day_first, record_zone=UTC; repeatable.",
+        rich_help_panel="Data",
+    ),
+]
+Unexplained = Annotated[
+    Literal["ask", "action", "keep", "leave_out"] | None,
+    typer.Option(
+        help="Moves beyond a market's limits, or near a split, of which the data have no action: take them "
+        "as one, keep them, or leave the symbols out. Headless: the mainland's are left out, US ones kept.",
+        show_default=False,
         rich_help_panel="Data",
     ),
 ]

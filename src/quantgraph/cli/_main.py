@@ -33,7 +33,7 @@ from quantgraph.cli._console import (
     start_code_process,
     usage_errors,
 )
-from quantgraph.cli._data import TableFacts, open_own, with_tables
+from quantgraph.cli._data import TableFacts, Unexplained, open_own, with_tables
 from quantgraph.cli._data import app as data
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
@@ -151,6 +151,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             rich_help_panel=_DATA,
         ),
     ] = None,
+    unexplained: Unexplained = None,
     signal_only: Annotated[
         bool,
         typer.Option(
@@ -243,7 +244,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Turn a sentence into a checked signal and trade it in a simulated account, day by day."""
     with usage_errors(debug=debug), quick_imports():
-        settings = with_tables(settings_with(budget, session_budget), table)
+        facts = [*(table or ()), *([f"unexplained={unexplained}"] if unexplained else ())]
+        settings = with_tables(settings_with(budget, session_budget), facts)
         question, shown_in = _sentence(question, strategy, sentence)
         _check_at_once(shown_in, model, settings)
         own = open_own(source, settings, symbols, sentence=shown_in, asks=not headless)

@@ -30,8 +30,13 @@ from quantgraph.runtime.endings import (
     user_messages,
 )
 from quantgraph.runtime.graph_state import changed, check_messages, request_of, written
-from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import initial_state, missing_indicators, needs_notes
+from quantgraph.subgraphs.signal import (
+    check_commit,
+    initial_state,
+    missing_indicators,
+    needs_notes,
+    only_symbols,
+)
 from quantgraph.tools import split_codes
 
 
@@ -154,13 +159,14 @@ def given_data_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     now = changed(state, clean)
     try:
         request, ref = _request(state, trading)
+        found = check_commit(now, trading.resources, request, ref)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
         return written(state, {**clean, **end_update(now, end_reason(error), error)})
     extent = f"{request['start']}-{request['end']}"
     text = say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
-    ready = {"checked": request, "data_ref": ref, "given_ref": state["data_ref"], "data_ready": True}
+    ready = {"checked": request, "data_ref": ref, **found, "given_ref": state["data_ref"], "data_ready": True}
     return written(state, {**clean, **ready, **end_update(now, "done", text=text)})
 
 
@@ -173,7 +179,7 @@ def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str
     sessions, listed = pd.DatetimeIndex(bars["open"].index), bars["open"].columns
     symbols = _symbols(fixed, listed)
     if len(symbols) < len(listed):
-        ref = _only(ref, symbols, trading.resources.store)
+        ref = only_symbols(trading.resources.store, ref, symbols)
     inside = _window(state, fixed, sessions)
     notes = needs_notes(trading.decider, sessions, inside[0], data)
     notes += missing_indicators(trading.decider, data)
@@ -213,12 +219,3 @@ def _window(state: TradingState, fixed: Mapping[str, str], sessions: pd.Datetime
             parameter="given",
         )
     return inside
-
-
-def _only(ref: str, symbols: list[str], store: DataState) -> str:
-    data = store.snapshot(ref)
-    panels = {
-        panel: {name: frame[frame.columns.intersection(symbols)] for name, frame in data[panel].items()}
-        for panel in ("ohlcv", "indicators")
-    }
-    return store.override(base=ref, signal={}, **panels)

@@ -27,7 +27,7 @@ from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import progress_of, request_of
-from quantgraph.subgraphs.signal import market_source, restrict_to_request
+from quantgraph.subgraphs.signal import decided_moves, market_source, restrict_to_request
 
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
 """Errors of a source without levels of the index; the run is then reported without them."""
@@ -62,6 +62,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     user_language = language(state)
     notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]
     summary["notes"] = [
+        *decided_moves(state),
         *_bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language),
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),

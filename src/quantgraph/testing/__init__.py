@@ -1,7 +1,7 @@
-"""For tests of your own graphs: models that follow a script or misbehave, an OpenAI server, pytest fixtures.
+"""For tests of your own graphs: models that follow a script, an OpenAI server, pytest fixtures.
 
-``ScriptedChatModel`` replies from a list and fails when asked too often; ``FaultyChatModel`` breaks replies
-as real models do; ``OpenAIStub`` speaks the protocol over HTTP on loopback. ``DeciderContract``,
+``ScriptedChatModel`` replies from a list and fails when asked too often; ``OpenAIStub`` speaks the protocol
+over HTTP on loopback, and fails as real servers do. ``DeciderContract``,
 ``SourceContract`` and ``ToolContract`` are the tests that every one of its kind passes. The fixtures come
 with the pytest plugin ``quantgraph``, which an installation registers.
 """
@@ -14,25 +14,14 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.testing._contracts import DeciderContract, SourceContract, ToolContract, check_source
-    from quantgraph.testing._faults import (
-        INJECTIONS,
-        MISBEHAVING,
-        FaultyChatModel,
-        flaky_model,
-        misbehaving_in,
-        slow_model,
-    )
     from quantgraph.testing._openai import ChatRequest, Fault, OpenAIStub, Reply
     from quantgraph.testing._scripted import ScriptedChatModel, ScriptExhausted
     from quantgraph.testing._signal_states import sample_store, signal_state
 
 __all__ = [
-    "INJECTIONS",
-    "MISBEHAVING",
     "ChatRequest",
     "DeciderContract",
     "Fault",
-    "FaultyChatModel",
     "OpenAIStub",
     "Reply",
     "ScriptExhausted",
@@ -40,11 +29,8 @@ __all__ = [
     "SourceContract",
     "ToolContract",
     "check_source",
-    "flaky_model",
-    "misbehaving_in",
     "sample_store",
     "signal_state",
-    "slow_model",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -18,32 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from quantgraph.runtime import OpenResources
     from quantgraph.state import DataState
     from quantgraph.subgraphs.signal import SignalSubgraphState
     from quantgraph.testing._openai import OpenAIStub
     from quantgraph.testing._scripted import ScriptedChatModel
-
-
-_MISBEHAVING = "quantgraph_misbehaving"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with the fixture ``quantgraph_misbehaving`` once for each model."""
-    if _MISBEHAVING in metafunc.fixturenames:
-        from quantgraph.testing._faults import MISBEHAVING
-
-        metafunc.parametrize(_MISBEHAVING, sorted(MISBEHAVING), indirect=True)
-
-
-@pytest.fixture
-def quantgraph_misbehaving(request: pytest.FixtureRequest) -> BaseChatModel:
-    """Each model of :data:`quantgraph.testing.MISBEHAVING` in turn."""
-    from quantgraph.testing._faults import MISBEHAVING
-
-    return MISBEHAVING[request.param]()
 
 
 @pytest.fixture

@@ -37,8 +37,28 @@ EndedBecause = Literal[
 
 
 ClarificationKind = Literal[
-    "symbol", "window", "strategy", "fields", "plan", "bars", "confirmation", "failure", "approval", "meaning"
+    "symbol",
+    "window",
+    "strategy",
+    "fields",
+    "plan",
+    "bars",
+    "moves",
+    "confirmation",
+    "failure",
+    "approval",
+    "meaning",
 ]
+
+
+MovesTaken = Literal["action", "keep", "leave_out"]
+
+
+class DecidedMoves(TypedDict):
+    """What was decided about moves that no action in the data explains, see :mod:`quantgraph.audit.bars`."""
+
+    taken: MovesTaken
+    symbols: dict[str, list[Any]]
 
 
 class QuestionAnswered(TypedDict):
@@ -188,6 +208,8 @@ class DialogueGroup(TypedDict):
     """The symbols among ``waived``."""
     accepted_bars: list[str]
     """Symbols whose impossible bars the user goes on with."""
+    moves: list[DecidedMoves]
+    """What was decided about moves that no action explains."""
     accepted_code: str | None
     """Hash of the code that the user goes on with, though it departs from the sentence."""
     confirmed: str | None
@@ -295,6 +317,7 @@ def dialogue_of(state: Mapping[str, Any]) -> DialogueGroup:
         "waived": [],
         "waived_symbols": [],
         "accepted_bars": [],
+        "moves": [],
         "accepted_code": None,
         "confirmed": None,
         "reflected_on": None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
     from quantgraph.subgraphs.signal._source_facts import indices_with_levels
+    from quantgraph.subgraphs.signal._suspect_bars import check_commit, decided_moves, only_symbols
     from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
     from quantgraph.subgraphs.signal._warm_up import EVALUATION_FIELDS, not_evaluated_text
     from quantgraph.subgraphs.signal.graph import (
@@ -65,9 +66,11 @@ __all__ = [
     "HeldSignal",
     "SignalSubgraphState",
     "build_signal_graph",
+    "check_commit",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",
+    "decided_moves",
     "hold_against_words",
     "indices_with_levels",
     "initial_state",
@@ -77,6 +80,7 @@ __all__ = [
     "missing_indicators",
     "needs_notes",
     "not_evaluated_text",
+    "only_symbols",
     "plain_plan",
     "reflection_node",
     "restrict_to_request",

@@ -35,7 +35,6 @@ from quantgraph.subgraphs.signal._agents import (
     known_source,
 )
 from quantgraph.subgraphs.signal._coverage import unparsed
-from quantgraph.subgraphs.signal._impossible_bars import leave_out
 from quantgraph.subgraphs.signal._misreadings import Misreading, names_no_dates, names_one_day
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
@@ -59,6 +58,7 @@ from quantgraph.subgraphs.signal._source_facts import (
     names_of,
     speaks_of_index,
 )
+from quantgraph.subgraphs.signal._suspect_bars import leave_out
 from quantgraph.subgraphs.signal._updates import (
     Worded,
     plan_question_update,

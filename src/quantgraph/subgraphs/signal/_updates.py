@@ -218,6 +218,7 @@ def initial_state(max_retries: int = 3) -> Update:
         "waived": [],
         "waived_symbols": [],
         "accepted_bars": [],
+        "moves": [],
         "accepted_code": None,
         "answers": [],
         "confirmed": None,

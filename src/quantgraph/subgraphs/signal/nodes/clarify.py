@@ -34,10 +34,16 @@ from quantgraph.runtime.graph_state import (
     written,
 )
 from quantgraph.sentences.phrases import says_a_rule, says_nothing, says_parameters, symbols_in
-from quantgraph.subgraphs.signal._agents import build_clarify_model, is_json, known_source
+from quantgraph.subgraphs.signal._agents import build_clarify_model, current_ref, is_json, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
-from quantgraph.subgraphs.signal._impossible_bars import bars_answer_update
 from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
+from quantgraph.subgraphs.signal._suspect_bars import (
+    bars_answer_update,
+    bars_decision,
+    moves_answer,
+    moves_hint,
+    with_decided_actions,
+)
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     default_answer,
@@ -103,7 +109,7 @@ def _clarify(state: SignalSubgraphState, resources: OpenResources, model: BaseCh
         if made.get("ended_because"):
             return made
         task = cast("Clarification", made["clarification"])
-    if resources.on_clarify in ("default", "fail"):
+    if resources.on_clarify in ("default", "fail") or _is_settled(task, resources):
         return _take_default(state, task, resources)
     if not task["question"]:
         return _prepare(state, task, resources, model)
@@ -168,6 +174,8 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
         return None
     if task["kind"] == "bars":  # the symbols are left out, if others stay
         return task["options"][0] if len(task["options"]) > 2 else None
+    if task["kind"] == "moves":
+        return moves_answer(state, task, resources.settings.tables.unexplained)
     if task["kind"] == "fields":  # only the unknown fields are waived
         return without_words(task["unread"], task["language"])
     one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
@@ -212,6 +220,11 @@ def _default_hint(task: Clarification) -> str:
     )
 
 
+def _is_settled(task: Clarification, resources: OpenResources) -> bool:
+    """Whether a setting answers the question."""
+    return task["kind"] == "moves" and resources.settings.tables.unexplained not in {None, "ask"}
+
+
 def _take_default(
     state: SignalSubgraphState, task: Clarification, resources: OpenResources
 ) -> dict[str, Any]:
@@ -219,16 +232,18 @@ def _take_default(
     default = _default(state, task, resources)
     if task["kind"] == "failure" and (resources.on_clarify == "fail" or not default):
         return end_update(state, failure_reason(state))
-    if resources.on_clarify == "fail" or task["unread"] or not default:
+    fails = resources.on_clarify == "fail" and not _is_settled(task, resources)
+    if fails or task["unread"] or not default:
         options = task["options"] or typical_answers(
             task["kind"], task["language"], known_source(state, resources)
         )
         unanswered: Clarification = {**task, "options": options, "default": default}
         whole = task["reason"] + open_lines(unanswered.pop("also_open", []), task["language"])
+        whole += moves_hint(task["language"]) if task["kind"] == "moves" else ""
         ended = end_update(state, "needs_answer", "needs_answer: " + whole.replace("\n", " "))
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
-    if task["kind"] == "bars":
+    if task["kind"] in ("bars", "moves"):
         return _bars_update(state, task, default, "default", resources)
     return _answer_update(state, task, default, "default", resources)
 
@@ -241,7 +256,7 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
         return {**ended, "open_question": task}
     text = _accepted_answer(task, text)
-    if task["kind"] == "bars":
+    if task["kind"] in ("bars", "moves"):
         return _bars_update(state, task, text, who, resources)
     if task["kind"] == "confirmation":
         return _confirmation_update(state, task, text, who, resources)
@@ -264,17 +279,19 @@ def _accepted_answer(task: Clarification, text: str) -> str:
 def _bars_update(
     state: SignalSubgraphState, task: Clarification, text: str, who: _By, resources: OpenResources
 ) -> dict[str, Any]:
-    """The update after a decision about impossible bars; other words change the request."""
-    *without, as_it_is, stop = task["options"]
-    if text == stop or is_refusal(text):
+    """The update after a decision about suspect bars; other words change the request."""
+    taken = bars_decision(task, text)
+    if taken == "stop":
         return end_update(state, "cancelled", "cancelled: the bars were declined")
     answered = _answer_update(state, task, text, who, resources)
-    left_out = text != as_it_is and bool(without) and is_waiver(text, [], task["language"])
-    if text != as_it_is and not left_out:
+    if taken is None:
         return answered
     decided = bars_answer_update(
-        state, known_source(state, resources), left_out=left_out, by_default=who == "default"
+        state, task, known_source(state, resources), taken=taken, by_default=who == "default"
     )
+    if taken == "action":
+        ref = current_ref(state, resources)
+        decided["data_ref"] = with_decided_actions(resources.store, ref, decided["moves"])
     return {**answered, **decided, "reflected_on": answered["messages"][-1].id, "answering": None}
 
 

@@ -17,7 +17,7 @@ from quantgraph.market import session_of
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
-from quantgraph.runtime.graph_state import Update, changed, progress_of, request_of, written
+from quantgraph.runtime.graph_state import Update, changed, dialogue_of, progress_of, request_of, written
 from quantgraph.state import WorkingTree
 from quantgraph.subgraphs.signal._agents import (
     build_agent,
@@ -36,6 +36,7 @@ from quantgraph.subgraphs.signal._needs import (
     too_large_text,
 )
 from quantgraph.subgraphs.signal._reading import with_request
+from quantgraph.subgraphs.signal._suspect_bars import with_decided_actions
 from quantgraph.subgraphs.signal._updates import (
     failure_update,
     question_update,
@@ -132,6 +133,8 @@ def _outcome(
                 resources.store, data_ref, request, context.source, decider, attempt=attempt
             )
             request = _with_notes(state, request, notes)
+        if bars:
+            data_ref = with_decided_actions(resources.store, data_ref, dialogue_of(state)["moves"])
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Note, say
 from quantgraph.audit import Finding, Report, first_lines
-from quantgraph.audit.bars import check_data, check_signal, impossible_bars
+from quantgraph.audit.bars import check_data, check_signal, impossible_bars, unexplained_moves
 from quantgraph.errors import (
     BadWindow,
     BudgetExceeded,
@@ -41,7 +41,6 @@ from quantgraph.subgraphs.signal._agents import (
     prompt_text,
     tool_context,
 )
-from quantgraph.subgraphs.signal._impossible_bars import impossible_bars_question, with_impossible_bars
 from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
@@ -62,6 +61,11 @@ from quantgraph.subgraphs.signal._send_backs import (
     previous_review,
     sent_back_update,
     with_conventions,
+)
+from quantgraph.subgraphs.signal._suspect_bars import (
+    decided_moves,
+    suspect_bars_question,
+    with_suspect_bars,
 )
 from quantgraph.subgraphs.signal._updates import failure_update, read_messages
 from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
@@ -98,7 +102,7 @@ def validation_node(
 
 def _validate(state: SignalSubgraphState, resources: OpenResources, agent: Agent | None) -> Update:
     target, report, signal_ref = _check_target(state, resources)
-    if asked := impossible_bars_question(state, report, known_source(state, resources)):
+    if asked := suspect_bars_question(state, report, known_source(state, resources)):
         return {"validation": report.as_json(), **asked}
     if not report.passed:
         return _failure(state, resources, target, report)
@@ -152,7 +156,7 @@ def _success(
     update["understanding"] = with_conventions(now, report)
     summary = _summary_text(state, report, target)
     _, line = first_lines(update["validation"], language(state))
-    first = [*line, *convention_lines(now, report)]
+    first = [*decided_moves(state), *line, *convention_lines(now, report)]
     text = "\n".join([*first, summary, *_closing_words(now, target)])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
@@ -233,10 +237,10 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
         indicators=request["indicators"],
         expected_sessions=_calendar(symbols, data_start(request), sessions[-1]),
     )
-    if report.passed:
-        return report
-    found = impossible_bars(view["ohlcv"], symbols=traded_symbols(request, source), sessions=sessions)
-    return with_impossible_bars(report, found)
+    bars, traded = view["ohlcv"], traded_symbols(request, source)
+    impossible = {} if report.passed else impossible_bars(bars, symbols=traded, sessions=sessions)
+    moves = unexplained_moves(bars, symbols=traded, sessions=sessions) if "close" in bars else {}
+    return with_suspect_bars(report, impossible, moves)
 
 
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:

@@ -143,7 +143,7 @@ def calls_as_text(message: AIMessage, write: Callable[[str, dict[str, Any]], str
 _DRAFT = 'First idea: {"task_type": "unclear"}. No, better:'
 
 
-def prose(context: FaultContext) -> str:  # noqa: ARG001
+def prose(context: FaultContext) -> str:
     """Prose about the reply instead of the reply."""
     return (
         "Let me think about it step by step. I would first look at the prices, then at the rule, and then "
@@ -161,7 +161,7 @@ def truncated(context: FaultContext) -> AIMessage:
     return edit_text(context.correct, lambda text: text[: len(text) // 2], finish_reason="length")
 
 
-def empty(context: FaultContext) -> AIMessage:  # noqa: ARG001
+def empty(context: FaultContext) -> AIMessage:
     """Empty reply."""
     return AIMessage("", response_metadata={"finish_reason": "stop"})
 
@@ -220,7 +220,7 @@ def thinking_text(context: FaultContext) -> AIMessage:
     )
 
 
-def never_stops_thinking(context: FaultContext) -> AIMessage:  # noqa: ARG001
+def never_stops_thinking(context: FaultContext) -> AIMessage:
     """Thought without an end, cut at the length limit."""
     return AIMessage(f"<think>{_DRAFT * 40}", response_metadata={"finish_reason": "length"})
 
@@ -318,12 +318,12 @@ def invents_symbols(context: FaultContext) -> AIMessage:
     return AIMessage(change(str(changed.text)), tool_calls=changed.tool_calls)
 
 
-def apologises(context: FaultContext) -> str:  # noqa: ARG001
+def apologises(context: FaultContext) -> str:
     """Apologies only."""
     return "I apologise for the confusion. You are right, and I am sorry. 非常抱歉，是我的错误。"
 
 
-def refuses(context: FaultContext) -> AIMessage:  # noqa: ARG001
+def refuses(context: FaultContext) -> AIMessage:
     """Refusal, marked like a content filter's."""
     text = "I'm sorry, but I cannot give financial advice."
     return AIMessage(
