@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
     market.mkdir()
     rows = [
         {"ts_code": code, "trade_date": f"{day:%Y%m%d}"}
-        | dict.fromkeys(("open", "high", "low", "close"), 10.0 + place % 3)
+        | dict.fromkeys(("open", "high", "low", "close"), 10.0 + place % 3 / 2)
         | {"vol": 1000}
         for code in (*CODES.split(","), "000001.SZ")
         for place, day in enumerate(DAYS)

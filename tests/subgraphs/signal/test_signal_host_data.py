@@ -87,7 +87,9 @@ def test_data_that_only_the_commit_has_make_a_signal(graph, store, source):
 
 
 def test_of_a_symbol_that_both_have_the_commit_wins_where_it_has_a_row(graph, store):
-    mine = waves("000341.SZ").loc["2024-01-15":"2024-01-19"]
+    day = pd.Timestamp("2024-01-12")
+    level = SampleSource().bars(["000341.SZ"], day, day)["close"].iloc[0, 0]
+    mine = (waves("000341.SZ").loc["2024-01-15":"2024-01-19"] * 0.001 + level).round(2)  # within its limits
     ref = store.update("ohlcv", panel(mine))
     state = ask(graph, f"000341.SZ, {RULE}, 20240102 to 20240229", data_ref=ref)
     assert state["ended_because"] == "done"

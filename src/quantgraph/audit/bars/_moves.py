@@ -75,6 +75,7 @@ def unexplained_moves(
         before = bars.theoretical()
         moves = np.abs(bars["close"] / before - 1)
     moves[bars.resumed] = np.nan
+    moves[(bars["close"] <= 0) | (before <= 0)] = np.nan  # bars that cannot be are another question
     found: dict[str, list[Move]] = {}
     for column, symbol in enumerate(listed):
         is_us = find_board(symbol) == "us"
