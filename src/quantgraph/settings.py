@@ -130,6 +130,9 @@ class TableOptions(BaseModel):
     adjusted: Literal["keep"] | None = Field(
         None, description="keep, for adjusted prices that fall below 0: the other rows are read"
     )
+    unit_change: Literal["mend"] | None = Field(
+        None, description="mend, for volumes or amounts of some rows in another unit: they are multiplied out"
+    )
     bar: Literal["daily", "weekly", "monthly", "irregular"] | None = Field(
         None, description="weekly, monthly or irregular, for rows that are not days"
     )

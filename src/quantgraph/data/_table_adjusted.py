@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.data._source import LEVEL_FIELDS
+from quantgraph.data._source import LEVEL_FIELDS, Panel
 from quantgraph.data._table_columns import ColumnNames, bad_cell, open_choice, row_name
 from quantgraph.data._table_names import says_adjusted
 from quantgraph.errors import BadFile
+from quantgraph.market.actions import action_between
 
 _FLAGS = {"1": Note(zh="后复权", en="backward-adjusted"), "2": Note(zh="前复权", en="forward-adjusted")}
 """Of baostock's column ``adjustflag``; 3 is unadjusted."""
@@ -21,6 +22,8 @@ BY_YAHOO = "by_yahoo"
 _STOCK_SPLITS = "stock splits"
 _LEAST_SPLIT = 0.2
 """A smaller step of the ratio of adjusted to traded closes is a dividend."""
+_LEAST_STEP = 5e-4
+"""Of a factor with three decimals near 1."""
 _DENOMINATOR = 60.0
 """Splits are fractions of small numbers."""
 _ROOM = 1.5
@@ -95,6 +98,37 @@ def actions_in(
     return rows.assign(**found), [note]
 
 
+def actions_of_factor(bars: Panel) -> tuple[Panel, tuple[Note, ...]]:
+    """Dividends and splits that an adjustment factor of raw prices says, where nothing else says any.
+
+    The factor steps by the close before over the reference price, which ``pre_close`` has to the tick.
+    """
+    close, factor = bars["close"], bars["adj_factor"]
+    before, steps = close.ffill().shift().to_numpy(), (factor / factor.ffill().shift()).to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows, columns = np.nonzero((np.abs(steps - 1) > _LEAST_STEP) & (before > 0))
+    if not 0 < len(rows) <= max(3, _MOST_ACTIONS * steps.size):  # else it is another thing
+        return {}, ()
+    found = {name: np.full(close.shape, np.nan) for name in ("dividend", "split")}
+    stated = bars["pre_close"].to_numpy() if "pre_close" in bars else np.full(close.shape, np.nan)
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        price, step = float(before[row, column]), float(steps[row, column])
+        reference = stated[row, column] if 0 < stated[row, column] < price else price / step
+        split, cash = action_between(price, float(reference)) if step > 1 else (_nearby_split(step), 0.0)
+        found["split"][row, column] = split if split != 1 else np.nan
+        found["dividend"][row, column] = cash or np.nan
+    note = Note(
+        zh=f"由 adj_factor 得出 {len(rows)} 次分红或送转",
+        en=f"{len(rows)} dividends or splits are from adj_factor",
+    )
+    frames = {name: pd.DataFrame(values, close.index, close.columns) for name, values in found.items()}
+    return {name: frame for name, frame in frames.items() if frame.notna().to_numpy().any()}, (note,)
+
+
+def _nearby_split(step: float) -> float:
+    return round(step * _DENOMINATOR) / _DENOMINATOR
+
+
 def _with_shown_splits(
     rows: pd.DataFrame, steps: pd.Series | None, head: str
 ) -> tuple[pd.DataFrame, list[Note]]:
@@ -139,10 +173,12 @@ def reference_of(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.Series | No
     rows is another thing, and is named.
     """
     stated = next((field for field in ("change", "pct_chg") if field in rows), None)
-    if stated is None or "pre_close" in rows:
+    if stated is None:
         return None, []
     order = rows.sort_values(["ts_code", "trade_date"], kind="stable")
-    before = order.groupby("ts_code", sort=False)["close"].shift()
+    before = (
+        order["pre_close"] if "pre_close" in rows else order.groupby("ts_code", sort=False)["close"].shift()
+    )
     if stated == "change":
         implied = order["close"] - order["change"]
         room: pd.Series | float = _unit(order["change"]) * 1.5
@@ -150,7 +186,9 @@ def reference_of(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.Series | No
         percent = order["pct_chg"] / (1.0 if _are_fractions(order, before) else 100.0)
         implied, room = order["close"] / (1 + percent), order["close"] * 2e-4 + 0.01
     off = ((implied - before).abs() > room) & before.notna()
-    if off.mean() > _MOST_ACTIONS and off.sum() > 1:
+    if "pre_close" in rows or (off.mean() > _MOST_ACTIONS and off.sum() > 1):
+        if not off.any():
+            return None, []
         first, head = f"{order['trade_date'][off].iloc[0]:%Y-%m-%d}", names.columns[stated]
         return None, [
             Note(

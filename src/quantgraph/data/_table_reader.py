@@ -27,7 +27,7 @@ from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_name
 from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_order, hold_dates
 from quantgraph.data._table_names import NamedSymbol, symbol_in
 from quantgraph.data._table_numbers import NumberKind, plain_numbers, read_numbers
-from quantgraph.data._table_units import TableUnits, units_of
+from quantgraph.data._table_units import TableUnits, unit_changes, units_of
 from quantgraph.data.symbols._codes import mainland_code
 from quantgraph.errors import BadFile
 from quantgraph.market.rules import find_board
@@ -47,7 +47,8 @@ _TAKEN_AS = {
 _NOT_PAID = {
     **_TAKEN_AS,
     **dict.fromkeys(
-        _ACTIONS, Note(zh="复权价中已有，不再计算", en="in adjusted prices already; not paid again")
+        (*_ACTIONS, "adj_factor"),
+        Note(zh="复权价中已有，不再计算", en="in adjusted prices already; not paid again"),
     ),
 }
 _QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
@@ -219,6 +220,7 @@ class _Reader:
         adjusted: bool,
     ) -> None:
         self._adjusted = adjusted
+        self._unused = {"adj_factor"} if adjusted else set[str]()
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
         self.notes: list[Note] = []
@@ -265,7 +267,7 @@ class _Reader:
         return self._as(kind, self._daily(fields))
 
     def _bars(self) -> CheckedTable:
-        rows = self._daily(_BARS if "pre_close" in self._names.fields else (*_BARS, "change", "pct_chg"))
+        rows = self._daily([field for field in (*_BARS, "change", "pct_chg") if field not in self._unused])
         if all(find_board(code) not in {None, "us"} for code in rows["ts_code"].unique()):
             reference, notes = reference_of(rows, self._names)
             self.notes += notes
@@ -279,6 +281,10 @@ class _Reader:
             options={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
             is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
+        if {"low", "high", "vol", "amount"} <= {*rows.columns}:
+            mend = self._options.unit_change == "mend"
+            rows, notes = unit_changes(self._names, rows, units, self._file, mend=mend)
+            self.notes += notes
         if "vol" in rows and units.volume != _SHARES_PER_HAND:
             rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
         if "amount" in rows and units.amount != _THOUSAND:
@@ -374,7 +380,7 @@ class _Reader:
             notes.append(Note(zh=f"ts_code = {by.zh}", en=f"ts_code = {by.en}"))
         for field, head in self._names.columns.items():
             note = about.get(field)
-            if (field in rows or field in _TAKEN_AS) and (note or head.lower() != field):
+            if (field in rows or field in about) and (note or head.lower() != field):
                 read = f"{field} = {head.strip()}"
                 zh, en = (f"（{note.zh}）", f" ({note.en})") if note else ("", "")
                 notes.append(Note(zh=read + zh, en=read + en))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from quantgraph._util.texts import Note
@@ -35,6 +36,7 @@ _LEAST_AGAINST = 20
 """Traded rows from which on the numbers speak against a convention."""
 _LOOKED_AT = 200_000
 """Rows of a long table that are looked at, evenly spread."""
+_NEAR_POWER = 0.1
 _MOST = 0.9
 """Part of the traded rows whose average price must be in its place."""
 
@@ -77,6 +79,63 @@ def units_of(
             size, how = values.pop(), Note(zh="由数值推知", en="inferred from the numbers")
         found[name], notes[name] = size, _note(name, size, how)
     return TableUnits(volume=found["vol"], amount=found["amount"], notes=notes)
+
+
+def unit_changes(
+    names: ColumnNames, rows: pd.DataFrame, units: TableUnits, file: str, *, mend: bool
+) -> tuple[pd.DataFrame, list[Note]]:
+    """The rows of bars with volumes and amounts in one unit throughout, and notes of what contradicts.
+
+    Where the average price is a power of ten away from the prices, the volume or the amount of that row is in
+    another unit: the one whose own median moves by it. ``mend`` multiplies it out.
+
+    Raises
+    ------
+    BadFile
+        If rows are in another unit, and the caller does not say that they are to be mended.
+    """
+    low, high, volume, amount = (
+        rows[name].to_numpy(dtype=float) for name in ("low", "high", "vol", "amount")
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        average = amount * units.amount / (volume * units.volume)
+        off = (average < low * (1 - _TOLERANCE)) | (average > high * (1 + _TOLERANCE))
+        power = np.log10(average / ((low + high) / 2))
+    off &= np.isfinite(power) & (low > 0)
+    whole = np.round(power)
+    flipped = off & (whole != 0) & (np.abs(power - whole) < _NEAR_POWER)
+    if not off.any() or off.mean() > 1 / 2:
+        return rows, []
+    if not flipped.any():
+        return rows, [_contradicting(names, rows, off, average, "")]
+    fields, column = {"vol": volume, "amount": amount}, "vol"
+    usual = {name: np.median(values[~off & (values > 0)]) for name, values in fields.items()}
+    moved = {name: abs(np.log10(np.median(values[flipped]) / usual[name])) for name, values in fields.items()}
+    column = max(moved, key=lambda name: moved[name])
+    note = _contradicting(names, rows, flipped, average, names.columns[column])
+    if not mend:
+        raise open_choice(
+            f"{file}: {note.en}", "unit_change", ["mend"], file=file, column=names.columns[column]
+        )
+    factor = np.where(flipped, 10.0 ** (whole if column == "vol" else -whole), 1.0)
+    return rows.assign(**{column: rows[column] * factor}), [note]
+
+
+def _contradicting(
+    names: ColumnNames,
+    rows: pd.DataFrame,
+    off: npt.NDArray[np.bool_],
+    average: npt.NDArray[np.float64],
+    head: str,
+) -> Note:
+    place, count = int(off.argmax()), int(off.sum())
+    row, of = rows.iloc[place], (names.columns["amount"], names.columns["vol"])
+    where = f"{row['ts_code']} {row['trade_date']:%Y-%m-%d}: {average[place]:g}"
+    zh = f"{of[0]}/{of[1]} 在 {count} 行不在最低与最高价之间（首行 {where}）"
+    en = f"{of[0]} / {of[1]} is not between low and high in {count} rows, the first {where}"
+    if head:
+        return Note(zh=f"{zh}，这些行的 {head} 单位不同", en=f"{en}; {head} is in another unit there")
+    return Note(zh=zh, en=en)
 
 
 def _stated_unit(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from quantgraph.audit.bars._checks import TICK, BarArrays, Floats
 from quantgraph.errors import QuantGraphError
 from quantgraph.market import Rulebook, bar_of
+from quantgraph.market.actions import action_between
 from quantgraph.market.rules import ListingStatus, find_board
 
 Rows = NDArray[np.intp]
@@ -108,9 +109,10 @@ def _beyond_limits(bars: BarArrays, before: Floats, rows: Rows, column: int) -> 
         if limits[0] - room <= closed <= limits[1] + room:
             continue
         if stated > 0 and abs(stated - reference) > room:  # the exchange says what it counts from
-            split = max(1.0, math.floor(10 * reference / (stated - TICK / 2)) / 10)
-            cash = round(float(reference - split * stated), 4)
-            yield _move(bars, row, closed / reference, split, cash if cash > TICK * split else 0.0)
+            if stated > reference:  # an action that the price did not follow
+                continue
+            split, cash = action_between(float(reference), float(stated))
+            yield _move(bars, row, closed / reference, split, cash)
             continue
         opened = bars["open"][row, column]
         start = (closed if math.isnan(opened) else opened) / reference

@@ -39,6 +39,7 @@ from quantgraph.data._source import (
     long_to_panel,
     session_index,
 )
+from quantgraph.data._table_adjusted import actions_of_factor
 from quantgraph.data._table_columns import open_choice
 from quantgraph.data._table_names import NamedSymbol, symbol_of_file, symbol_of_frame
 from quantgraph.data._table_reader import long_table, read_table
@@ -195,6 +196,9 @@ def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = No
     bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
     tables = _tables(files, "events")
     events, event_notes = _events(tables, bars)
+    if "adj_factor" in bars and not {"dividend", "split"} & events.keys():
+        derived, of_factor = actions_of_factor(bars)
+        events, event_notes = {**derived, **events}, (*event_notes, *of_factor)
     others = action_records(events_off_sessions(tables, sessions, symbols)) if tables else ()
     names = _tables(files, "names")
     return MarketTables(

@@ -10,6 +10,7 @@ dividends of their future.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -208,6 +209,19 @@ Fields = Mapping[str, pd.DataFrame]
 Floats = NDArray[np.float64]
 Column = tuple[NDArray[np.datetime64], Floats]
 """One symbol of a field: ascending sessions and values, both (T,)."""
+
+
+def action_between(before: float, reference: float) -> tuple[float, float]:
+    """Shares after of one and cash a share that make a close the mainland's reference price of the next day.
+
+    Bonus shares come in tenths; the rest is cash. The exchange rounds the reference to 0.01.
+
+    >>> action_between(20.0, 14.07), action_between(10.0, 9.76), action_between(10.01, 5.0)
+    ((1.4, 0.302), (1.0, 0.24), (2.0, 0.0))
+    """
+    split = max(1.0, math.floor(10 * before / (reference - 0.005)) / 10)
+    cash = round(before - split * reference, 4)
+    return split, cash if cash > 0.01 * (split - 1) + 1e-9 else 0.0
 
 
 def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
