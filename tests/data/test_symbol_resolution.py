@@ -69,7 +69,7 @@ def test_tokens_together_are_ascending_and_unique(folder: Path) -> None:
     [
         ("贵州矛台", "did you mean 贵州茅台 (600519.SH)?"),
         ("600518.SH", "did you mean 600519.SH"),
-        ("沪深300", "'沪深300' is not known"),
+        ("沪深300", "has no list of the members of 000300.SH; say ALL for all its 4 symbols"),
         ("601318", "'601318' is not known"),
         ("MSFT", "write a ts_code such as 000001.SZ, a name, an index"),
     ],

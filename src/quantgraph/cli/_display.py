@@ -120,11 +120,18 @@ def _grid() -> Table:
     return table
 
 
+def _window_text(result: Mapping[str, Any], words: Words) -> str:
+    """The sessions that were judged, and what was asked where that is more."""
+    asked = "{start} - {end}".format_map(result["window"])
+    days = (result.get("equity") or {}).get("sessions", ())[1:]
+    judged = f"{days[0]} - {days[-1]}" if days else asked
+    return judged if judged == asked else f"{judged} {words('（要求', '(asked')} {asked}{words('）', ')')}"
+
+
 def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
-    window = result["window"]
     if result["symbols"]:
         table.add_row(words("股票数", "symbols"), str(len(result["symbols"])))
-        table.add_row(words("区间", "window"), f"{window['start']} - {window['end']}")
+        table.add_row(words("区间", "window"), _window_text(result, words))
     if result["signal"]:
         counts = result["signal"]["counts"]
         text = words(

@@ -63,6 +63,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]
     summary["notes"] = [
         *decided_moves(state),
+        *_late_notes(state, trading, sessions, user_language),
         *_bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language),
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
@@ -82,6 +83,27 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in closing)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
+
+
+_LATE = pd.Timedelta(days=10)
+"""Longer than an exchange is closed."""
+
+
+def _late_notes(
+    state: TradingState, trading: Trading, sessions: pd.DatetimeIndex, user_language: Language
+) -> list[str]:
+    """A line where the data begin after the window that was asked for."""
+    asked = session_of(request_of(state)["checked"]["start"])
+    first = trading.resources.store.snapshot(state["data_ref"])["ohlcv"]["close"].index[0]
+    if first - asked <= _LATE or not len(sessions):
+        return []
+    note = say(
+        user_language,
+        zh=f"数据从 {first:%Y-%m-%d} 开始：从 {sessions[0]:%Y-%m-%d} 起评价，不是从 {asked:%Y-%m-%d} 起",
+        en=f"the data begin on {first:%Y-%m-%d}: judged from {sessions[0]:%Y-%m-%d}, "
+        f"not from {asked:%Y-%m-%d}",
+    )
+    return [note]
 
 
 _OF_BARS = {

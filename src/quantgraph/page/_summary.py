@@ -53,7 +53,8 @@ def caption(view: RunView) -> str:
     if window.get("start"):
         many = "security" if count == 1 else "securities"
         parts.append(say(view.language, zh=f"{count} 只证券", en=f"{count} {many}"))
-        parts.append(f"{day_text(window['start'])} – {day_text(window['end'])}")
+        judged = ((view.result.get("equity") or {}).get("sessions") or (None, *window.values()))[1:]
+        parts.append(f"{day_text(judged[0])} – {day_text(judged[-1])}")
     return " · ".join([*parts, decided_by(view)])
 
 

@@ -18,7 +18,7 @@ from quantgraph._util.files import check_sentence, check_text, find_run_folder, 
 from quantgraph._util.texts import Note, language_of, short_line
 from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
-from quantgraph.data import SourceLike
+from quantgraph.data import DescribedSource, SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
@@ -256,6 +256,9 @@ def _begun_run(spec: RunSpec, folder: Path, resources: Resources) -> Iterator[tu
     option = settings.data_source if resources.source is None else resources.source
     source = source_json(market, option, language_of(spec.question))
     resources = replace(resources, settings=settings, source=market)
+    benchmark = spec.plan.benchmark if spec.plan else None
+    if benchmark and isinstance(market, DescribedSource) and market.local:  # one that lacks is known now
+        market.index_bars(benchmark, market.sessions()[0], market.sessions()[-1])
     if spec.rules is None:
         by_codes = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
         spec = replace(spec, rules=by_codes)

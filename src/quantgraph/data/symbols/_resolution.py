@@ -121,9 +121,12 @@ class _Resolver:
             return
         index = self._index(text)
         members = None if index is None else self._members(index)
-        if members is None:
-            raise self._unknown(token)
-        self._add_members(members)
+        if members is not None:
+            self._add_members(members)
+        elif index is not None and len(self._listed) == _size_of(index):
+            self._add_all_as(index)
+        else:
+            raise self._unknown(token) if index is None else self._without_members(token, index)
 
     def _stock(self, text: str) -> str | None:
         code = standard_code(text)
@@ -175,6 +178,27 @@ class _Resolver:
         except UnknownSymbol:
             return None
 
+    def _add_all_as(self, index: str) -> None:
+        """Take the source's symbols for the members of an index, whose number they have."""
+        name, count = INDEX_NAMES[index][0], len(self._listed)
+        self._symbols.update(self._listed)
+        self._notes.append(
+            Note(
+                zh=f"{self._source.name} 没有 {index}（{name}）的成分股名单：交易它的全部 {count} 只股票",
+                en=f"{self._source.name} has no list of the members of {index} ({name}): all its {count} "
+                "symbols are traded",
+            )
+        )
+
+    def _without_members(self, token: str, index: str) -> UnknownSymbol:
+        count, everything = len(self._listed), "ALL"
+        return UnknownSymbol(
+            f"{token!r}: {self._source.name} has no list of the members of {index}; say {everything} for all its "
+            f"{count} symbols, or codes such as {self._listed[0] if count else '600519.SH'}",
+            token=index,
+            close=(everything,),
+        )
+
     def _add_members(self, members: Members) -> None:
         present = [symbol for symbol in members.symbols if symbol in self._listed_set]
         missing = [symbol for symbol in members.symbols if symbol not in self._listed_set]
@@ -212,9 +236,10 @@ class _Resolver:
 
     def valid(self) -> str:
         """Examples of valid tokens, from the source."""
-        index = next((code for code in INDEX_NAMES if code in self._names), "000016.SH")
+        index = next((code for code in INDEX_NAMES if code in self._names and self._members(code)), None)
         code = self._listed[0] if self._listed else "600519.SH"
-        return f"write a ts_code such as {code}, a name, an index ({INDEX_NAMES[index][0]} or {index}) or ALL"
+        shown = f"an index ({INDEX_NAMES[index][0]} or {index}) " if index else ""
+        return f"write a ts_code such as {code}, a name, {shown}or ALL"
 
     def _close(self, token: str) -> list[str]:
         candidates = {_plain(code): code for code in self._listed}
@@ -225,6 +250,16 @@ class _Resolver:
                 candidates.update({_plain(alias): f"{alias} ({code})" for alias in aliases})
         close = difflib.get_close_matches(_plain(token), list(candidates), n=3, cutoff=0.6)
         return list(dict.fromkeys(candidates[each] for each in close))
+
+
+def _size_of(index: str) -> int | None:
+    """The number of members that the name of an index says.
+
+    >>> _size_of("000016.SH"), _size_of("399006.SZ")
+    (50, None)
+    """
+    found = re.search(r"\d+", INDEX_NAMES.get(index, ("",))[0])
+    return int(found[0]) if found else None
 
 
 def _plain(name: str) -> str:
@@ -262,7 +297,7 @@ def rules_of(
     BadFile
         If the files of the source are not valid.
     """
-    codes = list(filter(find_board, symbols))
+    codes = [code for code in symbols if find_board(code) and _plain(code) not in _EVERYTHING]
     if not codes and isinstance(source, DescribedSource) and source.local and not source.synthetic:
         held = source.symbols()
         codes = list(held) if len(_markets(held)) < 2 else _codes_in(source, sentence) or list(held)

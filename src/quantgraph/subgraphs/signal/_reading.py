@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from quantgraph.errors import (
     BadOption,
     BadWindow,
     FutureRequested,
+    NoData,
     QuantGraphError,
     UnknownField,
     UnknownSymbol,
@@ -26,6 +28,7 @@ from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
+from quantgraph.sentences.coverage import plan_keys
 from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, says_a_rule, windows_in
 from quantgraph.subgraphs.signal._agents import (
     Params,
@@ -33,6 +36,7 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     known_source,
+    local_source,
 )
 from quantgraph.subgraphs.signal._coverage import unparsed
 from quantgraph.subgraphs.signal._misreadings import Misreading, names_no_dates, names_one_day
@@ -366,6 +370,29 @@ def check_with_source(reading: Reading) -> Reading | Question:
     return replace(reading, request=request)
 
 
+def ask_for_lacking_benchmark(reading: Reading) -> Reading | Question:
+    """Ask at once about a benchmark that a source here does not have; go on without it if it was waived."""
+    state, plan = reading.state, dict(reading.params["plan"])
+    code, source = plan.pop("benchmark", None), local_source(state, reading.resources)
+    if code is None or source is None:
+        return reading
+    with suppress(UnknownSymbol, NoData):
+        source.index_bars(str(code), *(session_of(reading.request[name]) for name in ("start", "end")))
+        return reading
+    quotes = (each["quote"] for each in reading.params["clauses"])
+    words = [next((quote for quote in quotes if "benchmark" in plan_keys(quote)), str(code))]
+    if {*words} <= {*dialogue_of(state)["waived"]}:
+        return replace(reading, params={**reading.params, "plan": plan})
+    user_language = language(state)
+    reason = say(
+        user_language,
+        zh=f"{source.name} 没有 {code} 的行情，无法与它比较。不比较，继续吗？",
+        en=f"{source.name} has no prices of {code} to compare with. Go on without the comparison?",
+    )
+    options = [without_words(words, user_language)]
+    return reading.asking(question_update(state, "plan", reason, words=words, options=options))
+
+
 def add_needs(reading: Reading) -> Reading:
     """Add to the request what the decider needs, with notes on what is left out and what the data lack."""
     state, source, decider = reading.state, reading.source, current_decider(reading.resources)
@@ -453,7 +480,7 @@ _CHECKS: tuple[Step, ...] = (
 SIGNAL_STEPS: tuple[Step, ...] = (
     *(read_words, take_only_symbol, read_symbols),
     *_CHECKS,
-    *(check_with_source, add_needs, understand_signal, read_plan),
+    *(check_with_source, ask_for_lacking_benchmark, add_needs, understand_signal, read_plan),
 )
 """The steps of a reading, in order."""
 DATA_STEPS: tuple[Step, ...] = (

@@ -1,0 +1,95 @@
+"""What a sentence asks for and the data do not have: the nearest thing is done and named first, or it is asked."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from quantgraph import create_trading_graph, run_strategy
+from quantgraph.broker import TradePlan
+from quantgraph.errors import UnknownSymbol
+from quantgraph.runs import RunSpec
+
+RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
+SHARE = "600519.SH"
+
+
+@pytest.fixture(scope="module")
+def prices(a_share, tmp_path_factory):
+    """The real prices of 50 stocks, without the list of the index that they are."""
+    table = pd.read_csv(a_share / "daily_prices_sse_50_20250102_20251031.csv")
+    path = tmp_path_factory.mktemp("prices") / "prices.csv"
+    table[table["trade_date"] >= 20250610].to_csv(path, index=False)
+    return path
+
+
+def run(sentence: str, source, folder, **options):
+    return run_strategy(sentence, source=source, model="keyless", out=folder, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "上证50成分股，5日均线上穿20日均线买入，下穿卖出，2025年7月到10月",
+            "没有 000016.SH（上证50）的成分股名单：交易它的全部 50 只股票",
+        ),
+        (
+            f"SSE 50 members, {RULE}, 2025-07 to 2025-10",
+            "has no list of the members of 000016.SH (上证50): all its 50 symbols",
+        ),
+    ],
+)
+def test_an_index_on_a_file_of_as_many_stocks_is_these(name, words, prices, tmp_path):
+    result = run(name, prices, tmp_path)
+    assert (result["ended_because"], len(result["symbols"])) == ("done", 50)
+    assert words in result["notes"][0]
+
+
+def test_another_index_is_refused_with_what_can_be_said(prices, tmp_path):
+    error = run(f"CSI 300 members, {RULE}, 2025-07 to 2025-10", prices, tmp_path)["error"]
+    assert (
+        "has no list of the members of 000300.SH; say ALL for all its 50 symbols, or codes such as 600028.SH"
+        in error
+    )
+
+
+@pytest.mark.parametrize("symbols", ["ALL", "全部股票"])
+def test_all_symbols_trade_under_the_rules_of_their_codes(symbols, prices, tmp_path):
+    spec = RunSpec(question=f"{RULE}, 2025-07 to 2025-10", symbols=symbols)
+    result = run(spec, prices, tmp_path)
+    assert (result["ended_because"], len(result["symbols"])) == ("done", 50)
+
+
+def test_a_window_from_before_the_data_is_shown_as_it_was_judged(prices, tmp_path):
+    result = run(f"{SHARE}, {RULE}, 2025-01 to 2025-10", prices, tmp_path)
+    # 20 sessions for the average and one for the crossing, from 2025-06-10 on: judged from the 22nd session.
+    days = sorted(pd.read_csv(prices)["trade_date"].unique())
+    first = pd.Timestamp(str(days[21]))
+    assert result["notes"][0] == (
+        f"the data begin on 2025-06-10: judged from {first:%Y-%m-%d}, not from 2025-01-01"
+    )
+
+
+def test_a_lacking_benchmark_is_asked_about_before_the_run(prices):
+    graph = create_trading_graph(source=prices, model="keyless", checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    state = graph.invoke(
+        {"messages": [("user", f"{SHARE}, {RULE}, 2025-07 to 2025-10, benchmark SPY")]}, thread
+    )
+    (asked,) = state["__interrupt__"]
+    assert "has no prices of SPY to compare with" in asked.value["question"]
+    state = graph.invoke(Command(resume=asked.value["options"][0]), thread)
+    assert state["ended_because"] == "done"
+    assert "not done: benchmark SPY" in [
+        f"{'not done' if each['status'] == 'not_done' else each['status']}: {each['words']}"
+        for each in state["quantgraph"]["request"]["understanding"]["clauses"]
+    ]
+
+
+def test_a_lacking_benchmark_of_an_option_is_refused_at_once(prices, tmp_path):
+    with pytest.raises(UnknownSymbol, match="has no levels of SPY"):
+        run(f"{SHARE}, {RULE}, 2025-07 to 2025-10", prices, tmp_path, plan=TradePlan(benchmark="SPY"))
+    assert list(tmp_path.iterdir()) == []
