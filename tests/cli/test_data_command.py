@@ -78,7 +78,7 @@ def test_left_out_files_are_listed_with_the_reason(tmp_path):
 
 def test_codes_of_other_markets_and_closes_say_what_they_are_good_for(tmp_path):
     assert (
-        "  rules: none knows these codes: a signal can be made, and not traded"
+        "  rules: none here for these codes: a signal can be made (--signal-only), or plain rules trade it"
         in check(tmp_path, "BTC-USD.csv").stdout
     )
     assert (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pandas as pd
 import pytest
 
-from quantgraph import open_source
+from quantgraph import Rulebook, open_source, run_strategy
 from quantgraph.data.symbols._resolution import rules_of
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.rules import market_elsewhere
+from quantgraph.runs import RunSpec
 
 
 def source(*symbols):
@@ -76,4 +79,35 @@ def test_the_sample_is_of_the_mainland():
     ],
 )
 def test_codes_of_markets_without_rules_are_known(code, market):
-    assert market_elsewhere(code) == market
+    assert (market_elsewhere(code) or [None])[0] == market
+
+
+@pytest.mark.parametrize(
+    ("code", "currency"),
+    [
+        ("0700.HK", "HKD"),
+        ("2330.TW", "TWD"),
+        ("7203.T", "JPY"),
+        ("VOD.L", "GBP"),
+        ("BTC-USD", "USD"),
+        ("900901.SH", "USD"),
+    ],
+)
+def test_a_market_without_rules_here_trades_under_plain_ones(code, currency, tmp_path):
+    days = pd.bdate_range("2024-01-02", periods=6)
+    price = [10.0, 10.0, 11.0, 12.0, 13.0, 14.0]
+    prices = {"open": price, "high": price, "low": price, "close": price}
+    table = pd.DataFrame({"symbol": code, "date": days, "volume": 1e6} | prices)
+    rule = f"{code}, buy when the close is above the 2-day average, sell below it"
+    refused = run_strategy(rule, source=table, model="keyless", out=tmp_path)
+    assert f"(--costs none, rules=Rulebook.plain('{currency}'))" in refused["error"]
+    book = Rulebook.plain(currency)
+    assert (book.currency, book.name) == (currency, f"plain {currency}")
+    assert (book.t_plus(code, "2024-01-02"), book.lots(code, "2024-01-02").first) == (0, 1)
+    assert book.limits(code, "2024-01-02", 10) is None
+    with pytest.raises(UnknownSymbol, match="on no board"):
+        book.board("600519.SH")
+    spec = RunSpec(question=rule, rules=book, cash=Decimal(1005))
+    run = run_strategy(spec, source=table, model="keyless", out=tmp_path)
+    # 11 is above 10.5: 83 shares at the next open of 12 leave 9, and are worth 14 each in the end.
+    assert run["equity"]["account"][-1] == 83 * 14 + 9

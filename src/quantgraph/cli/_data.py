@@ -125,8 +125,9 @@ def _page(facts: dict[str, Any], source: FrameSource, language: Language) -> lis
         "both": say(language, zh="两个市场：请用 --market", en="two markets: say --market"),
         None: say(
             language,
-            zh="没有规则认识这些代码：可以得到信号，不能交易",
-            en="none knows these codes: a signal can be made, and not traded",
+            zh="没有这些代码的规则：可以得到信号（--signal-only），或用 --costs none 按简单规则交易",
+            en="none here for these codes: a signal can be made (--signal-only), or plain rules trade it "
+            "(--costs none)",
         ),
     }
     span = f"{facts['first']} … {facts['last']}, {facts['sessions']}"

@@ -73,6 +73,7 @@ from quantgraph.cli._runs import compare, logs, runs, show, verify
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
+    from quantgraph.data import FrameSource
     from quantgraph.market import Rulebook
     from quantgraph.market.rules import MarketCode
     from quantgraph.runs import RunSpec
@@ -250,8 +251,6 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         _check_at_once(shown_in, model, settings)
         own = open_own(source, settings, symbols, sentence=shown_in, asks=not headless)
         settings, symbols = own.settings, own.symbols
-        if costs == "none" and market is None:
-            raise BadOption("--costs none needs --market cn or --market us", parameter="market")
         made = decider_of(decider, option)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
@@ -277,7 +276,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             slippage_bps=slippage_bps,
             benchmark=benchmark,
         )
-        rules = None if signal_only else _rules(market, fund or [], costs)
+        rules = None if signal_only else _rules(market, fund or [], costs, own.source)
     with showing_run(shown_in, as_json=as_json, headless=headless, debug=debug, code=code) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
@@ -445,13 +444,24 @@ def _confirm(confirm: bool, *, headless: bool) -> bool:
     return confirm
 
 
-def _rules(market: str | None, funds: Sequence[str], costs: str) -> Rulebook | None:
-    """The rules that the options say; None leaves them to the codes."""
+def _rules(
+    market: str | None, funds: Sequence[str], costs: str, source: FrameSource | None
+) -> Rulebook | None:
+    """The rules that the options say; None leaves them to the codes.
+
+    Without costs, symbols of a market whose rules are not here trade under plain ones.
+    """
     from quantgraph.market import Rulebook
+    from quantgraph.market.rules import market_elsewhere
 
     if market == "us" and funds:
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
+    if costs == "none" and market is None:
+        found = {each[1] for code in (source.symbols() if source else ()) if (each := market_elsewhere(code))}
+        if len(found) != 1:
+            raise BadOption("--costs none needs --market cn or --market us", parameter="market")
+        return Rulebook.plain(*found)
     if costs == "none":
         return Rulebook.zero_cost(cast("MarketCode", market), funds=kinds)
     if market == "us":

@@ -386,12 +386,9 @@ class _Reader:
                 notes.append(Note(zh=read + zh, en=read + en))
         ignored = [head for head in self._names.ignored if not head.startswith("Unnamed: ")]
         unknown = [head for head in ignored if not is_harmless(head)]
-        for heads, zh, en in (
-            (unknown, "不认识的列，未使用", "unknown, so not used:"),
-            ([head for head in ignored if head not in unknown], "未使用", "not used:"),
-        ):
-            shown = ", ".join(heads[:_SHOWN]) + (" …" if len(heads) > _SHOWN else "")
-            notes += [Note(zh=f"{zh} {shown}", en=f"{en} {shown}")] if heads else []
+        first = _named_columns(unknown, "不认识的列，未使用", "unknown, so not used:")
+        known = [head for head in ignored if head not in unknown]
+        notes = [*first, *notes, *_named_columns(known, "未使用", "not used:")]
         return (*notes, *dict.fromkeys(self.notes))
 
     def _code_note(self, rows: pd.DataFrame) -> Note | None:
@@ -407,6 +404,12 @@ class _Reader:
         if order is None:
             return None
         return Note(zh="月在前" if order == "month_first" else "日在前", en=order.replace("_", " "))
+
+
+def _named_columns(heads: Sequence[str], zh: str, en: str) -> list[Note]:
+    """A note with the first of some headings; none without any."""
+    shown = ", ".join(heads[:_SHOWN]) + (" …" if len(heads) > _SHOWN else "")
+    return [Note(zh=f"{zh} {shown}", en=f"{en} {shown}")] if heads else []
 
 
 def _event_tables(frames: Iterable[pd.DataFrame], file: str) -> tuple[CheckedTable, ...]:

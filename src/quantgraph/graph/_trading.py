@@ -172,8 +172,9 @@ class Trading:
         if unknown:
             if elsewhere := market_elsewhere(unknown[0]):
                 raise UnknownSymbol(
-                    f"{unknown[0]} is of {elsewhere}, whose trading rules are not built: a signal can be "
-                    "made and checked (--signal-only, in Python trade=False), and not traded",
+                    f"{unknown[0]} is of {elsewhere[0]}, whose trading rules are not built: a signal can be "
+                    "made and checked (--signal-only, in Python trade=False), and traded under plain rules "
+                    f"without costs in {elsewhere[1]} (--costs none, rules=Rulebook.plain({elsewhere[1]!r}))",
                     symbols=tuple(unknown),
                 )
             raise UnknownSymbol(

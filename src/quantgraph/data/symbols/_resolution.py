@@ -193,8 +193,8 @@ class _Resolver:
     def _without_members(self, token: str, index: str) -> UnknownSymbol:
         count, everything = len(self._listed), "ALL"
         return UnknownSymbol(
-            f"{token!r}: {self._source.name} has no list of the members of {index}; say {everything} for all its "
-            f"{count} symbols, or codes such as {self._listed[0] if count else '600519.SH'}",
+            f"{token!r}: {self._source.name} has no list of the members of {index}; say {everything} for all "
+            f"its {count} symbols, or codes such as {self._listed[0] if count else '600519.SH'}",
             token=index,
             close=(everything,),
         )

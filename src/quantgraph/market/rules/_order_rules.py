@@ -96,7 +96,8 @@ Board = Literal["main", "chinext", "star", "bse", "fund", "us"]
 FundKind = Literal["stock", "stock_20", "bond", "gold", "commodity", "cross_border"]
 """``bond`` includes money-market funds; ``stock_20`` tracks only shares with a 20 % band."""
 
-_US = re.compile(r"[A-Z]{1,5}([.-](P?[A-Z]|PR[A-Z]|WS|WT|RT))?")
+_US = re.compile(r"[A-Z]{1,5}([.-](?!(?<=\.)L$)(P?[A-Z]|PR[A-Z]|WS|WT|RT))?")
+"""A class such as BRK.B; .L is London."""
 _LONGEST_FIRST = (6, 3, 2)
 
 
@@ -136,28 +137,36 @@ def find_board(symbol: str) -> Board | None:
         return None
 
 
+_ABROAD = "an exchange outside of mainland China and the US"
 _ELSEWHERE = {
-    r"\d{4,5}\.HK": "Hong Kong",
-    r"\d{4}\.TWO?": "Taiwan",
-    r"\d{4}\.T": "Tokyo",
-    r"\d{6}\.K[SQ]": "Korea",
-    r"[A-Z]{1,6}\.(?:L|DE|F|PA|TO|V|AX|SW|MI)": "an exchange outside of mainland China and the US",
-    r"[A-Z0-9]{2,10}-(?:USDT?|EUR|BTC)": "crypto",
-    r"900\d{3}\.SH|200\d{3}\.SZ": "B shares",
-    r"1[0-3]\d{4}\.S[HZ]": "bonds",
+    r"\d{4,5}\.HK": ("Hong Kong", "HKD"),
+    r"\d{4}\.TWO?": ("Taiwan", "TWD"),
+    r"\d{4}\.T": ("Tokyo", "JPY"),
+    r"\d{6}\.K[SQ]": ("Korea", "KRW"),
+    r"[A-Z]{1,6}\.L": (_ABROAD, "GBP"),
+    r"[A-Z]{1,6}\.(?:DE|F|PA|MI)": (_ABROAD, "EUR"),
+    r"[A-Z]{1,6}\.(?:TO|V)": (_ABROAD, "CAD"),
+    r"[A-Z]{1,6}\.AX": (_ABROAD, "AUD"),
+    r"[A-Z]{1,6}\.SW": (_ABROAD, "CHF"),
+    r"[A-Z0-9]{2,10}-USDT?": ("crypto", "USD"),
+    r"[A-Z0-9]{2,10}-EUR": ("crypto", "EUR"),
+    r"[A-Z0-9]{2,10}-BTC": ("crypto", "BTC"),
+    r"900\d{3}\.SH": ("B shares", "USD"),
+    r"200\d{3}\.SZ": ("B shares", "HKD"),
+    r"1[0-3]\d{4}\.S[HZ]": ("bonds", "CNY"),
 }
-"""Codes of markets without rules here."""
+"""Codes of markets without rules here, with the market and its currency."""
 
 
-def market_elsewhere(symbol: str) -> str | None:
-    """The market of a symbol, if there are no rules of it; None of others.
+def market_elsewhere(symbol: str) -> tuple[str, str] | None:
+    """The market of a symbol and its currency, if there are no rules of it; None of others.
 
     >>> market_elsewhere("0700.HK"), market_elsewhere("BTC-USD"), market_elsewhere("AAPL")
-    ('Hong Kong', 'crypto', None)
+    (('Hong Kong', 'HKD'), ('crypto', 'USD'), None)
     """
     if find_board(symbol):
         return None
-    return next((name for code, name in _ELSEWHERE.items() if re.fullmatch(code, symbol)), None)
+    return next((market for code, market in _ELSEWHERE.items() if re.fullmatch(code, symbol)), None)
 
 
 def fund_kind(symbol: str) -> FundKind:

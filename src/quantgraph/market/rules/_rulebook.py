@@ -27,6 +27,7 @@ from quantgraph.market.rules._order_rules import (
     board_of,
     exchange_of,
     fund_kind,
+    market_elsewhere,
     rules_digest,
 )
 
@@ -35,6 +36,8 @@ _Day = dt.date | str
 _SIDES = get_args(Side)
 _CURRENCY: dict[MarketCode, str] = {"cn": "CNY", "us": "USD"}
 _ANY_DAY = ListingStatus()
+_PLAIN = "plain "
+"""Before the currency in the name of plain rules."""
 _FRACTION = Decimal("1e-9")
 
 
@@ -211,6 +214,17 @@ class Rulebook:
             book = cls.mainland(slippage_bps=slippage_bps, volume_share=volume_share, funds=funds)
         return replace(book, name="zero_cost", fees=None)
 
+    @classmethod
+    def plain(cls, currency: str, *, slippage_bps: _Number = 0) -> Rulebook:
+        """Rules for markets whose own are not here: no fees, no lots, no limits, sold on the day of the buy.
+
+        Their symbols are those of :func:`~quantgraph.market.rules.market_elsewhere` in this currency.
+
+        >>> Rulebook.plain("HKD").board("0700.HK"), Rulebook.plain("HKD").currency
+        ('us', 'HKD')
+        """
+        return replace(cls.us(slippage_bps=slippage_bps), name=f"{_PLAIN}{currency}", fees=None)
+
     def with_costs(
         self, *, commission: _Number | None = None, slippage_bps: _Number | None = None
     ) -> Rulebook:
@@ -250,8 +264,8 @@ class Rulebook:
 
     @property
     def currency(self) -> str:
-        """``CNY`` or ``USD``."""
-        return _CURRENCY[self.market]
+        """``CNY`` or ``USD``; of plain rules their own."""
+        return self.name.removeprefix(_PLAIN) if self.name.startswith(_PLAIN) else _CURRENCY[self.market]
 
     def board(self, symbol: str) -> Board:
         """Board of a symbol.
@@ -261,6 +275,9 @@ class Rulebook:
         UnknownSymbol
             If this market has no board for it.
         """
+        elsewhere = market_elsewhere(symbol) if self.name.startswith(_PLAIN) else None
+        if elsewhere and elsewhere[1] == self.currency:
+            return "us"  # shares, without lots and limits
         board = board_of(symbol)
         if (board == "us") != (self.market == "us"):
             raise UnknownSymbol(f"{symbol!r} is on no board of the rulebook {self.name}", symbol=symbol)
