@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -93,3 +96,29 @@ def test_a_lacking_benchmark_of_an_option_is_refused_at_once(prices, tmp_path):
     with pytest.raises(UnknownSymbol, match="has no levels of SPY"):
         run(f"{SHARE}, {RULE}, 2025-07 to 2025-10", prices, tmp_path, plan=TradePlan(benchmark="SPY"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_volume_without_a_unit_stops_no_rule_on_closes(prices, tmp_path):
+    table = pd.read_csv(prices)
+    path = tmp_path / "open.csv"
+    of_one = table[table["ts_code"] == SHARE]
+    of_one.drop(columns=["vol", "amount"]).assign(成交量=of_one["vol"]).to_csv(path, index=False)
+
+    def command(rule: str):
+        told = f"{SHARE}, {rule}, 2025-07 to 2025-10"
+        options = ["--source", str(path), "--headless", "--model", "keyless", "--out", str(tmp_path / "runs")]
+        return subprocess.run(
+            [sys.executable, "-m", "quantgraph", "run", told, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    closes = command("buy when the close is above the 5-day average, sell below it")
+    assert closes.returncode == 0, closes.stderr
+    assert "vol = 成交量 (in a unit that nothing shows, so left out)" in closes.stdout + closes.stderr
+    volumes = command(
+        "buy when volume is above twice its 5-day average, sell when volume is below half of it"
+    )
+    assert volumes.returncode == 2
+    assert "say volume_unit=shares or volume_unit=hands" in volumes.stderr

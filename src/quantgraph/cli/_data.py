@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ Unexplained = Annotated[
         rich_help_panel="Data",
     ),
 ]
+_UNITS = ("volume_unit", "amount_unit")
+_VOLUMES = re.compile(r"量|成交额|流动性|volume|amount|turnover|vwap|obv|mfi|liquid", re.IGNORECASE)
+"""Words of rules that read volumes or amounts."""
 _MOST_QUESTIONS = 5
 _SHOWN = 8
 
@@ -219,6 +223,8 @@ def open_own(
         except BadFile as error:
             if error.data.get("columns") == ("ts_code",) and not codes:
                 symbols = _symbol_of(error, sentence, asks=asks)
+            elif error.data.get("parameter") in _UNITS and sentence and not _VOLUMES.search(sentence):
+                settings = with_tables(settings, [f"{error.data['parameter']}=unknown"])
             elif asks and "choices" in error.data and (answer := _ask(error)):
                 settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
             else:

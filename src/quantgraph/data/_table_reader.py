@@ -51,6 +51,7 @@ _NOT_PAID = {
         Note(zh="复权价中已有，不再计算", en="in adjusted prices already; not paid again"),
     ),
 }
+_NO_UNIT = Note(zh="单位不明，未采用", en="in a unit that nothing shows, so left out")
 _QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
@@ -220,7 +221,9 @@ class _Reader:
         adjusted: bool,
     ) -> None:
         self._adjusted = adjusted
-        self._unused = {"adj_factor"} if adjusted else set[str]()
+        units = {"vol": options.volume_unit, "amount": options.amount_unit}
+        self._unused = {field for field, unit in units.items() if unit == "unknown"}
+        self._unused |= {"adj_factor"} if adjusted else set()
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
         self.notes: list[Note] = []
@@ -374,6 +377,7 @@ class _Reader:
         """Which column was taken for what, where its name alone does not say it."""
         about = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
         about |= _NOT_PAID if self._adjusted else _TAKEN_AS
+        about |= dict.fromkeys(self._unused & {"vol", "amount"}, _NO_UNIT)
         notes = []
         if self._symbol is not None:
             by = self._symbol.origin
