@@ -83,7 +83,7 @@ def test_a_lacking_benchmark_is_asked_about_before_the_run(prices):
         {"messages": [("user", f"{SHARE}, {RULE}, 2025-07 to 2025-10, benchmark SPY")]}, thread
     )
     (asked,) = state["__interrupt__"]
-    assert "has no prices of SPY to compare with" in asked.value["question"]
+    assert "has no prices to compare with: benchmark SPY" in asked.value["question"]
     state = graph.invoke(Command(resume=asked.value["options"][0]), thread)
     assert state["ended_because"] == "done"
     assert "not done: benchmark SPY" in [

@@ -134,8 +134,7 @@ def test_costs_that_are_said_are_charged_and_a_benchmark_is_compared_with(tmp_pa
     assert "000342.SZ" in page
 
 
-def test_a_benchmark_that_the_source_lacks_is_named(tmp_path):
+def test_a_benchmark_that_the_source_lacks_is_asked_about(tmp_path):
     said = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年，以沪深300为基准"
     run = run_strategy(said, out=tmp_path, model="keyless")
-    assert "数据源没有 000300.SH 的行情，没有与它比较" in run["notes"]
-    assert run["index"] is None
+    assert run["error"].startswith("needs_answer: sample 没有它的行情，无法比较：以沪深300为基准")

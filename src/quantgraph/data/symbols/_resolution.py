@@ -126,7 +126,7 @@ class _Resolver:
         elif index is not None and len(self._listed) == _size_of(index):
             self._add_all_as(index)
         else:
-            raise self._unknown(token) if index is None else self._without_members(token, index)
+            raise self._without_members(token, index) if index in INDEX_NAMES else self._unknown(token)
 
     def _stock(self, text: str) -> str | None:
         code = standard_code(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -18,7 +17,6 @@ from quantgraph.errors import (
     BadOption,
     BadWindow,
     FutureRequested,
-    NoData,
     QuantGraphError,
     UnknownField,
     UnknownSymbol,
@@ -28,7 +26,6 @@ from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import end_update, language, user_messages
 from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
-from quantgraph.sentences.coverage import plan_keys
 from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, says_a_rule, windows_in
 from quantgraph.subgraphs.signal._agents import (
     Params,
@@ -57,6 +54,8 @@ from quantgraph.subgraphs.signal._needs import (
 )
 from quantgraph.subgraphs.signal._source_facts import (
     indices_with_levels,
+    lacking_benchmark,
+    lacking_benchmark_update,
     lacking_levels_update,
     market_words,
     names_of,
@@ -372,25 +371,14 @@ def check_with_source(reading: Reading) -> Reading | Question:
 
 def ask_for_lacking_benchmark(reading: Reading) -> Reading | Question:
     """Ask at once about a benchmark that a source here does not have; go on without it if it was waived."""
-    state, plan = reading.state, dict(reading.params["plan"])
-    code, source = plan.pop("benchmark", None), local_source(state, reading.resources)
-    if code is None or source is None:
+    state, source = reading.state, local_source(reading.state, reading.resources)
+    words = source and lacking_benchmark(reading.params, reading.request, source)
+    if not words or source is None:
         return reading
-    with suppress(UnknownSymbol, NoData):
-        source.index_bars(str(code), *(session_of(reading.request[name]) for name in ("start", "end")))
-        return reading
-    quotes = (each["quote"] for each in reading.params["clauses"])
-    words = [next((quote for quote in quotes if "benchmark" in plan_keys(quote)), str(code))]
-    if {*words} <= {*dialogue_of(state)["waived"]}:
+    if words in dialogue_of(state)["waived"]:
+        plan = {name: part for name, part in reading.params["plan"].items() if name != "benchmark"}
         return replace(reading, params={**reading.params, "plan": plan})
-    user_language = language(state)
-    reason = say(
-        user_language,
-        zh=f"{source.name} 没有 {code} 的行情，无法与它比较。不比较，继续吗？",
-        en=f"{source.name} has no prices of {code} to compare with. Go on without the comparison?",
-    )
-    options = [without_words(words, user_language)]
-    return reading.asking(question_update(state, "plan", reason, words=words, options=options))
+    return reading.asking(lacking_benchmark_update(state, words, source))
 
 
 def add_needs(reading: Reading) -> Reading:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -20,9 +21,11 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
+from quantgraph.market import session_of
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import ClarificationKind, Update
+from quantgraph.sentences.coverage import plan_keys
 from quantgraph.sentences.phrases import symbols_in
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -141,3 +144,29 @@ def lacking_levels_update(
     kind: ClarificationKind = "symbol" if all(map(is_index_code, lacking)) else "plan"
     options = [*there, without_words(lacking, user_language)]
     return question_update(state, kind, reason, words=lacking, options=options)
+
+
+def lacking_benchmark(
+    params: Mapping[str, Any], request: Mapping[str, Any], source: MarketDataSource
+) -> str | None:
+    """The words, else the code, of a benchmark that a source does not have in the window; None if it has."""
+    code = params["plan"].get("benchmark")
+    if code is None:
+        return None
+    with suppress(UnknownSymbol, NoData):
+        source.index_bars(str(code), *(session_of(request[name]) for name in ("start", "end")))
+        return None
+    quotes = (each["quote"] for each in params["clauses"])
+    return next((quote for quote in quotes if "benchmark" in plan_keys(quote)), str(code))
+
+
+def lacking_benchmark_update(state: SignalSubgraphState, words: str, source: MarketDataSource) -> Update:
+    """Return the question whether to go on without a comparison."""
+    reason = say(
+        language(state),
+        zh=f"{source.name} 没有它的行情，无法比较：{words}。不比较，继续吗？",
+        en=f"{source.name} has no prices to compare with: {words}. Go on without the comparison?",
+    )
+    return question_update(
+        state, "plan", reason, words=[words], options=[without_words([words], language(state))]
+    )
