@@ -13,7 +13,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from quantgraph import create_trading_graph, run_strategy
+from quantgraph import Rulebook, create_trading_graph, run_strategy
 from quantgraph.audit.bars import unexplained_moves
 from quantgraph.data import open_source
 from quantgraph.report import BuyAndHold
@@ -224,3 +224,50 @@ def test_it_is_asked_under_ainvoke_too():
         return await graph.ainvoke(Command(resume=state["__interrupt__"][0].value["options"][0]), thread)
 
     assert asyncio.run(both())["summary"]["notes"][0].endswith("taken as actions")
+
+
+# One place ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A US share with a repeated bar, a fall of 60 % that is no split's, prices that stand still, lacking days."""
+    close = [*steady(12, 100.0), *[40.0] * 12, *steady(12, 40.0)]
+    table = bars({"AAPL": close})
+    table["volume"] = range(1_000_000, 1_000_000 + len(table))
+    table.iloc[5] = table.iloc[4]
+    table.iloc[5, 1] = pd.bdate_range("2024-01-02", periods=6)[-1].strftime("%Y%m%d")
+    path = tmp_path_factory.mktemp("faulty") / "bars.csv"
+    table.drop(index=[8, 9]).to_csv(path, index=False)
+    return path
+
+
+def findings(result) -> set[str]:
+    return {each["code"] for each in result["validation"]["issues_found"]}
+
+
+@pytest.mark.parametrize("way", ["frame", "function", "code", "sentence", "host"])
+def test_each_finding_is_the_same_on_each_path(way, faulty, tmp_path):
+    options = {"source": faulty, "out": tmp_path, "model": "keyless"}
+    if way == "host":
+        store = DataState()
+        ref = store.update("ohlcv", open_source(faulty).market.bars)
+        state = create_trading_graph(
+            decider=BuyAndHold(), rules=Rulebook.us(), resources=Resources(store=store)
+        ).invoke({"data_ref": ref})
+        found = {each["code"] for each in state["quantgraph"]["progress"]["validation"]["issues_found"]}
+        notes = state["summary"]["notes"]
+    else:
+        if way == "frame":
+            days = open_source(faulty).sessions()
+            result = run_signal(bought(pd.DataFrame({"AAPL": 1.0}, index=days)), prices=faulty, out=tmp_path)
+        elif way == "function":
+            result = run_strategy(strategy=lambda data: bought(data["ohlcv"]["close"]), **options)
+        elif way == "code":
+            (tmp_path / "own.py").write_text(CODE)
+            result = run_strategy(strategy=tmp_path / "own.py", **options)
+        else:
+            result = run_strategy(f"AAPL, {RULE}", **options)
+        found, notes = findings(result), result["notes"]
+    assert {"repeated_bar", "extreme_return", "stale_price"} <= found
+    assert any(note.startswith("1 moves are beyond 50%, first of AAPL on 2024-01-18") for note in notes)
