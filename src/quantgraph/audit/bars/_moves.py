@@ -18,7 +18,7 @@ from quantgraph.market.rules import ListingStatus, find_board
 
 Rows = NDArray[np.intp]
 
-_LEAST_MOVE = {"cn": 0.045, "us": 0.3}
+_LEAST_MOVE, _LEAST_OF_ST, _LEAST_SPLIT = 0.095, 0.045, 0.3
 """Smaller moves since the close before are within every limit, and no split of the US."""
 _ROOM = 5e-3
 """Adjusted prices are rounded, and so are their limits."""
@@ -80,7 +80,8 @@ def unexplained_moves(
     found: dict[str, list[Move]] = {}
     for column, symbol in enumerate(listed):
         is_us = find_board(symbol) == "us"
-        rows = np.flatnonzero(moves[:, column] > _LEAST_MOVE["us" if is_us else "cn"])
+        least = np.where(bars["is_st"][:, column] == 1, _LEAST_OF_ST, _LEAST_MOVE)
+        rows = np.flatnonzero(moves[:, column] > (_LEAST_SPLIT if is_us else least))
         each = _splits_of(bars, before, rows, column) if is_us else _beyond_limits(bars, before, rows, column)
         if listed_moves := list(each):
             found[symbol] = listed_moves
