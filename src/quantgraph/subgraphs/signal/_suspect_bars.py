@@ -36,6 +36,8 @@ from quantgraph.tools import split_codes
 
 _IMPOSSIBLE = ("bad_price", "bad_bar")
 _SHOWN = 5
+_NOTHING = {"split": 1.0, "dividend": 0.0}
+_UNITS = (10.0, 100.0, 1000.0)
 
 
 def with_suspect_bars(
@@ -138,7 +140,7 @@ def _undecided(state: SignalSubgraphState, summary: Mapping[str, Any]) -> dict[s
 
 
 def move_lines(moves: Mapping[str, Sequence[Move]], user_language: Language) -> list[str]:
-    """Moves of the same kind on the same day in a line: ``2024-02-13 10-for-10 bonus of 600000.SH``.
+    """A line for the moves of one kind on one day.
 
     >>> bonus: Move = {"session": "2024-02-13", "move": -0.48, "split": 2.0, "dividend": 0.0}
     >>> move_lines({"600000.SH": [bonus], "600016.SH": [bonus]}, "en")
@@ -184,9 +186,6 @@ def _action_words(symbol: str, move: Move, user_language: Language) -> str:
         zh += f"{'，' if zh else ''}每股分红 {cash:g}"
         en += f"{' and ' if en else 'a dividend of '}{cash:g} in cash a share"
     return say(user_language, zh=zh, en=en)
-
-
-_UNITS = (10.0, 100.0, 1000.0)
 
 
 def moves_answer(state: SignalSubgraphState, task: Clarification, wanted: str | None) -> str | None:
@@ -299,7 +298,9 @@ def with_decided_actions(store: DataState, ref: str, decisions: Sequence[Decided
         for code, moves in decided["symbols"].items()
         for move in moves
         for name in ("split", "dividend")
-        if move[name] and code in close.columns and pd.Timestamp(move["session"]) in close.index
+        if move[name] not in {None, _NOTHING[name]}
+        and code in close.columns
+        and pd.Timestamp(move["session"]) in close.index
     ]
     frames: dict[str, pd.DataFrame] = {}
     for name, session, code, value in cells:
