@@ -100,7 +100,7 @@ def test_a_market_without_rules_here_trades_under_plain_ones(code, currency, tmp
     table = pd.DataFrame({"symbol": code, "date": days, "volume": 1e6} | prices)
     rule = f"{code}, buy when the close is above the 2-day average, sell below it"
     refused = run_strategy(rule, source=table, model="keyless", out=tmp_path)
-    assert f"(--costs none, rules=Rulebook.plain('{currency}'))" in refused["error"]
+    assert f"(--costs none, in Python RunSpec(rules=Rulebook.plain('{currency}')))" in refused["error"]
     book = Rulebook.plain(currency)
     assert (book.currency, book.name) == (currency, f"plain {currency}")
     assert (book.t_plus(code, "2024-01-02"), book.lots(code, "2024-01-02").first) == (0, 1)

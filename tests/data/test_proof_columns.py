@@ -93,3 +93,35 @@ def test_a_percent_change_beside_a_previous_close_is_held_against_both():
     assert "pct_chg contradicts the closes of 1 rows, the first on 2024-01-11; not used" in told(
         open_source(table)
     )
+
+
+def test_a_unit_that_changes_is_named_whichever_the_most_rows_are_in():
+    # 13 rows of volumes in hands and 17 in shares beside amounts in yuan: nothing but the numbers says it.
+    table = bars([10.0] * 30).drop(columns="vol").assign(成交量=1000.0, **{"成交额(元)": 1e6})
+    table.loc[13:, "成交量"] = 100_000.0
+    with pytest.raises(
+        BadFile, match="in 13 rows, .*; 成交量 is in another unit there; say unit_change=mend"
+    ):
+        open_source(table).sessions()
+    mended = CallerTables(table, options=TableOptions(unit_change="mend"))
+    assert mended.market.bars["vol"]["600000.SH"].tolist() == [1000.0] * 30
+    for unit in ("hands", "shares"):
+        with pytest.raises(BadFile, match="is in another unit there"):
+            CallerTables(table, options=TableOptions(volume_unit=unit)).sessions()
+
+
+def test_prices_in_billionths_are_no_prices():
+    with pytest.raises(BadFile, match=r"row 1, column close: 1e\+10 is no price: is it in a smaller unit"):
+        open_source(bars([1e10] * 30)).sessions()
+
+
+@pytest.mark.parametrize("head", ["prev_close", "last_close"])
+def test_a_vendors_previous_close_is_one(head):
+    assert "pre_close" in open_source(bars([10.0] * 30, **{head: 10.0})).market.bars
+
+
+@pytest.mark.parametrize("clock", [" 16:00:00", " 4:00:00 PM", " 12:00:00 AM"])
+def test_one_time_of_day_behind_an_american_date_is_no_bar_of_a_day_s_part(clock):
+    days = [f"{day:%m/%d/%Y}{clock}" for day in pd.to_datetime(DAYS)]
+    source = open_source(bars([10.0] * 30).assign(trade_date=days))
+    assert [f"{day:%Y%m%d}" for day in source.sessions()] == list(DAYS)

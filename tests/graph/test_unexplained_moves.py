@@ -271,3 +271,12 @@ def test_each_finding_is_the_same_on_each_path(way, faulty, tmp_path):
         found, notes = findings(result), result["notes"]
     assert {"repeated_bar", "extreme_return", "stale_price"} <= found
     assert any(note.startswith("1 moves are beyond 50%, first of AAPL on 2024-01-18") for note in notes)
+
+
+def test_a_frame_goes_on_without_a_symbol_that_is_left_out(tmp_path):
+    table = bars({"600000.SH": [*steady(10), *steady(20, 5.0)], "600016.SH": steady(30)})
+    days = open_source(table).sessions()
+    signal = pd.DataFrame(1.0, index=days, columns=["600000.SH", "600016.SH"])
+    run = run_signal(signal, prices=table, out=tmp_path)
+    assert (run["ended_because"], run["symbols"]) == ("done", ["600016.SH"])
+    assert run["notes"][0].endswith("600000.SH: left out")

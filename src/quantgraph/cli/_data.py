@@ -90,6 +90,8 @@ def check(  # noqa: PLR0917 - typer reads options from the parameters
 
 def _facts(source: FrameSource) -> dict[str, Any]:
     """What there is, as JSON."""
+    from quantgraph.audit.bars import unexplained_moves
+
     market, sessions = source.market, source.sessions()
     bars = market.bars
     there = [field for field, frame in bars.items() if frame.notna().to_numpy().any()]
@@ -107,6 +109,7 @@ def _facts(source: FrameSource) -> dict[str, Any]:
         "fields": there,
         "missing": [field for field in bars if field not in there],
         "records": list(source.record_kinds),
+        "unexplained": unexplained_moves(bars, symbols=market.symbols, sessions=sessions),
         "provenance": list(source.provenance("en")),
     }
 
@@ -121,6 +124,8 @@ def _market(codes: Sequence[str]) -> str | None:
 
 def _page(facts: dict[str, Any], source: FrameSource, language: Language) -> list[str]:
     """One page of text."""
+    from quantgraph.audit.bars import move_lines
+
     codes = facts["symbols"]
     more = f" … ({len(codes)})" if len(codes) > _SHOWN else ""
     markets = {
@@ -154,7 +159,15 @@ def _page(facts: dict[str, Any], source: FrameSource, language: Language) -> lis
     lines.append(say(language, zh="读法", en="read as"))
     for read in source.market.read_as:
         lines += [f"  {read.files}", *(f"    {part.text(language)}" for part in read.parts)]
-    if notes := [note.text(language) for note in source.market.notes]:
+    notes = [note.text(language) for note in source.market.notes]
+    if moves := move_lines(facts["unexplained"], language):
+        shown = "; ".join(moves[:_SHOWN]) + (" …" if len(moves) > _SHOWN else "")
+        zh, en = (
+            "没有说明的涨跌，运行前会问（--unexplained）",
+            "moves that no action explains, asked before a run",
+        )
+        notes.append(say(language, zh=f"{zh}：{shown}", en=f"{en} (--unexplained): {shown}"))
+    if notes:
         lines += [say(language, zh="说明", en="notes"), *(f"  {note}" for note in notes)]
     return lines
 

@@ -451,6 +451,7 @@ def _rules(
 
     Without costs, symbols of a market whose rules are not here trade under plain ones.
     """
+    from quantgraph.data.symbols import rules_of
     from quantgraph.market import Rulebook
     from quantgraph.market.rules import market_elsewhere
 
@@ -458,10 +459,12 @@ def _rules(
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     if costs == "none" and market is None:
-        found = {each[1] for code in (source.symbols() if source else ()) if (each := market_elsewhere(code))}
-        if len(found) != 1:
+        if source is None:
             raise BadOption("--costs none needs --market cn or --market us", parameter="market")
-        return Rulebook.plain(*found)
+        found = {each[1] for code in source.symbols() if (each := market_elsewhere(code))}
+        if len(found) == 1:
+            return Rulebook.plain(*found)
+        market = rules_of(source).market
     if costs == "none":
         return Rulebook.zero_cost(cast("MarketCode", market), funds=kinds)
     if market == "us":

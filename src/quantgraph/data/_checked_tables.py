@@ -24,6 +24,7 @@ from quantgraph.data.symbols._codes import (
     is_index_code,
     mainland_code,
     possible_codes,
+    standard_code,
 )
 from quantgraph.errors import BadFile
 from quantgraph.market.actions import actions_of
@@ -84,11 +85,12 @@ def hold_codes(column: pd.Series) -> bool:
 def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:
     """Codes that a text may mean; none if its zeros are lost. Codes of other markets stay as written.
 
-    >>> full_codes("sz000001"), full_codes("000001"), full_codes("1"), full_codes("brk-b")
-    (('000001.SZ',), ('000001.SZ', '000001.SH'), (), ('brk-b',))
+    >>> [full_codes(code) for code in ("sz000001", "000001", "1", "brk-b", "HK.00700")]
+    [('000001.SZ',), ('000001.SZ', '000001.SH'), (), ('brk-b',), ('00700.HK',)]
     """
-    if at_home := mainland_code(code):
-        return (at_home,)
+    standard = standard_code(code)
+    if standard != code.upper() or mainland_code(code):  # it was written in another form
+        return (standard,)
     if code.isascii() and code.isdecimal():
         codes = possible_codes(code) if len(code) == 6 else ()
         if shares_only:

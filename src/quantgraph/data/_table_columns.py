@@ -67,12 +67,32 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
         *("trade_date", "date", "datetime", "timestamp", "time", "day", "trade_time", "window_start"),
         *("日期", "交易日期", "交易时间", "时间"),
     ),
-    "open": ("open", "open_price", "开盘", "开盘价", "今开"),
-    "high": ("high", "high_price", "最高", "最高价"),
-    "low": ("low", "low_price", "最低", "最低价"),
-    "close": ("close", "close_price", "收盘", "收盘价", "close/last", "price"),
-    "pre_close": ("pre_close", "preclose", "昨收", "昨收价", "前收盘", "前收盘价"),
-    "vol": ("vol", "volume", "成交量", "vol.", "<vol>", "总手"),
+    "open": ("open", "open_price", "px_open", "开盘", "开盘价", "今开"),
+    "high": ("high", "high_price", "px_high", "最高", "最高价"),
+    "low": ("low", "low_price", "px_low", "最低", "最低价"),
+    "close": (
+        "close",
+        "close_price",
+        "收盘",
+        "收盘价",
+        "close/last",
+        "price",
+        "px_last",
+        "last_price",
+        "last",
+    ),
+    "pre_close": (
+        "pre_close",
+        "preclose",
+        "prev_close",
+        "previous_close",
+        "last_close",
+        "昨收",
+        "昨收价",
+        "前收盘",
+        "前收盘价",
+    ),
+    "vol": ("vol", "volume", "成交量", "vol.", "<vol>", "总手", "px_volume"),
     "amount": ("amount", "money", "total_turnover", "成交额", "成交金额", "金额", "总金额"),
     "turnover_rate": ("turnover_rate", "换手率", "换手%", "换手率%"),
     "name": ("name", "名称", "股票名称", "证券名称"),
@@ -121,7 +141,7 @@ _MEASURES: dict[str, Mapping[str, float]] = {
     "vol": {"股": 1, "shares": 1, "手": 100, "hands": 100, "lots": 100},
     "amount": {"元": 1, "yuan": 1, "cny": 1, "rmb": 1, "usd": 1, "$": 1, "": 1},
 }
-_CUSTOMS: dict[str, float] = {"vol": 100, "volume": 1, "vol.": 1, "<vol>": 1, "总手": 100}
+_CUSTOMS: dict[str, float] = {"vol": 100, "volume": 1, "vol.": 1, "<vol>": 1, "总手": 100, "px_volume": 1}
 """Shares in a unit of a column of volumes, by its name: tushare's is in hands."""
 _TUSHARE_AMOUNT = 1e3
 _AKSHARE = frozenset({"股票代码", "成交量", "成交额", "振幅", "涨跌幅", "涨跌额", "换手率"})

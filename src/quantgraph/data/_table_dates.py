@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ _TIME = re.compile(r"\d:\d{2}")
 _CLOCK = re.compile(
     r"(.*?\d)[ T]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?", re.DOTALL
 )
+_ONE_CLOCK = re.compile(r"(.*\d{4})[ T]+(\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AP]M)?)", re.IGNORECASE)
+"""A time behind a year, as behind 3/4/2024."""
 _EPOCH = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(?:\.0)?")
 _EPOCH_UNITS = {3: "s", 4: "ms", 5: "us", 6: "ns"}
 _ZONES = ("America/New_York", "Asia/Shanghai", "UTC")
@@ -82,7 +84,7 @@ def dates_in_order(
     that of an exchange.
     """
     codes, values = pd.factorize(column)
-    parsed = _without_times([_parse(value) for value in values])
+    parsed = _without_times([_parse(value) for value in _without_clock([*values])])
     order = _order(parsed, column, file, order)
     serial = [_SERIAL.fullmatch(str(value).strip()) is not None for value in values]
     if any(serial) and not all(serial):
@@ -102,6 +104,13 @@ def dates_in_order(
     if (codes < 0).any():
         raise bad_cell(file, column, int(np.argmax(codes < 0)), f"is empty; {_VALID}")
     return pd.Series(dates[codes], index=column.index, name=column.name), order
+
+
+def _without_clock(values: Sequence[Any]) -> Sequence[Any]:
+    """Texts without a time of day that all have alike, without a zone."""
+    found = [_ONE_CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None for value in values]
+    clocks = {match[2] if match else None for match in found}
+    return values if len(clocks) != 1 or None in clocks else [match[1] for match in found if match]
 
 
 def _without_times(parsed: list[dt.date | _YearLast | _Timed | str]) -> list[dt.date | _YearLast | str]:

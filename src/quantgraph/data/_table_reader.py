@@ -23,7 +23,7 @@ from quantgraph.data._checked_tables import (
 )
 from quantgraph.data._source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, LEVEL_FIELDS, STATUS_FIELDS
 from quantgraph.data._table_adjusted import BY_YAHOO, actions_in, adjusted_note, reference_of, traded_rows
-from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, column_names, is_harmless
+from quantgraph.data._table_columns import TEXT_FIELDS, ColumnNames, bad_cell, column_names, is_harmless
 from quantgraph.data._table_dates import DateOrder, are_day_numbers, dates_in_order, hold_dates
 from quantgraph.data._table_names import NamedSymbol, symbol_in
 from quantgraph.data._table_numbers import NumberKind, plain_numbers, read_numbers
@@ -55,6 +55,8 @@ _NO_UNIT = Note(zh="单位不明，未采用", en="in a unit that nothing shows,
 _QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
+_MOST_PRICE = 1e9
+"""The dearest is a bitcoin in won, of some hundred million."""
 _SHOWN = 8
 _TICKER_OF_STOOQ = "<TICKER>"
 _ONE_ROW = "keep one row a symbol and session"
@@ -271,6 +273,9 @@ class _Reader:
 
     def _bars(self) -> CheckedTable:
         rows = self._daily([field for field in (*_BARS, "change", "pct_chg") if field not in self._unused])
+        if rows["close"].median() > _MOST_PRICE:
+            reason = f"{rows['close'].iloc[0]:g} is no price: is it in a smaller unit, such as a billionth?"
+            raise bad_cell(self._file, self._column("close"), 0, f"{reason} Divide the prices")
         if all(find_board(code) not in {None, "us"} for code in rows["ts_code"].unique()):
             reference, notes = reference_of(rows, self._names)
             self.notes += notes

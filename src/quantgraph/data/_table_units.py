@@ -63,7 +63,9 @@ def units_of(
     present = [field for field in ("vol", "amount") if field in numbers and (numbers[field] > 0).any()]
     sizes = {field: _stated_unit(field, names, file, options, is_us=is_us) for field in present}
     both = len(present) == 2 and {"low", "high"} <= numbers.keys()
-    likely = _fitting(numbers, {field: size for field, (size, _) in sizes.items()}) if both else []
+    stated = {field: size for field, (size, _) in sizes.items()}
+    likely = _fitting(numbers, stated) if both else []
+    mostly = _fitting(numbers, stated, most=1 / 2) if both and not likely else []  # a unit that changes
     fits = [pair for pair in likely if all(sizes[f][0] in {None, pair[f]} for f in present)]
     if len(likely) == 1 and not fits and (numbers["vol"] > 0).sum() >= _LEAST_AGAINST:
         if any(sizes[f][0] != likely[0][f] and f not in names.customary for f in present if sizes[f][0]):
@@ -73,7 +75,7 @@ def units_of(
     for name in present:
         size, how = sizes[name]
         if size is None:
-            values = {pair[name] for pair in fits}
+            values = {pair[name] for pair in fits or mostly}
             if len(values) != 1:
                 raise _unknown(name, names, file)
             size, how = values.pop(), Note(zh="由数值推知", en="inferred from the numbers")
@@ -104,9 +106,9 @@ def unit_changes(
     off &= np.isfinite(power) & (low > 0)
     whole = np.round(power)
     flipped = off & (whole != 0) & (np.abs(power - whole) < _NEAR_POWER)
-    if not off.any() or off.mean() > 1 / 2:
+    if not off.any() or (len(rows) < _LEAST_AGAINST and off.mean() > 1 / 2):
         return rows, []
-    if not flipped.any():
+    if not flipped.any() or not (~off & (volume > 0)).any():
         return rows, [_contradicting(names, rows, off, average, "")]
     fields, column = {"vol": volume, "amount": amount}, "vol"
     usual = {name: np.median(values[~off & (values > 0)]) for name, values in fields.items()}
@@ -118,7 +120,9 @@ def unit_changes(
             f"{file}: {note.en}", "unit_change", ["mend"], file=file, column=names.columns[column]
         )
     factor = np.where(flipped, 10.0 ** (whole if column == "vol" else -whole), 1.0)
-    return rows.assign(**{column: rows[column] * factor}), [note]
+    return rows.assign(**{column: rows[column] * factor}), [
+        Note(zh=f"{note.zh}，已换算", en=f"{note.en}, multiplied out")
+    ]
 
 
 def _contradicting(
@@ -163,7 +167,9 @@ def _stated_unit(
     return None, Note(zh="", en="")
 
 
-def _fitting(numbers: Mapping[str, pd.Series], stated: Mapping[str, float | None]) -> list[dict[str, float]]:
+def _fitting(
+    numbers: Mapping[str, pd.Series], stated: Mapping[str, float | None], *, most: float = _MOST
+) -> list[dict[str, float]]:
     """Pairs of units with which nearly all average prices lie between low and high."""
     step = max(1, len(numbers["vol"]) // _LOOKED_AT)
     low, high, volume, amount = (
@@ -179,7 +185,7 @@ def _fitting(numbers: Mapping[str, pd.Series], stated: Mapping[str, float | None
     fitting = []
     for of_volume, of_amount in pairs:
         average = price * (of_amount / of_volume)
-        if np.mean((average >= low) & (average <= high)) >= _MOST:
+        if np.mean((average >= low) & (average <= high)) >= most:
             fitting.append({"vol": of_volume, "amount": of_amount})
     return fitting
 

@@ -174,7 +174,8 @@ class Trading:
                 raise UnknownSymbol(
                     f"{unknown[0]} is of {elsewhere[0]}, whose trading rules are not built: a signal can be "
                     "made and checked (--signal-only, in Python trade=False), and traded under plain rules "
-                    f"without costs in {elsewhere[1]} (--costs none, rules=Rulebook.plain({elsewhere[1]!r}))",
+                    f"without costs in {elsewhere[1]} (--costs none, in Python "
+                    f"RunSpec(rules=Rulebook.plain({elsewhere[1]!r})))",
                     symbols=tuple(unknown),
                 )
             raise UnknownSymbol(

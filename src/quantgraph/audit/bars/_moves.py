@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import Language, say
 from quantgraph.audit.bars._checks import TICK, BarArrays, Floats
 from quantgraph.errors import QuantGraphError
 from quantgraph.market import Rulebook, bar_of
@@ -150,3 +151,52 @@ def _move(bars: BarArrays, row: int, ratio: float, split: float | None, dividend
         "split": split,
         "dividend": dividend,
     }
+
+
+def move_lines(moves: Mapping[str, Sequence[Move]], user_language: Language) -> list[str]:
+    """A line for the moves of one kind on one day.
+
+    >>> bonus: Move = {"session": "2024-02-13", "move": -0.48, "split": 2.0, "dividend": 0.0}
+    >>> move_lines({"600000.SH": [bonus], "600016.SH": [bonus]}, "en")
+    ['2024-02-13 -48.0%, as by a 10-for-10 bonus, 600000.SH and 1 more']
+    """
+    alike: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for code, each in moves.items():
+        for move in each:
+            alike.setdefault((move["session"], _action_words(code, move, user_language)), []).append(
+                (code, move["move"])
+            )
+    lines = []
+    for (session, words), found in alike.items():
+        code, size = found[0]
+        more = len(found) - 1
+        zh, en = (f" 等 {more + 1} 只", f" and {more} more") if more else ("", "")
+        as_zh, as_en = (f"，像是{words}", f", as by {words}") if words else ("", "")
+        lines.append(
+            say(
+                user_language,
+                zh=f"{session} {code}{zh} {size:+.1%}{as_zh}",
+                en=f"{session} {size:+.1%}{as_en}, {code}{en}",
+            )
+        )
+    return lines
+
+
+def _action_words(symbol: str, move: Move, user_language: Language) -> str:
+    """The action that would explain a move; empty if none does."""
+    split, cash = move["split"], move["dividend"]
+    if split is None:
+        return ""
+    if find_board(symbol) == "us":
+        whole = f"{split:g}" if split >= 1 else f"{1 / split:g}"
+        ratio = "3-for-2" if split == 1.5 else f"{whole}-for-1" if split > 1 else f"1-for-{whole}"
+        zh = f"{'拆股' if split > 1 else '合股'} {ratio}"
+        return say(user_language, zh=zh, en=f"a {ratio} split")
+    if split in _UNITS or 1 / split in _UNITS:
+        return say(user_language, zh=f"单位改变 {1 / split:g} 倍", en=f"a change of unit by {1 / split:g}")
+    bonus = round((split - 1) * 10, 1)
+    zh, en = (f"10 送转 {bonus:g}", f"a {bonus:g}-for-10 bonus") if bonus else ("", "")
+    if cash:
+        zh += f"{'，' if zh else ''}每股分红 {cash:g}"
+        en += f"{' and ' if en else 'a dividend of '}{cash:g} in cash a share"
+    return say(user_language, zh=zh, en=en)

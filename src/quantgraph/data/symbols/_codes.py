@@ -12,7 +12,11 @@ _CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
 _DIGITS = re.compile(r"\d{6}", re.ASCII)
 _MAINLAND = re.compile(r"\d{6}\.(?:SH|SZ|BJ)", re.ASCII)
-_PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.))\.?(\d{6})")
+_PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.)|(?:S|SH|SZ|B)SE|XSH[EG])[.:]?(\d{6})")
+_ABROAD = re.compile(
+    r"HK[.:](\d{4,5})|(?:US|NASDAQ|NYSE|AMEX|ARCA)[.:]([A-Z]{1,5})|([A-Z]{1,5})(?:\.OQ|-US| US EQUITY)"
+)
+"""Codes of other markets with their exchange first, or Reuters' and Bloomberg's behind."""
 _EXCHANGES = {
     **dict.fromkeys(("SH", "SS", "SSE", "SHSE", "XSHG", "上交所", "1"), "SH"),  # 1 and 0 are of a secid
     **dict.fromkeys(("SZ", "SZSE", "XSHE", "深交所", "0"), "SZ"),
@@ -44,8 +48,12 @@ def standard_code(text: str) -> str:
 
     >>> [standard_code(text) for text in ("sh600519", "SZ.000001", "600519.ss", "000001.XSHE", "1.600519")]
     ['600519.SH', '000001.SZ', '600519.SH', '000001.SZ', '600519.SH']
+    >>> [standard_code(text) for text in ("SSE:600519", "HK.00700", "US.AAPL", "AAPL.OQ", "MSFT US Equity")]
+    ['600519.SH', '00700.HK', 'AAPL', 'AAPL', 'MSFT']
     """
     code = text.strip().upper()
+    if abroad := _ABROAD.fullmatch(code):
+        return f"{abroad[1]}.HK" if abroad[1] else abroad[2] or abroad[3]
     if prefixed := _PREFIXED.fullmatch(code):
         return f"{prefixed[2]}.{_EXCHANGES[prefixed[1]]}"
     stem, _, exchange = code.rpartition(".")

@@ -15,7 +15,7 @@ from quantgraph.recording.scope import call_once
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import language, success_update
-from quantgraph.runtime.graph_state import Update, request_of, strategy_of
+from quantgraph.runtime.graph_state import Update, dialogue_of, request_of, strategy_of
 from quantgraph.subgraphs.signal._agents import (
     Intent,
     Params,
@@ -102,6 +102,7 @@ def own_update(state: SignalSubgraphState, resources: OpenResources, own: Mappin
 
     def commit() -> str:
         signal = store.snapshot(own["ref"])["indicators"][name]
+        signal = signal.drop(columns=dialogue_of(state)["waived_symbols"], errors="ignore")
         return store.update("signal", {name: signal}, base=data_ref)
 
     facts = {"step": "own_signal", "data_ref": data_ref, "ref": own["ref"], "name": name}
