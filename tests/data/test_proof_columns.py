@@ -100,7 +100,7 @@ def test_a_unit_that_changes_is_named_whichever_the_most_rows_are_in():
     table = bars([10.0] * 30).drop(columns="vol").assign(成交量=1000.0, **{"成交额(元)": 1e6})
     table.loc[13:, "成交量"] = 100_000.0
     with pytest.raises(
-        BadFile, match="in 13 rows, .*; 成交量 is in another unit there; say unit_change=mend"
+        BadFile, match=r"in 13 rows, .*; 成交量 is in another unit there; say unit_change=mend"
     ):
         open_source(table).sessions()
     mended = CallerTables(table, options=TableOptions(unit_change="mend"))
