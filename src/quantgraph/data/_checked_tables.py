@@ -107,6 +107,8 @@ def _no_code(code: str) -> str:
 
 def unique_rows(table: pd.DataFrame, keys: Sequence[str], file: str, valid: str) -> pd.DataFrame:
     """Drop repeated equal rows. ``valid`` ends the message about two rows that differ."""
+    if not table.duplicated(subset=list(keys)).any():
+        return table
     table = table.drop_duplicates()
     repeated = np.flatnonzero(table.duplicated(subset=list(keys)).to_numpy())
     if not len(repeated):

@@ -175,10 +175,11 @@ def reference_of(rows: pd.DataFrame, names: ColumnNames) -> tuple[pd.Series | No
     stated = next((field for field in ("change", "pct_chg") if field in rows), None)
     if stated is None:
         return None, []
-    order = rows.sort_values(["ts_code", "trade_date"], kind="stable")
-    before = (
-        order["pre_close"] if "pre_close" in rows else order.groupby("ts_code", sort=False)["close"].shift()
-    )
+    if "pre_close" in rows:
+        order, before = rows, rows["pre_close"]
+    else:
+        order = rows.sort_values(["ts_code", "trade_date"], kind="stable")
+        before = order.groupby("ts_code", sort=False)["close"].shift()
     if stated == "change":
         implied = order["close"] - order["change"]
         room: pd.Series | float = _unit(order["change"]) * 1.5

@@ -280,7 +280,8 @@ class _Reader:
             reference, notes = reference_of(rows, self._names)
             self.notes += notes
             rows = rows if reference is None else rows.assign(pre_close=reference)
-        rows = rows.drop(columns=["change", "pct_chg"], errors="ignore")
+        for field in {"change", "pct_chg"} & {*rows.columns}:
+            del rows[field]
         numbers = {field: rows[field] for field in ("low", "high", "vol", "amount") if field in rows}
         units = units_of(
             self._names,
