@@ -125,3 +125,45 @@ def test_one_time_of_day_behind_an_american_date_is_no_bar_of_a_day_s_part(clock
     days = [f"{day:%m/%d/%Y}{clock}" for day in pd.to_datetime(DAYS)]
     source = open_source(bars([10.0] * 30).assign(trade_date=days))
     assert [f"{day:%Y%m%d}" for day in source.sessions()] == list(DAYS)
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            {"split": [1.0] * 15 + [2.0] + [1.0] * 14, "split_factor": [1.0] * 15 + [3.0] + [1.0] * 14},
+            "row 16, column split_factor: 3, where split has 2; keep one",
+        ),
+        (
+            {"dividend": [0.0] * 10 + [20.0] + [0.0] * 19},
+            "row 11, column dividend: 20 is not below the close before",
+        ),
+        ({"split": [1.0] * 10 + [-1.0] + [1.0] * 19}, "row 11, column split: -1 is too small"),
+        ({"adj_factor": [1.0] * 10 + [0.0] * 20}, "row 11, column adj_factor: 0 is too small"),
+        ({"adj_factor": ["x"] * 30}, "row 1, column adj_factor: 'x' is not a number"),
+    ],
+)
+def test_a_column_of_events_that_cannot_be_is_one_line_with_its_row(columns, words):
+    with pytest.raises(BadFile, match=words):
+        open_source(bars([10.0] * 30, **columns)).sessions()
+
+
+def test_a_column_of_codes_with_an_empty_cell_is_named_with_the_row():
+    table = bars([10.0] * 30).rename(columns={"ts_code": "anything"})
+    table.loc[29, "anything"] = None
+    with pytest.raises(BadFile, match="row 30, column ts_code: is empty"):
+        open_source(table).sessions()
+
+
+def test_a_close_that_crosses_the_raw_one_is_no_adjusted_close():
+    close = [10 + step / 100 for step in range(30)]
+    table = bars(close, **{"Adj Close": [5 + step / 3 for step in range(30)]})
+    assert "Adj Close over the close moves 29 times; not used" in told(open_source(table))
+
+
+@pytest.mark.parametrize("head", ["=cmd|'/C calc'!A0", "<script>alert(1)</script>", "@SUM(A1:A9)"])
+def test_a_heading_that_is_a_formula_or_markup_is_a_name(head):
+    assert f"unknown, so not used: {head}" in told(open_source(bars([10.0] * 30, **{head: 1.0})))

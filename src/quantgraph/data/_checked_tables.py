@@ -76,10 +76,10 @@ def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd
 
 
 def hold_codes(column: pd.Series) -> bool:
-    """Whether all cells are codes with an exchange of China: such a column is the symbol."""
-    if pd.api.types.is_numeric_dtype(column) or column.empty:
+    """Whether all cells but empty ones are codes with an exchange of China: such a column is the symbol."""
+    if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return False
-    return all(isinstance(code, str) and mainland_code(code) for code in column.unique())
+    return all(isinstance(code, str) and mainland_code(code) for code in column.dropna().unique())
 
 
 def full_codes(code: str, *, shares_only: bool = False) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data._source import LEVEL_FIELDS, Panel
-from quantgraph.data._table_columns import ColumnNames, bad_cell, open_choice, row_name
+from quantgraph.data._table_columns import ColumnNames, bad_cell, further_columns, open_choice, row_name
 from quantgraph.data._table_names import says_adjusted
 from quantgraph.errors import BadFile
 from quantgraph.market.actions import action_between
@@ -28,6 +28,8 @@ _DENOMINATOR = 60.0
 """Splits are fractions of small numbers."""
 _ROOM = 1.5
 _LOOKED_AT = 1000
+_FEW, _MOST_STEPS = 5, 0.2
+"""Actions by the ratio of two closes; more of them is another thing."""
 _MOST_ACTIONS = 0.05
 """Part of the rows that may follow an action."""
 _DOWNLOADED = ["Close", "High", "Low", "Open", "Volume"]
@@ -73,6 +75,9 @@ def actions_in(
     """
     rows = rows.sort_values(["ts_code", "trade_date"], kind="stable")
     before = rows.groupby("ts_code", sort=False)["close"].shift()
+    for field in {"dividend", "split"} & {*rows.columns}:
+        for other in further_columns(names, field):
+            _same_actions(table, names.columns[field], other, file)
     if "dividend" in rows and (wrong := rows["dividend"] >= before).any():
         place = int(table.index.get_indexer(pd.Index([wrong.idxmax()]))[0])
         much = rows["dividend"][wrong].iloc[0]
@@ -89,6 +94,12 @@ def actions_in(
     cash = (before * (1 - 1 / steps)).round(4)
     found = {"split": ratio.where(by_split & (steps > 0)), "dividend": cash.where(~by_split & (steps > 1))}
     head, count = names.columns["twin"], int(steps.notna().sum())
+    if count > max(_FEW, _MOST_STEPS * len(rows)):
+        zh, en = (
+            f"{head} 与收盘价之比变动 {count} 次，未采用",
+            f"{head} over the close moves {count} times; not used",
+        )
+        return rows, [Note(zh=zh, en=en)]
     if not count:
         return rows, []
     note = Note(
@@ -96,6 +107,19 @@ def actions_in(
         en=f"{count} dividends or splits are from the ratio of {head} to the close",
     )
     return rows.assign(**found), [note]
+
+
+def _same_actions(table: pd.DataFrame, head: str, other: str, file: str) -> None:
+    """See that two columns of actions say the same: 0, 1 and empty cells are none."""
+    one, two = (
+        pd.to_numeric(table[each], errors="coerce").replace({0.0: np.nan, 1.0: np.nan})
+        for each in (head, other)
+    )
+    if (off := (one != two) & (one.notna() | two.notna())).any():
+        place = int(off.to_numpy().argmax())
+        raise bad_cell(
+            file, table[other], place, f"{two.iloc[place]:g}, where {head} has {one.iloc[place]:g}; keep one"
+        )
 
 
 def actions_of_factor(bars: Panel) -> tuple[Panel, tuple[Note, ...]]:

@@ -209,6 +209,11 @@ def _plain_name(column: str) -> str:
     return _OF_PRICES.sub("", parted.lower())
 
 
+def further_columns(names: ColumnNames, field: str) -> list[str]:
+    """Columns without a field that are named as this one is, too."""
+    return [head for head in names.ignored if _plain_name(head) in _SPELLINGS[field]]
+
+
 def is_harmless(head: str) -> bool:
     """Whether a heading names what changes nothing of a daily bar, such as a count of trades."""
     return _HARMLESS.fullmatch(_plain_name(head)) is not None
