@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.audit.bars import unexplained_moves
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile
 
@@ -314,3 +315,20 @@ def test_a_file_without_a_header_is_named_as_one(tmp_path):
     (tmp_path / "MSFT.csv").write_text(text.getvalue())
     with pytest.raises(BadFile, match=r"its first row .* is of data: put one with the names"):
         open_source(tmp_path / "MSFT.csv").symbols()
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_prices_in_another_unit_from_a_day_on_are_a_question_in_each_form(form, tmp_path):
+    share = share_of({})
+    later = share.raw.copy()
+    later.loc[later.index[30:], PRICES] *= 100
+    changed = Share(later, share.cash, share.split)
+    path = tmp_path / "MSFT.csv"
+    form(changed).to_csv(path, index=False)
+    market = open_source(path).market
+    (move,) = unexplained_moves(market.bars, symbols=["MSFT"], sessions=market.sessions)["MSFT"]
+    assert (move["session"], move["split"]) == (f"{SESSIONS[30]:%Y-%m-%d}", pytest.approx(0.01))
+    # As an action it is worth what the share is.
+    split = share.split.copy()
+    split.iloc[30] = move["split"]
+    assert held(later["Open"], later["Close"], share.cash, split) == pytest.approx(share.gain(), abs=1e-3)
