@@ -16,6 +16,9 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
 RULE = "5-day average crosses above the 20-day average buy, below sell"
+OF_VOLUME = (
+    "buy when volume is above 1.2 times its 5-day average, sell when volume is below its 5-day average"
+)
 
 
 def bars(symbols=("AAPL",)):
@@ -71,7 +74,7 @@ def test_what_only_its_owner_knows_is_asked_for_on_one_line(tmp_path):
     file = tmp_path / "mine.csv"
     table = bars(["600519.SH"]).rename(columns={"Volume": "成交量"})
     table.to_csv(file)
-    told = command("run", RULE, "--source", file, "--headless", "--out", tmp_path / "runs")
+    told = command("run", OF_VOLUME, "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 2
     assert "mine.csv, column 成交量: neither its name nor its numbers show its unit" in told.stderr
     assert "say volume_unit=shares or volume_unit=hands, with --table" in told.stderr
@@ -181,7 +184,8 @@ def test_closes_alone_make_a_proved_signal_and_end_before_the_first_session(tmp_
 def test_what_a_file_does_not_tell_is_asked_on_the_terminal(tmp_path):
     file = tmp_path / "600519.csv"
     bars().drop(columns="Ticker").rename(columns={"Volume": "成交量"}).to_csv(file)
-    arguments = ["run", f"600519.SH, {RULE}, 2024", "--source", str(file), "--out", str(tmp_path / "runs")]
+    sentence, out = f"600519.SH, {OF_VOLUME}, 2024", str(tmp_path / "runs")
+    arguments = ["run", sentence, "--source", str(file), "--out", out]
     told = CliRunner().invoke(app, arguments, input="2\n")
     assert told.exit_code == 0, told.output
     assert "  2. hands\n" in told.stderr

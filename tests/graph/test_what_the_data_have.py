@@ -12,7 +12,7 @@ from langgraph.types import Command
 
 from quantgraph import create_trading_graph, run_strategy
 from quantgraph.broker import TradePlan
-from quantgraph.errors import UnknownSymbol
+from quantgraph.errors import BadOption
 from quantgraph.runs import RunSpec
 
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
@@ -93,7 +93,7 @@ def test_a_lacking_benchmark_is_asked_about_before_the_run(prices):
 
 
 def test_a_lacking_benchmark_of_an_option_is_refused_at_once(prices, tmp_path):
-    with pytest.raises(UnknownSymbol, match="has no levels of SPY"):
+    with pytest.raises(BadOption, match=r"benchmark=SPY: .* has no levels of SPY"):
         run(f"{SHARE}, {RULE}, 2025-07 to 2025-10", prices, tmp_path, plan=TradePlan(benchmark="SPY"))
     assert list(tmp_path.iterdir()) == []
 
