@@ -24,7 +24,7 @@ _LEAST_MOVE, _LEAST_OF_ST, _LEAST_SPLIT = 0.095, 0.045, 0.3
 _ROOM = 5e-3
 """Adjusted prices are rounded, and so are their limits."""
 _NEW_SESSIONS = 5
-"""A new share may have no limits in its first sessions."""
+"""A new share may have no limits in its first sessions, and the first of the data may be these."""
 _NEAR = 0.03
 _SPLITS = (1.5, *map(float, (*range(2, 9), 10, 15, 20, 25, 30, 40, 50, 100, 1000)))
 _UNITS = (10.0, 100.0, 1000.0)
@@ -99,11 +99,11 @@ def _splits_of(bars: BarArrays, before: Floats, rows: Rows, column: int) -> Iter
 
 
 def _beyond_limits(bars: BarArrays, before: Floats, rows: Rows, column: int) -> Iterator[Move]:
-    symbol, first = bars.symbols[column], int(bars.traded[:, column].argmax())
+    symbol = bars.symbols[column]
     for row in map(int, rows):
         reference, stated = before[row, column], bars["pre_close"][row, column]
         limits = _limits(bars, symbol, row, column, reference)
-        young = first > 0 and int(bars.traded[first:row, column].sum()) < _NEW_SESSIONS
+        young = int(bars.traded[:row, column].sum()) < _NEW_SESSIONS
         if limits is None or young:
             continue
         closed = bars["close"][row, column]
