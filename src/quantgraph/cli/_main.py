@@ -251,6 +251,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         _check_at_once(shown_in, model, settings)
         own = open_own(source, settings, symbols, sentence=shown_in, asks=not headless)
         settings, symbols = own.settings, own.symbols
+        if costs == "none" and market is None and own.source is None:
+            raise BadOption("--costs none needs --market cn or --market us", parameter="market")
         made = decider_of(decider, option)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)  # it starts while the rest is imported
@@ -458,9 +460,7 @@ def _rules(
     if market == "us" and funds:
         raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
-    if costs == "none" and market is None:
-        if source is None:
-            raise BadOption("--costs none needs --market cn or --market us", parameter="market")
+    if costs == "none" and market is None and source is not None:
         found = {each[1] for code in source.symbols() if (each := market_elsewhere(code))}
         if len(found) == 1:
             return Rulebook.plain(*found)

@@ -18,9 +18,9 @@ from quantgraph._util.files import check_sentence, check_text, find_run_folder, 
 from quantgraph._util.texts import Note, language_of, short_line
 from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
-from quantgraph.data import DescribedSource, MarketDataSource, SourceLike
+from quantgraph.data import FrameSource, SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
-from quantgraph.errors import BadOption, NoData, UnknownQuestion, UnknownSymbol
+from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
 from quantgraph.recording import Recorder
 from quantgraph.runs._execute import (
@@ -245,15 +245,6 @@ def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
     return RunResult(result, resources.ledger_place)
 
 
-def _check_benchmark(code: str, market: MarketDataSource) -> None:
-    """See that a source here has the prices to compare with, before anything is traded."""
-    if isinstance(market, DescribedSource) and market.local:
-        try:
-            market.index_bars(code, market.sessions()[0], market.sessions()[-1])
-        except (NoData, UnknownSymbol) as error:
-            raise BadOption(f"benchmark={code}: {error.message}", parameter="benchmark") from error
-
-
 @contextmanager
 def _begun_run(spec: RunSpec, folder: Path, resources: Resources) -> Iterator[tuple[Manifest, OpenRun]]:
     """Make the folder of a run, whose name is the run's, and open the run in it.
@@ -265,8 +256,9 @@ def _begun_run(spec: RunSpec, folder: Path, resources: Resources) -> Iterator[tu
     option = settings.data_source if resources.source is None else resources.source
     source = source_json(market, option, language_of(spec.question))
     resources = replace(resources, settings=settings, source=market)
-    if spec.plan and spec.plan.benchmark:
-        _check_benchmark(spec.plan.benchmark, market)
+    code = spec.plan.benchmark if spec.plan else None
+    if code and isinstance(market, FrameSource) and code not in {*market.symbols(), *market.market.levels}:
+        raise BadOption(f"benchmark={code}: {market.name} has no levels of {code}", parameter="benchmark")
     if spec.rules is None:
         by_codes = rules_of(market, spec.symbols, spec.question, traded=spec.trade)
         spec = replace(spec, rules=by_codes)
