@@ -110,7 +110,7 @@ def unit_changes(
         return rows, []
     if not flipped.any() or not (~off & (volume > 0)).any():
         return rows, [_contradicting(names, rows, off, average, "")]
-    fields, column = {"vol": volume, "amount": amount}, "vol"
+    fields = {"vol": volume, "amount": amount}
     usual = {name: np.median(values[~off & (values > 0)]) for name, values in fields.items()}
     moved = {name: abs(np.log10(np.median(values[flipped]) / usual[name])) for name, values in fields.items()}
     column = max(moved, key=lambda name: moved[name])

@@ -102,9 +102,10 @@ def _beyond_limits(bars: BarArrays, before: Floats, rows: Rows, column: int) -> 
     symbol = bars.symbols[column]
     for row in map(int, rows):
         reference, stated = before[row, column], bars["pre_close"][row, column]
+        if int(bars.traded[:row, column].sum()) < _NEW_SESSIONS:
+            continue
         limits = _limits(bars, symbol, row, column, reference)
-        young = int(bars.traded[:row, column].sum()) < _NEW_SESSIONS
-        if limits is None or young:
+        if limits is None:
             continue
         closed = bars["close"][row, column]
         room = TICK + _ROOM * reference
@@ -128,10 +129,8 @@ def _limits(
     bars: BarArrays, symbol: str, row: int, column: int, reference: float
 ) -> tuple[float, float] | None:
     """Lower and upper limit of a day, as if it counted from the close before; None without."""
-    status = {name: bars[name][row, column] for name in ("is_st", "listing_day", "delisting_day")}
-    days = {name: None if math.isnan(value) else int(value) for name, value in status.items()}
-    of_day = ListingStatus(
-        st=days["is_st"] == 1, listing_day=days["listing_day"], delisting_day=days["delisting_day"]
+    of_day = ListingStatus.of(
+        {name: bars[name][row, column] for name in ("is_st", "listing_day", "delisting_day")}
     )
     try:
         found = Rulebook.mainland().limits(symbol, bars.sessions[row].date(), float(reference), of_day)

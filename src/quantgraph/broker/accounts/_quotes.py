@@ -89,7 +89,7 @@ class Quotes(Mapping[str, Quote]):
             pre_close=cell.get("pre_close", math.nan),
             up_limit=cell.get("up_limit", math.nan),
             down_limit=cell.get("down_limit", math.nan),
-            status=_status(cell) if self._has_status else _PLAIN,
+            status=ListingStatus.of(cell) if self._has_status else _PLAIN,
         )
 
     def __contains__(self, symbol: object) -> bool:
@@ -124,16 +124,6 @@ def quotes_at(view: BaseView) -> Quotes:
 
 def _reaches(price: float, limit: float, *, falls: bool) -> bool:
     return price <= limit if falls else price >= limit
-
-
-def _status(values: Mapping[str, float]) -> ListingStatus:
-    def count(name: str) -> int | None:
-        value = values.get(name, math.nan)
-        return None if math.isnan(value) else int(value)
-
-    return ListingStatus(
-        st=values.get("is_st") == 1, listing_day=count("listing_day"), delisting_day=count("delisting_day")
-    )
 
 
 P = ParamSpec("P")

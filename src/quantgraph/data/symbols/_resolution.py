@@ -191,12 +191,12 @@ class _Resolver:
         )
 
     def _without_members(self, token: str, index: str) -> UnknownSymbol:
-        count, everything = len(self._listed), "ALL"
+        count = len(self._listed)
         return UnknownSymbol(
-            f"{token!r}: {self._source.name} has no list of the members of {index}; say {everything} for all "
+            f"{token!r}: {self._source.name} has no list of the members of {index}; say ALL for all "
             f"its {count} symbols, or codes such as {self._listed[0] if count else '600519.SH'}",
             token=index,
-            close=(everything,),
+            close=("ALL",),
         )
 
     def _add_members(self, members: Members) -> None:

@@ -6,6 +6,7 @@ What an order must satisfy: price band, tick, lots, size, day of resale, halts.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import tomllib
 from bisect import bisect_right
@@ -234,6 +235,13 @@ class ListingStatus:
     st: bool = False
     listing_day: int | None = None
     delisting_day: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> ListingStatus:
+        """The status by ``is_st``, ``listing_day`` and ``delisting_day`` of a bar, NaN where unknown."""
+        days = {name: values.get(name, math.nan) for name in ("listing_day", "delisting_day")}
+        known = {name: None if math.isnan(value) else int(value) for name, value in days.items()}
+        return cls(st=values.get("is_st") == 1, **known)
 
     def __post_init__(self) -> None:
         for name in ("listing_day", "delisting_day"):

@@ -287,9 +287,14 @@ def check_commit(
     left = [symbol for symbol in symbols if taken != "leave_out" or symbol not in moves]
     if not left:
         raise BadFrame(_moves_reason(moves, language(state)) + moves_hint(language(state)))
-    ref = with_decided_actions(store, only_symbols(store, ref, left), [decided])
-    left_over = {**request, "ts_code": ",".join(left), "trade": ",".join(left)}
-    return {**update, "moves": [decided], "checked": left_over, "data_ref": ref}
+    update["moves"] = [decided]
+    if taken == "action":
+        update["data_ref"] = with_decided_actions(store, ref, [decided])
+    elif taken == "leave_out":
+        codes = ",".join(left)
+        update["checked"] = {**request, "ts_code": codes, "trade": codes}
+        update["data_ref"] = only_symbols(store, ref, left)
+    return update
 
 
 def only_symbols(store: DataState, ref: str, symbols: Collection[str]) -> str:
