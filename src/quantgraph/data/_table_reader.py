@@ -117,13 +117,15 @@ def read_table(
 def _named_by_content(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Note]]:
     """Name a column of dates, or of codes of an exchange, whose heading says neither."""
     names, notes = column_names(table.columns), []
+    twice = set(table.columns[table.columns.duplicated()])
     for field, holds, zh, en in (
         ("trade_date", hold_dates, "日期", "dates"),
         ("ts_code", hold_codes, "代码", "codes"),
     ):
         if field in names.fields:
             continue
-        head = next((each for each in names.ignored if each in table and holds(table[each])), None)
+        heads = (each for each in names.ignored if each in table and each not in twice)
+        head = next((each for each in heads if holds(table[each])), None)
         if head is None:
             continue
         table = table.rename(columns={head: field})
